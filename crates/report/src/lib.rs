@@ -1,1 +1,33 @@
-//! placeholder
+//! Results as people and programs read them: the JSON schema, terminal text, charts, and the HTML page.
+//!
+//! This crate never knows where results come from. It takes plain data ([`Document`], of its own [`schema`]) and gives
+//! strings back; it reads no clock and touches no file.
+//!
+//! | what | where |
+//! |---|---|
+//! | the JSON of `--json` | [`schema`] |
+//! | what the terminal shows | [`text`] |
+//! | one SVG per chart | [`chart`] |
+//! | one self-contained page | [`html`] |
+//! | numbers with scaled units | [`number`] |
+//! | which points of a sweep nothing beats | [`pareto`] |
+//!
+//! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
+//! table of totals (`totals`): what is said is the same wherever it is read.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod chart;
+pub mod html;
+pub mod number;
+pub mod pareto;
+pub mod schema;
+pub mod text;
+
+mod label;
+mod totals;
+mod verdict;
+
+#[cfg(test)]
+mod sample;
+
+pub use schema::{Document, Machine, Run, SimResult, SweepResult};

@@ -1,0 +1,150 @@
+//! How long the arm moves over a distance in cylinders. Every curve becomes a table once, when the drive is built.
+
+use sakiyomi_model::Nanos;
+
+use crate::spec::{SeekSpec, ServoSpec};
+
+/// Seek time by distance: `table[d]` nanoseconds over `d` cylinders, `table[0] = 0`.
+#[must_use]
+pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
+    let curve = Curve::new(spec, cylinders);
+    // One more than the longest seek, so that a drive of one cylinder has a seek over one, for its skew.
+    (0..=cylinders).map(|distance| curve.at(distance)).collect()
+}
+
+/// To the neighbouring cylinder, for reading: what the default cylinder skew covers.
+pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
+    Nanos(match &servo.seek {
+        SeekSpec::Datasheet { track_to_track, .. } => track_to_track.0,
+        other => u64::from(Curve::new(other, 1).at(1)),
+    })
+}
+
+/// A seek curve, ready to be evaluated.
+enum Curve<'a> {
+    /// α√(d-1) + β(d-1) + t_min, with the three constants.
+    Lee([f64; 3]),
+    TwoPiece { threshold: u32, short: [f64; 2], long: [f64; 2] },
+    Points(&'a [(u32, Nanos)]),
+}
+
+impl Curve<'_> {
+    fn new(spec: &SeekSpec, cylinders: u32) -> Curve<'_> {
+        match spec {
+            SeekSpec::Datasheet { track_to_track, average, full_stroke } => Curve::Lee(lee(
+                track_to_track.0 as f64,
+                average.0 as f64,
+                full_stroke.0 as f64,
+                f64::from(cylinders.saturating_sub(1).max(1)),
+            )),
+            SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder } => {
+                Curve::TwoPiece {
+                    threshold: *threshold,
+                    short: [short_base.0 as f64, short_per_root.0 as f64],
+                    long: [long_base.0 as f64, long_per_cylinder.0 as f64],
+                }
+            }
+            SeekSpec::Table { points } => Curve::Points(points),
+        }
+    }
+
+    fn at(&self, distance: u32) -> u32 {
+        if distance == 0 {
+            return 0;
+        }
+        let d = f64::from(distance);
+        let time = match self {
+            Curve::Lee([root, linear, least]) => root * (d - 1.0).sqrt() + linear * (d - 1.0) + least,
+            Curve::TwoPiece { threshold, short, .. } if distance < *threshold => short[0] + short[1] * d.sqrt(),
+            Curve::TwoPiece { long, .. } => long[0] + long[1] * d,
+            Curve::Points(points) => interpolate(points, distance),
+        };
+        time.round().clamp(0.0, f64::from(u32::MAX / 2)) as u32
+    }
+}
+
+/// Lee's curve through a datasheet's three points (DiskSim manual, section 3.3.1):
+/// α = (15 t_avg - 10 t_min - 5 t_max) / (3√N), β = (7 t_min - 15 t_avg + 8 t_max) / (3N), N the longest seek.
+///
+/// Where the points bend it below monotone (α < 0 or β < 0), the root piece alone goes through the first and the last
+/// point: a curve that comes back down would let a longer seek be the shorter one.
+fn lee(least: f64, average: f64, most: f64, longest: f64) -> [f64; 3] {
+    let root = (15.0 * average - 10.0 * least - 5.0 * most) / (3.0 * longest.sqrt());
+    let linear = (7.0 * least - 15.0 * average + 8.0 * most) / (3.0 * longest);
+    if root >= 0.0 && linear >= 0.0 {
+        return [root, linear, least];
+    }
+    [(most - least) / (longest - 1.0).max(1.0).sqrt(), 0.0, least]
+}
+
+/// Straight lines between measured points; below the first its own value, beyond the last the last line goes on.
+fn interpolate(points: &[(u32, Nanos)], distance: u32) -> f64 {
+    let after = points.partition_point(|point| point.0 <= distance);
+    let line = match after {
+        0 => return points[0].1.0 as f64,
+        _ if points.len() == 1 => return points[0].1.0 as f64,
+        n if n == points.len() => &points[n - 2..],
+        n => &points[n - 1..=n],
+    };
+    let (from, to) = ((f64::from(line[0].0), line[0].1.0 as f64), (f64::from(line[1].0), line[1].1.0 as f64));
+    from.1 + (to.1 - from.1) * (f64::from(distance) - from.0) / (to.0 - from.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn millis(x: f64) -> Nanos {
+        Nanos::from_secs_f64(x / 1e3)
+    }
+
+    #[test]
+    fn datasheet_curve_meets_its_ends() {
+        let spec = SeekSpec::Datasheet { track_to_track: millis(1.1), average: millis(8.5), full_stroke: millis(15.1) };
+        let table = table(&spec, 90_000);
+        assert_eq!(table[1], 1_100_000);
+        // The formula reaches t_max at a distance of N + 1 cylinders; at N it is within a thousandth.
+        assert!((f64::from(table[89_999]) / 15.1e6 - 1.0).abs() < 1e-3, "{}", table[89_999]);
+    }
+
+    #[test]
+    fn datasheet_average_is_the_mean_over_all_pairs_of_cylinders() {
+        let spec = SeekSpec::Datasheet { track_to_track: millis(0.8), average: millis(8.5), full_stroke: millis(18.0) };
+        let (n, table) = (20_000u32, table(&spec, 20_000));
+        let pairs = |d: u32| 2.0 * f64::from(n - d);
+        let mean = (1..n).map(|d| pairs(d) * f64::from(table[d as usize])).sum::<f64>() / f64::from(n).powi(2);
+        assert!((mean / 8.5e6 - 1.0).abs() < 0.01, "{mean}");
+    }
+
+    #[test]
+    fn two_pieces_follow_ruemmler_and_wilkes() {
+        let spec = SeekSpec::TwoPiece {
+            threshold: 616,
+            short_base: millis(3.45),
+            short_per_root: millis(0.597),
+            long_base: millis(10.84),
+            long_per_cylinder: millis(0.012),
+        };
+        let table = table(&spec, 1449);
+        assert_eq!(table[100], 9_420_000);
+        assert_eq!(table[1000], 22_840_000);
+    }
+
+    #[test]
+    fn table_is_interpolated_and_continued() {
+        let spec = SeekSpec::Table { points: vec![(1, millis(1.0)), (3, millis(2.0)), (10, millis(9.0))] };
+        let table = table(&spec, 12);
+        assert_eq!((table[2], table[10], table[12]), (1_500_000, 9_000_000, 11_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn datasheet_curves_never_fall(mut points in prop::array::uniform3(1u64..30_000), cylinders in 2u32..5000) {
+            points.sort_unstable();
+            let [track_to_track, average, full_stroke] = points.map(|us| Nanos(us * 1000));
+            let table = table(&SeekSpec::Datasheet { track_to_track, average, full_stroke }, cylinders);
+            prop_assert!(table.windows(2).all(|pair| pair[0] <= pair[1]));
+        }
+    }
+}

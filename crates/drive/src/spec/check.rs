@@ -1,0 +1,279 @@
+//! What a drive's figures must satisfy, said in sentences. All that the model later relies on is checked here, once.
+
+use sakiyomi_model::{Bytes, Nanos};
+
+use super::{DriveSpec, GeometrySpec, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec};
+
+/// Why a drive cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The text is not TOML, or not a drive.
+    #[error("{origin}: {message}")]
+    Malformed {
+        /// The file, or what was being set.
+        origin: String,
+        /// What the parser says, with line and column where there are any.
+        message: String,
+    },
+    /// A key that no drive has.
+    #[error("no setting is called `{key}`{}; `sakiyomi drive show --explain` lists them all", did_you_mean(.similar))]
+    UnknownKey {
+        /// The key asked for.
+        key: String,
+        /// Keys that look like it.
+        similar: Vec<String>,
+    },
+    /// A figure that no drive can have, or that contradicts another.
+    #[error("{drive}: {key}: {problem}")]
+    Impossible {
+        /// The drive's name.
+        drive: String,
+        /// The key.
+        key: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A built-in drive that does not exist.
+    #[error(
+        "no built-in drive is called `{0}`; `sakiyomi drive list` shows them, and a path ending in .toml reads a file"
+    )]
+    UnknownDrive(String),
+}
+
+fn did_you_mean(similar: &[String]) -> String {
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+}
+
+/// No drive needs more; keeps every angle and address product within 64 bits.
+const MAX_SECTORS_PER_TRACK: u32 = 100_000;
+const MAX_CYLINDERS: u32 = 10_000_000;
+const MAX_HEADS: u32 = 256;
+/// Longer times are mistakes of unit, and would not fit the 32-bit times of the inner loops.
+const MAX_MECHANICAL: Nanos = Nanos(1_000_000_000);
+
+/// Collects nothing: the first contradiction is the answer.
+struct Check<'a> {
+    drive: &'a str,
+}
+
+impl Check<'_> {
+    fn that(&self, holds: bool, key: &str, problem: impl FnOnce() -> String) -> Result<(), SpecError> {
+        if holds {
+            return Ok(());
+        }
+        Err(SpecError::Impossible { drive: self.drive.to_owned(), key: key.to_owned(), problem: problem() })
+    }
+
+    fn mechanical(&self, time: Nanos, key: &str) -> Result<(), SpecError> {
+        self.that(time <= MAX_MECHANICAL, key, || format!("{time} is longer than a second; check the unit"))
+    }
+}
+
+impl DriveSpec {
+    /// Whether the figures are possible and fit one another.
+    ///
+    /// # Errors
+    /// [`SpecError::Impossible`] with the first key that is not.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let check = Check { drive: &self.name };
+        check_geometry(&check, &self.geometry)?;
+        self.check_servo(&check)?;
+        self.check_queue(&check)?;
+        self.check_cache(&check)?;
+        self.check_interface(&check)
+    }
+
+    fn check_servo(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let servo = &self.servo;
+        check.that((100.0..=100_000.0).contains(&servo.rpm), "servo.rpm", || {
+            format!("{} revolutions a minute; expected 100 to 100000", servo.rpm)
+        })?;
+        check.mechanical(servo.head_switch, "servo.head_switch")?;
+        check.mechanical(Nanos(servo.write_settle.0.unsigned_abs()), "servo.write_settle")?;
+        check_seek(check, &servo.seek, "servo.seek")?;
+        servo.seek_write.as_ref().map_or(Ok(()), |seek| check_seek(check, seek, "servo.seek_write"))
+    }
+
+    fn check_queue(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let queue = &self.queue;
+        check.that((1..=256).contains(&queue.depth), "queue.depth", || {
+            format!("{} commands; expected 1 to 256", queue.depth)
+        })?;
+        check.that(queue.window >= 1, "queue.window", || "0 commands; at least 1 must be looked at".to_owned())?;
+        check.that((0.0..=1000.0).contains(&queue.age_weight), "queue.age_weight", || {
+            format!("{}; expected 0 to 1000", queue.age_weight)
+        })?;
+        check.mechanical(queue.rpo_margin, "queue.rpo_margin")?;
+        check.that(queue.read_preference <= Nanos(3_600_000_000_000), "queue.read_preference", || {
+            format!("{} is longer than an hour", queue.read_preference)
+        })
+    }
+
+    fn check_cache(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let (cache, sector) = (&self.cache, self.geometry.sector);
+        let count = u64::from(cache.segments.count);
+        check.that((1..=65_536).contains(&count), "cache.segments.count", || {
+            format!("{count} segments; expected 1 to 65536")
+        })?;
+        check.that(cache.size.0 <= 1 << 40, "cache.size", || format!("{} is more than 1TiB", cache.size))?;
+        let reserved = match cache.write.share {
+            WriteShare::Separate if cache.write.enabled => cache.write.limit,
+            _ => Bytes::ZERO,
+        };
+        check.that(cache.write.limit <= cache.size || !cache.write.enabled, "cache.write.limit", || {
+            format!("{} does not fit cache.size = {}", cache.write.limit, cache.size)
+        })?;
+        let for_reads = cache.size.saturating_sub(reserved);
+        let smallest = if cache.segments.mode == SegmentMode::Fixed { count } else { 1 };
+        check.that(for_reads.0 / smallest >= sector.0, "cache.segments.count", || {
+            format!("{count} segments in {for_reads} leave less than a sector of {sector} for each; use fewer")
+        })?;
+        let read_ahead = &cache.read_ahead;
+        check.that(read_ahead.min <= read_ahead.max, "cache.read_ahead.min", || {
+            format!("{} is more than cache.read_ahead.max = {}", read_ahead.min, read_ahead.max)
+        })?;
+        self.check_write_cache(check)
+    }
+
+    fn check_write_cache(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let write = &self.cache.write;
+        let share = |x: f64| (0.0..=1.0).contains(&x);
+        check.that(share(write.high_watermark), "cache.write.high_watermark", || {
+            format!("{}; expected a share from 0 to 1", write.high_watermark)
+        })?;
+        check.that(
+            share(write.low_watermark) && write.low_watermark <= write.high_watermark,
+            "cache.write.low_watermark",
+            || {
+                format!(
+                    "{}; expected a share from 0 to cache.write.high_watermark = {}",
+                    write.low_watermark, write.high_watermark
+                )
+            },
+        )?;
+        check.that(write.destage_max >= self.geometry.sector, "cache.write.destage_max", || {
+            format!("{} is less than a sector", write.destage_max)
+        })?;
+        check.that(write.limit >= self.geometry.sector || !write.enabled, "cache.write.limit", || {
+            format!("{} is less than a sector; set cache.write.enabled=false instead", write.limit)
+        })
+    }
+
+    fn check_interface(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let interface = &self.interface;
+        check.that(
+            interface.link_rate >= Bytes(1000) && interface.link_rate <= Bytes(1 << 50),
+            "interface.link_rate",
+            || format!("{} a second; expected 1kB to 1PiB", interface.link_rate),
+        )?;
+        let overhead = &interface.overhead;
+        let kinds = [
+            (overhead.read_hit, "interface.overhead.read_hit"),
+            (overhead.read_miss, "interface.overhead.read_miss"),
+            (overhead.write_hit, "interface.overhead.write_hit"),
+            (overhead.write_miss, "interface.overhead.write_miss"),
+            (overhead.control, "interface.overhead.control"),
+            (Overhead::Same(overhead.completion), "interface.overhead.completion"),
+        ];
+        kinds.into_iter().try_for_each(|(time, key)| {
+            check.mechanical(time.after(false), key)?;
+            check.mechanical(time.after(true), key)
+        })
+    }
+}
+
+fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecError> {
+    match seek {
+        SeekSpec::Datasheet { track_to_track, average, full_stroke } => {
+            check.mechanical(*full_stroke, key)?;
+            check.that(track_to_track <= average && average <= full_stroke, key, || {
+                format!(
+                    "track_to_track = {track_to_track}, average = {average}, full_stroke = {full_stroke}; expected them ascending"
+                )
+            })
+        }
+        SeekSpec::TwoPiece { short_base, short_per_root, long_base, long_per_cylinder, .. } => {
+            [short_base, short_per_root, long_base, long_per_cylinder]
+                .into_iter()
+                .try_for_each(|time| check.mechanical(*time, key))
+        }
+        SeekSpec::Table { points } => {
+            check.that(!points.is_empty(), key, || "a table without points; give at least one".to_owned())?;
+            check.that(points.windows(2).all(|pair| pair[0].0 < pair[1].0), key, || {
+                "the points are not in ascending order of distance".to_owned()
+            })?;
+            check.that(points[0].0 >= 1, key, || "the first point is for distance 0, which takes no time".to_owned())?;
+            points.iter().try_for_each(|point| check.mechanical(point.1, key))
+        }
+    }
+}
+
+fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), SpecError> {
+    let sector = geometry.sector.0;
+    check.that(sector.is_power_of_two() && (256..=4096).contains(&sector), "geometry.sector", || {
+        format!("{sector} bytes; expected 256, 512, 1024, 2048 or 4096")
+    })?;
+    check.that((1..=MAX_HEADS).contains(&geometry.heads), "geometry.heads", || {
+        format!("{} heads; expected 1 to {MAX_HEADS}", geometry.heads)
+    })?;
+    check.that(!geometry.zones.is_empty(), "geometry.zones", || "no zones; give at least one".to_owned())?;
+    check.that(geometry.zones.len() <= 10_000, "geometry.zones", || "more than 10000 zones".to_owned())?;
+    let mut next = 0u32;
+    for (index, zone) in geometry.zones.iter().enumerate() {
+        next = check_zone(check, &format!("geometry.zones.{index}"), zone, geometry.heads, next)?;
+    }
+    Ok(())
+}
+
+/// Checks one zone and returns the cylinder after it.
+fn check_zone(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32, next: u32) -> Result<u32, SpecError> {
+    let first = zone.first_cylinder.unwrap_or(next);
+    check.that(first >= next, key, || {
+        format!("first_cylinder = {first} lies inside the zone before, which ends at cylinder {next}")
+    })?;
+    check.that(zone.cylinders >= 1, key, || "cylinders = 0; expected at least 1".to_owned())?;
+    let end = u64::from(first) + u64::from(zone.cylinders);
+    check.that(end <= u64::from(MAX_CYLINDERS), key, || {
+        format!("it ends at cylinder {end}; at most {MAX_CYLINDERS} are supported")
+    })?;
+    check.that((1..=MAX_SECTORS_PER_TRACK).contains(&zone.sectors_per_track), key, || {
+        format!("sectors_per_track = {}; expected 1 to {MAX_SECTORS_PER_TRACK}", zone.sectors_per_track)
+    })?;
+    for skew in [zone.track_skew, zone.cylinder_skew, Some(zone.offset)].into_iter().flatten() {
+        check.that((0.0..=f64::from(zone.sectors_per_track)).contains(&skew), key, || {
+            format!("a skew or offset of {skew} sectors; expected 0 to sectors_per_track = {}", zone.sectors_per_track)
+        })?;
+    }
+    check_spares(check, key, zone, heads)?;
+    Ok(end as u32)
+}
+
+fn check_spares(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32) -> Result<(), SpecError> {
+    let track = u64::from(zone.sectors_per_track);
+    let zone_sectors = track * u64::from(heads) * u64::from(zone.cylinders);
+    let unit = match zone.spares_per {
+        SparesPer::Zone => zone_sectors,
+        SparesPer::Cylinder => track * u64::from(heads),
+        SparesPer::Track => track,
+    };
+    check.that(u64::from(zone.spares) < unit, key, || {
+        format!("spares = {} leave nothing of the {unit} sectors they are taken from", zone.spares)
+    })?;
+    check.that(zone.slips.is_empty() || zone.spares_per == SparesPer::Zone, key, || {
+        "slips need spares_per = \"zone\": the numbering slips on to the zone's end".to_owned()
+    })?;
+    check.that(zone.slips.windows(2).all(|pair| pair[0] < pair[1]), key, || {
+        "slips are not in ascending order, or one is listed twice".to_owned()
+    })?;
+    check.that(zone.slips.last().is_none_or(|slip| *slip < zone_sectors), key, || {
+        format!("a slip lies beyond the zone's {zone_sectors} sectors")
+    })?;
+    check.that((zone.slips.len() as u64) < zone_sectors - u64::from(zone.spares).min(zone_sectors - 1), key, || {
+        "more slips than sectors".to_owned()
+    })?;
+    let beyond = zone.remaps.iter().flatten().find(|sector| **sector >= zone_sectors);
+    check.that(beyond.is_none(), key, || format!("a remap names a sector beyond the zone's {zone_sectors}"))?;
+    check.that(zone.remaps.windows(2).all(|pair| pair[0][0] < pair[1][0]), key, || {
+        "remaps are not in ascending order of the defective sector, or one is listed twice".to_owned()
+    })
+}

@@ -1,0 +1,118 @@
+//! What every key of a drive means: the text behind `drive show --explain`, and the list of what `--set` accepts.
+
+/// One key, explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The path of the key; `*` stands for the number of a zone.
+    pub key: &'static str,
+    /// What may be given.
+    pub values: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+impl Explanation {
+    /// Whether `key` is this one, a zone's number standing for `*`.
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        let mut parts = key.split('.');
+        let same = self.key.split('.').all(|own| {
+            parts.next().is_some_and(|part| own == part || own == "*" && part.bytes().all(|b| b.is_ascii_digit()))
+        });
+        same && parts.next().is_none()
+    }
+}
+
+macro_rules! keys {
+    ($($key:literal, $values:literal, $meaning:literal;)*) => {
+        &[$(Explanation { key: $key, values: $values, meaning: $meaning }),*]
+    };
+}
+
+/// Every key that a drive can have, in the order of its file.
+#[must_use]
+pub fn explain() -> &'static [Explanation] {
+    EXPLANATIONS
+}
+
+const EXPLANATIONS: &[Explanation] = keys! {
+    "name", "text", "Maker and model.";
+    "geometry.sector", "256 B to 4 KiB", "Bytes in a sector. Requests of a trace that are not aligned to it are widened.";
+    "geometry.heads", "1 to 256", "Recording surfaces.";
+    "geometry.layout", "cylinder, zigzag, serpentine", "In which order tracks are numbered: all heads of a cylinder in the same order; in turning order; or all cylinders of a zone under one head, then back under the next.";
+    "geometry.sectors", "count", "Addressable sectors, where the drive offers fewer than its zones hold.";
+    "geometry.zones.*.first_cylinder", "cylinder", "Where the zone begins; by default after the zone before.";
+    "geometry.zones.*.cylinders", "count", "Cylinders in the zone.";
+    "geometry.zones.*.sectors_per_track", "count", "Physical sectors on a track: the zone's transfer rate.";
+    "geometry.zones.*.track_skew", "sectors", "Angle between successive tracks of one cylinder; by default what passes during a head switch. Too small costs a revolution, too large costs sustained rate.";
+    "geometry.zones.*.cylinder_skew", "sectors", "The same between cylinders; by default what passes during a seek over one cylinder.";
+    "geometry.zones.*.offset", "sectors", "Angle of the zone's first sector.";
+    "geometry.zones.*.spares", "count", "Sectors held back as spares.";
+    "geometry.zones.*.spares_per", "zone, cylinder, track", "What `spares` counts for; spares lie at its end.";
+    "geometry.zones.*.slips", "list of sectors", "Defects passed over by the numbering, in physical sectors from the zone's start.";
+    "geometry.zones.*.remaps", "list of [from, to]", "Defects replaced later by a sector elsewhere in the zone, reached by an access of its own.";
+    "servo.rpm", "100 to 100000", "Revolutions a minute.";
+    "servo.head_switch", "duration", "From one head of a cylinder to another, until it is on track.";
+    "servo.write_settle", "duration, may be negative", "Added to a seek or head switch that ends in a write.";
+    "servo.seek.curve", "datasheet, two_piece, table", "How seek time follows from distance.";
+    "servo.seek.track_to_track", "duration", "Datasheet curve: to the neighbouring cylinder.";
+    "servo.seek.average", "duration", "Datasheet curve: mean over all pairs of cylinders.";
+    "servo.seek.full_stroke", "duration", "Datasheet curve: from the first cylinder to the last.";
+    "servo.seek.threshold", "cylinders", "Two-piece curve: first distance of the linear piece.";
+    "servo.seek.short_base", "duration", "Two-piece curve: constant of the root piece.";
+    "servo.seek.short_per_root", "duration", "Two-piece curve: times the square root of the distance.";
+    "servo.seek.long_base", "duration", "Two-piece curve: constant of the linear piece.";
+    "servo.seek.long_per_cylinder", "duration", "Two-piece curve: times the distance.";
+    "servo.seek.points", "list of [cylinders, duration]", "Measured curve, straight lines between the points.";
+    "servo.seek_write", "table as servo.seek", "Arm movement before a write, where measured apart.";
+    "queue.depth", "1 to 256", "Commands the drive accepts at once; a further one is refused and waits in the host.";
+    "queue.policy", "fcfs, sstf, look, c_look, sptf", "Which waiting command is next, chosen anew at every command end. SPTF is what drive makers call RPO.";
+    "queue.age_weight", "0 to 1000", "SPTF: how much of its waiting time counts for a command against its positioning time (aged SPTF).";
+    "queue.age_limit", "duration, 0: none", "A command that waited longer goes first, whatever the policy.";
+    "queue.window", "count", "Only so many of the oldest commands are looked at: cheap drives do not weigh their whole queue.";
+    "queue.rpo_margin", "duration", "SPTF: a sector that would come round within this time after the arm arrives is taken to be missed.";
+    "queue.read_preference", "duration", "How much worse a read may be than a write, in the policy's own measure of time, and still go first.";
+    "cache.size", "size", "The whole buffer.";
+    "cache.segments.mode", "fixed, adaptive", "Equal parts, or each as large as its read needs.";
+    "cache.segments.count", "1 to 65536", "How many segments; with `adaptive`, at most.";
+    "cache.segments.replacement", "lru, fifo, consumed_first, least_recently_sequential", "Which segment makes room.";
+    "cache.read_ahead.mode", "off, track_end, cylinder_end, fixed, segment", "How far read-ahead goes, at most `max`.";
+    "cache.read_ahead.min", "size", "Read before a waiting command gets the arm.";
+    "cache.read_ahead.max", "size", "Read beyond the request at most.";
+    "cache.read_ahead.idle_only", "true, false", "Begun only while no command waits; `min` does not hold then.";
+    "cache.read_ahead.after_sequential", "count, 0: always", "Begun only after so many commands in sequence.";
+    "cache.read_ahead.on_arrival", "true, false", "The track is read from where the head comes down: what passes before the request is kept, and a request that is already passing is taken from its middle.";
+    "cache.read_ahead.resume_on_hit", "true, false", "A hit that finds the arm idle lets its segment's read-ahead go on.";
+    "cache.write.enabled", "true, false", "Writes are acknowledged from the cache. FUA writes never are.";
+    "cache.write.share", "shared, separate", "Dirty data takes room from reads, or has `limit` to itself.";
+    "cache.write.limit", "size", "Dirty data held at most; a write that does not fit waits.";
+    "cache.write.high_watermark", "0 to 1", "Share of `limit` at which writing to the medium begins.";
+    "cache.write.low_watermark", "0 to 1", "Share of `limit` at which it ends.";
+    "cache.write.idle_delay", "duration, 0: never", "Dirty data is written when the drive was idle this long.";
+    "cache.write.max_age", "duration, 0: never", "Data dirty for longer is written ahead of other commands.";
+    "cache.write.coalesce", "true, false", "Adjacent and overlapping dirty ranges become one.";
+    "cache.write.destage_max", "size", "Written to the medium in one go at most.";
+    "cache.write.on_cached", "invalidate, update", "What a write does to cached reads of its sectors.";
+    "cache.write.keep", "true, false", "Written data stays readable from the cache after it went to the medium.";
+    "cache.near_window", "size", "A read this near after something cached is a near miss; by default cache.read_ahead.max.";
+    "cache.ghosts", "count", "Evicted ranges remembered, to tell purged misses from pure ones.";
+    "interface.link_rate", "bytes a second", "Link rate.";
+    "interface.overlap", "true, false", "Data goes to the host while the rest comes from the medium.";
+    "interface.immediate_partial", "true, false", "The cached part of a partial hit goes to the host at once.";
+    "interface.overhead.read_hit", "duration", "Command processing of a read found in the cache.";
+    "interface.overhead.read_hit.after_read", "duration", "The same, after a command that was no write.";
+    "interface.overhead.read_hit.after_write", "duration", "The same, after a write.";
+    "interface.overhead.read_miss", "duration", "Command processing of a read that needs the medium.";
+    "interface.overhead.read_miss.after_read", "duration", "The same, after a command that was no write.";
+    "interface.overhead.read_miss.after_write", "duration", "The same, after a write.";
+    "interface.overhead.write_hit", "duration", "Command processing of a write taken into the cache.";
+    "interface.overhead.write_hit.after_read", "duration", "The same, after a command that was no write.";
+    "interface.overhead.write_hit.after_write", "duration", "The same, after a write.";
+    "interface.overhead.write_miss", "duration", "Command processing of a write that goes to the medium.";
+    "interface.overhead.write_miss.after_read", "duration", "The same, after a command that was no write.";
+    "interface.overhead.write_miss.after_write", "duration", "The same, after a write.";
+    "interface.overhead.control", "duration", "Command processing of flush and discard.";
+    "interface.overhead.control.after_read", "duration", "The same, after a command that was no write.";
+    "interface.overhead.control.after_write", "duration", "The same, after a write.";
+    "interface.overhead.completion", "duration", "After the last byte, of any command.";
+};

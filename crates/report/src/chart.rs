@@ -1,0 +1,136 @@
+//! Charts as SVG: one file per kind; frame, axes and colours are shared.
+//!
+//! Two runs of a comparison are drawn one above the other with the same scales, so that what looks higher is higher.
+//! All charts over time have the same left and right edge and the same time axis. Whatever is drawn is complete without
+//! a script; the page's cursor only reads the numbers out.
+
+mod axis;
+mod breakdown;
+mod curve;
+mod distribution;
+mod frame;
+mod over_time;
+mod palette;
+mod svg;
+mod tradeoff;
+
+use crate::schema::{SimResult, SweepResult};
+
+pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
+pub(crate) use over_time::{TimeChart, TimeRange};
+
+/// One picture.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// A short name for a file or an anchor: `hits`, `response-curve`.
+    pub name: &'static str,
+    /// The heading, which the picture also carries.
+    pub title: &'static str,
+    /// What to look for, in a sentence.
+    pub caption: &'static str,
+    /// A complete SVG document that fills the width it is given.
+    pub svg: String,
+    /// The numbers behind a chart over time.
+    pub(crate) time: Option<TimeChart>,
+}
+
+/// One side of a comparison, or the only result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'a> {
+    /// `A` or `B`; empty where there is only one.
+    pub(crate) name: &'static str,
+    pub(crate) result: &'a SimResult,
+}
+
+/// The charts of one simulation, in the order of the page; none where no command was counted.
+#[must_use]
+pub fn sim(result: &SimResult) -> Vec<Chart> {
+    of_sides(&[Side { name: "", result }])
+}
+
+/// The charts of two simulations on the same scales; none where neither counted a command.
+#[must_use]
+pub fn compare(a: &SimResult, b: &SimResult) -> Vec<Chart> {
+    of_sides(&[Side { name: "A", result: a }, Side { name: "B", result: b }])
+}
+
+/// The charts of an exploration of parameters.
+#[must_use]
+pub fn sweep(result: &SweepResult) -> Vec<Chart> {
+    vec![tradeoff::chart(result)]
+}
+
+fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
+    if sides.iter().all(|side| side.result.commands == 0) {
+        return Vec::new();
+    }
+    let mut charts = over_time::charts(sides);
+    charts.push(curve::chart(sides));
+    charts.push(distribution::chart(sides));
+    charts.push(breakdown::chart(sides));
+    charts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_small_chart() {
+        let mut result = sample::result("long");
+        result.chunks.truncate(4);
+        let charts = sim(&result);
+        let seeks = charts.iter().find(|chart| chart.name == "seeks").unwrap();
+        insta::assert_snapshot!(seeks.svg);
+    }
+
+    #[test]
+    fn charts_have_different_names() {
+        let (a, b) = (sample::result("short"), sample::result("long"));
+        let mut names: Vec<&str> = compare(&a, &b).iter().map(|chart| chart.name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn nothing_is_drawn_without_harm() {
+        let zero_times = SimResult {
+            commands: 1,
+            chunks: vec![Default::default()],
+            response_curve: vec![Default::default()],
+            response_histogram: vec![Default::default()],
+            breakdown_mean_ns: vec![Default::default()],
+            ..SimResult::default()
+        };
+        let no_series = SimResult { commands: 1, ..SimResult::default() };
+        for result in [no_series, zero_times] {
+            assert!(sim(&result).iter().all(is_sound));
+        }
+        assert!(sim(&SimResult::default()).is_empty());
+        assert!(sweep(&SweepResult::default()).iter().all(is_sound));
+    }
+
+    fn is_sound(chart: &Chart) -> bool {
+        let svg = &chart.svg;
+        svg.starts_with("<svg ")
+            && svg.ends_with("</svg>\n")
+            && !svg.contains("NaN")
+            && !svg.contains("inf\"")
+    }
+
+    proptest! {
+        #[test]
+        fn any_result_can_be_drawn(a in sample::any_result(), b in sample::any_result()) {
+            prop_assert!(compare(&a, &b).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_exploration_can_be_drawn(result in sample::any_sweep()) {
+            prop_assert!(sweep(&result).iter().all(is_sound));
+        }
+    }
+}

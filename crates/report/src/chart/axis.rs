@@ -1,0 +1,266 @@
+//! Axes: where a value lies between the two ends of a picture, and which ticks are labelled.
+//!
+//! Plotters is only given places between 0 and 1, so that no value, however large, reaches its arithmetic.
+
+use crate::number;
+
+const MICROSECOND: f64 = 1e3;
+const SECOND: f64 = 1e9;
+const MINUTE: f64 = 60.0 * SECOND;
+const HOUR: f64 = 60.0 * MINUTE;
+const DAY: f64 = 24.0 * HOUR;
+
+/// Where a log axis begins at the lowest: a little below one nanosecond, the shortest span that is not none.
+const SHORTEST: f64 = 0.9;
+/// How far a log axis reaches beyond the values, as a factor.
+const LOG_MARGIN: f64 = 1.2;
+
+/// About how many ticks an axis should have.
+const X_TICKS: f64 = 10.0;
+const Y_TICKS: f64 = 5.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    Linear,
+    Log,
+}
+
+/// A labelled place on an axis.
+#[derive(Clone, Debug)]
+pub(super) struct Tick {
+    /// From 0 to 1.
+    pub(super) place: f64,
+    pub(super) label: String,
+}
+
+/// One axis of a picture.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    /// What is measured, with its unit where the ticks do not say it.
+    pub(super) title: &'static str,
+    pub(super) ticks: Vec<Tick>,
+    scale: Scale,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// Where the value lies: 0 at the start, 1 at the end; values beyond stay at the end they are beyond.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let (from, to, value) = match self.scale {
+            Scale::Linear => (self.from, self.to, value),
+            Scale::Log => (self.from.ln(), self.to.ln(), value.max(f64::MIN_POSITIVE).ln()),
+        };
+        let place = (value - from) / (to - from);
+        if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
+    }
+
+    /// The label of the tick at a place; empty where there is no tick.
+    pub(super) fn label_at(&self, place: f64) -> String {
+        self.ticks.iter().find(|tick| tick.place == place).map(|tick| tick.label.clone()).unwrap_or_default()
+    }
+
+    /// A span of the simulated time line.
+    pub(super) fn time(title: &'static str, from_ns: u64, to_ns: u64) -> Axis {
+        let (from, to) = (from_ns as f64, (to_ns as f64).max(from_ns as f64 * (1.0 + 1e-12) + 1.0));
+        Axis::linear(title, from, to, time_step(to - from, X_TICKS), |ns| number::round_duration(ns as u64))
+    }
+
+    /// Spans of time from zero to a little beyond `max_ns`.
+    pub(super) fn spans(title: &'static str, max_ns: f64) -> Axis {
+        let to = if max_ns > 0.0 { max_ns * 1.15 } else { MICROSECOND };
+        Axis::linear(title, 0.0, to, time_step(to, X_TICKS), |ns| number::round_duration(ns as u64))
+    }
+
+    /// A number of things from zero to `max`, rounded up to a tick.
+    pub(super) fn counts(title: &'static str, max: f64) -> Axis {
+        let step = nice_step(max.max(1.0), Y_TICKS).max(1.0);
+        let to = (max.max(1.0) / step).ceil() * step;
+        Axis::linear(title, 0.0, to, step, number::round_count)
+    }
+
+    /// Shares from nothing to all.
+    pub(super) fn shares(title: &'static str) -> Axis {
+        Axis::linear(title, 0.0, 1.0, 0.25, whole_percent)
+    }
+
+    /// The shares around those given.
+    pub(super) fn shares_around(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) = extent(values.map(|value| value.clamp(0.0, 1.0))).unwrap_or((0.0, 1.0));
+        let margin = ((high - low) * 0.15).max(0.02);
+        let (low, high) = ((low - margin).max(0.0), (high + margin).min(1.0));
+        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), whole_percent)
+    }
+
+    /// Spans of time over decades. Zero stays at the lower end.
+    pub(super) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((MICROSECOND, SECOND));
+        // At least from half to twice the middle, so that a tick is within; and a little air.
+        let middle = (low * high).sqrt();
+        let from = (low / LOG_MARGIN).min(middle / 2.0).max(SHORTEST);
+        let to = (high * LOG_MARGIN).max(middle * 2.0);
+        let decades = (to / from).log10();
+        let digits: &[f64] = match decades {
+            ..1.0 => &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+            ..1.6 => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let mut axis = Axis { title, ticks: Vec::new(), scale: Scale::Log, from, to };
+        let first = from.log10().floor() as i32;
+        for exponent in first..=to.log10().ceil() as i32 {
+            for &digit in digits {
+                let value = digit * 10f64.powi(exponent);
+                if (from..=to).contains(&value) {
+                    let label = number::round_duration(value.round() as u64);
+                    axis.ticks.push(Tick { place: axis.place(value), label });
+                }
+            }
+        }
+        axis
+    }
+
+    /// Named rows from the top down.
+    pub(super) fn rows(labels: Vec<String>) -> Axis {
+        let count = labels.len().max(1) as f64;
+        let mut axis = Axis { title: "", ticks: Vec::new(), scale: Scale::Linear, from: count, to: 0.0 };
+        axis.ticks = (labels.into_iter().enumerate())
+            .map(|(row, label)| Tick { place: axis.place(row as f64 + 0.5), label })
+            .collect();
+        axis
+    }
+
+    fn linear(title: &'static str, from: f64, to: f64, step: f64, label: impl Fn(f64) -> String) -> Axis {
+        let mut axis = Axis { title, ticks: Vec::new(), scale: Scale::Linear, from, to };
+        axis.ticks = multiples(from, to, step)
+            .map(|value| Tick { place: axis.place(value), label: label(value) })
+            .collect();
+        axis
+    }
+}
+
+fn whole_percent(share: f64) -> String {
+    format!("{} %", (share * 100.0).round())
+}
+
+/// The smallest and the largest of the finite values.
+fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite()).fold(None, |extent, value| match extent {
+        None => Some((value, value)),
+        Some((low, high)) => Some((value.min(low), value.max(high))),
+    })
+}
+
+/// The multiples of `step` from `from` to `to`.
+fn multiples(from: f64, to: f64, step: f64) -> impl Iterator<Item = f64> {
+    // A step too small to be seen beside its multiples would make the same tick over and over.
+    const MOST: usize = 40;
+    let first = (from / step - 1e-9).ceil();
+    (0..MOST)
+        .map(move |index| (first + index as f64) * step)
+        .take_while(move |&value| value <= to + step * 1e-9)
+}
+
+/// 1, 2 or 5 times a power of ten, so that `span` has no more than `ticks` of it.
+fn nice_step(span: f64, ticks: f64) -> f64 {
+    round_up(span / ticks)
+}
+
+/// A step that people count time in, so that `span_ns` has no more than `ticks` of it.
+fn time_step(span_ns: f64, ticks: f64) -> f64 {
+    const COUNTED: [f64; 14] = [
+        10.0 * SECOND,
+        30.0 * SECOND,
+        MINUTE,
+        2.0 * MINUTE,
+        5.0 * MINUTE,
+        10.0 * MINUTE,
+        20.0 * MINUTE,
+        30.0 * MINUTE,
+        HOUR,
+        2.0 * HOUR,
+        3.0 * HOUR,
+        6.0 * HOUR,
+        12.0 * HOUR,
+        DAY,
+    ];
+    let least = span_ns / ticks;
+    if least <= 5.0 * SECOND {
+        round_up(least).max(1.0)
+    } else {
+        COUNTED.into_iter().find(|&step| step >= least).unwrap_or_else(|| round_up(least / DAY) * DAY)
+    }
+}
+
+/// The next of 1, 2, 5, 10, 20, … that is not below the value.
+fn round_up(value: f64) -> f64 {
+    let decade = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * decade)
+        .find(|&step| step >= value * 0.999_999)
+        .unwrap_or(10.0 * decade)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let time = Axis::time("", 0, 1000 * SECOND as u64);
+        assert_eq!(labels(&time)[..3], ["0", "2 min", "4 min"]);
+        assert_eq!(labels(&Axis::counts("", 183.0)), ["0", "50", "100", "150", "200"]);
+        assert_eq!(labels(&Axis::shares("")), ["0 %", "25 %", "50 %", "75 %", "100 %"]);
+        let log = Axis::log_spans("", [80e3, 450e6].into_iter());
+        assert_eq!(labels(&log), ["100 µs", "1 ms", "10 ms", "100 ms"]);
+        let narrow = Axis::log_spans("", [2.1e6, 3.9e6].into_iter());
+        assert_eq!(labels(&narrow), ["1.5 ms", "2 ms", "3 ms", "5 ms"]);
+    }
+
+    #[test]
+    fn rows_go_from_the_top_down() {
+        let rows = Axis::rows(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!([rows.place(0.0), rows.place(1.0), rows.place(2.0)], [1.0, 0.5, 0.0]);
+        assert_eq!(rows.label_at(0.75), "a");
+    }
+
+    fn is_sound(axis: &Axis) -> bool {
+        let ascending = axis.ticks.windows(2).all(|pair| pair[0].place <= pair[1].place);
+        ascending
+            && (1..=40).contains(&axis.ticks.len())
+            && axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&tick.place))
+    }
+
+    proptest! {
+        #[test]
+        fn axes_of_any_extent_are_sound(from: u64, span: u64, share: f64) {
+            let to = from.saturating_add(span);
+            prop_assert!(is_sound(&Axis::time("", from / 4, to.max(from / 2 + 10))) || from > 1 << 40);
+            prop_assert!(is_sound(&Axis::time("", 0, span)));
+            prop_assert!(is_sound(&Axis::spans("", span as f64)));
+            prop_assert!(is_sound(&Axis::counts("", span as f64)));
+            prop_assert!(is_sound(&Axis::shares_around("", [share].into_iter())));
+            prop_assert!(is_sound(&Axis::log_spans("", [from as f64, to as f64].into_iter())));
+        }
+
+        #[test]
+        fn any_value_has_a_place(value in proptest::num::f64::ANY, max: u64) {
+            for axis in [Axis::counts("", max as f64), Axis::log_spans("", [max as f64].into_iter())] {
+                prop_assert!((0.0..=1.0).contains(&axis.place(value)));
+            }
+        }
+
+        #[test]
+        fn larger_values_are_never_placed_lower(a: u64, b: u64, max: u64) {
+            let (low, high) = (a.min(b) as f64, a.max(b) as f64);
+            for axis in [Axis::counts("", max as f64), Axis::log_spans("", [max as f64].into_iter())] {
+                prop_assert!(axis.place(low) <= axis.place(high));
+            }
+        }
+    }
+}

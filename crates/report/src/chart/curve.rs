@@ -1,0 +1,42 @@
+//! All response times in ascending order (Hosogi 2013, figure 2): how far apart hits and misses lie, and how far the
+//! misses among themselves.
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::frame::{Frame, Key, LEFT, PanelFrame};
+use super::{Chart, Side, palette};
+
+const TITLE: &str = "Response times in ascending order";
+
+pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
+    let x = Axis::shares("share of the commands");
+    let points = sides.iter().flat_map(|side| &side.result.response_curve);
+    let y = Axis::log_spans("response, log scale", points.map(|point| point.response_ns as f64));
+    let keys = sides.iter().enumerate().filter(|(_, side)| !side.name.is_empty());
+    let frame = Frame {
+        name: "response-curve",
+        title: TITLE,
+        keys: keys.map(|(index, side)| Key { label: side.name, colour: palette::side(index) }).collect(),
+        x: x.clone(),
+        panels: vec![PanelFrame { name: "", y: y.clone() }],
+        plot_height: 440,
+        left: LEFT,
+    };
+    let svg = frame.draw(|_, plot| {
+        for (index, side) in sides.iter().enumerate() {
+            let curve = side.result.response_curve.iter();
+            let line = curve.map(|point| (x.place(point.share_ratio), y.place(point.response_ns as f64)));
+            plot.draw_series(LineSeries::new(line, palette::side(index).stroke_width(5)))?;
+        }
+        Ok(())
+    });
+    Chart {
+        name: "response-curve",
+        title: TITLE,
+        caption: "Each step is a kind of command: hits at the lower left, then misses, which vary widely because of \
+                  seek, rotation and queue.",
+        svg,
+        time: None,
+    }
+}

@@ -1,0 +1,133 @@
+//! The points of a sweep: hit rate against mean and worst response.
+//!
+//! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be on
+//! the front for the sake of the other response time.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::Axis;
+use super::frame::{self, Drawn, Frame, Key, LEFT, PanelFrame, Plot};
+use super::{Chart, palette};
+use crate::schema::{SweepPoint, SweepResult};
+use crate::verdict;
+
+const TITLE: &str = "Hit rate against response";
+const PLOT_HEIGHT: u32 = 520;
+/// Beyond this a label is cut; the table has the whole of it.
+const LABEL_LENGTH: usize = 36;
+
+/// One panel: what is on its y axis.
+struct View {
+    title: &'static str,
+    ns: fn(&SweepPoint) -> u64,
+}
+
+const VIEWS: [View; 2] = [
+    View { title: "mean response, log scale", ns: |point| point.response_mean_ns },
+    View { title: "worst response, log scale", ns: |point| point.response_max_ns },
+];
+
+pub(super) fn chart(result: &SweepResult) -> Chart {
+    let points = &result.points;
+    let x = Axis::shares_around("hit rate", points.iter().map(|point| point.hit_ratio));
+    let y = VIEWS.map(|view| Axis::log_spans(view.title, points.iter().map(|point| (view.ns)(point) as f64)));
+    let frame = Frame {
+        name: "trade-off",
+        title: TITLE,
+        keys: vec![
+            Key { label: "undominated", colour: palette::FRONT },
+            Key { label: "beaten by another point", colour: palette::BEATEN },
+        ],
+        x: x.clone(),
+        panels: y.iter().map(|y| PanelFrame { name: "", y: y.clone() }).collect(),
+        plot_height: PLOT_HEIGHT,
+        left: LEFT,
+    };
+    let svg = frame.draw(|index, plot| {
+        let place =
+            |point: &SweepPoint| (x.place(point.hit_ratio), y[index].place((VIEWS[index].ns)(point) as f64));
+        draw_points(points, place, plot)
+    });
+    Chart {
+        name: "trade-off",
+        title: TITLE,
+        caption: "Right and down is better. A higher hit rate may be paid for with a longer worst response.",
+        svg,
+        time: None,
+    }
+}
+
+fn draw_points(
+    points: &[SweepPoint],
+    place: impl Fn(&SweepPoint) -> (f64, f64),
+    plot: &mut Plot<'_>,
+) -> Drawn {
+    let (mut front, beaten): (Vec<&SweepPoint>, Vec<&SweepPoint>) =
+        points.iter().partition(|point| point.undominated);
+    front.sort_by(|a, b| a.hit_ratio.total_cmp(&b.hit_ratio));
+    plot.draw_series(
+        beaten.iter().map(|point| Circle::new(place(point), 8, palette::BEATEN.stroke_width(3))),
+    )?;
+    plot.draw_series(LineSeries::new(
+        front.iter().map(|point| place(point)),
+        palette::FRONT.stroke_width(3),
+    ))?;
+    plot.draw_series(front.iter().map(|point| Circle::new(place(point), 10, palette::FRONT.filled())))?;
+
+    let mut taken: Vec<Rect> = points.iter().map(|point| Rect::around(place(point), (0.012, 0.04))).collect();
+    // The highest hit rate first: where room is short, the better end keeps its names.
+    for point in front.into_iter().rev() {
+        let label: String =
+            verdict::settings(point).chars().filter(|c| !c.is_control()).take(LABEL_LENGTH).collect();
+        let extent = frame::text_extent(&label, LEFT, PLOT_HEIGHT);
+        let Some(middle) = free_place(place(point), extent, &taken) else { continue };
+        taken.push(Rect::around(middle, extent));
+        let style = frame::text(palette::INK, HPos::Center, VPos::Center);
+        plot.draw_series(std::iter::once(Text::new(label, middle, style)))?;
+    }
+    Ok(())
+}
+
+/// A rectangle between places.
+#[derive(Clone, Copy)]
+struct Rect {
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+impl Rect {
+    fn around((x, y): (f64, f64), (width, height): (f64, f64)) -> Rect {
+        Rect { from: (x - width / 2.0, y - height / 2.0), to: (x + width / 2.0, y + height / 2.0) }
+    }
+
+    fn overlaps(self, other: Rect) -> bool {
+        self.from.0 < other.to.0
+            && other.from.0 < self.to.0
+            && self.from.1 < other.to.1
+            && other.from.1 < self.to.1
+    }
+
+    fn is_inside(self) -> bool {
+        self.from.0 >= 0.0 && self.from.1 >= 0.0 && self.to.0 <= 1.0 && self.to.1 <= 1.0
+    }
+}
+
+/// The middle of a label beside the point, where nothing else is; the table has those that find no room.
+fn free_place((x, y): (f64, f64), (width, height): (f64, f64), taken: &[Rect]) -> Option<(f64, f64)> {
+    let (beside, above) = (width / 2.0 + 0.012, height / 2.0 + 0.028);
+    let candidates = [
+        (x, y + above),
+        (x, y - above),
+        (x + beside, y),
+        (x - beside, y),
+        (x + beside, y + above),
+        (x - beside, y + above),
+        (x + beside, y - above),
+        (x - beside, y - above),
+    ];
+    candidates.into_iter().find(|&middle| {
+        let label = Rect::around(middle, (width, height));
+        label.is_inside() && !taken.iter().any(|&other| other.overlaps(label))
+    })
+}

@@ -1,0 +1,133 @@
+//! One self-contained page: opens from `file://`, loads nothing, prints well.
+//!
+//! It begins with what the result says in words; then come settings, totals and charts, and at the end the meaning of
+//! the words. Without a script the page is complete; the script adds a cursor that reads out the numbers of a chunk in
+//! all charts over time at once, and the data of each as CSV.
+
+mod compare;
+mod page;
+mod series;
+mod sim;
+mod sweep;
+
+pub use compare::compare;
+pub use sim::sim;
+pub use sweep::sweep;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::schema::{ChunkPoint, CurvePoint, Document, Run, SimResult, SweepResult};
+    use proptest::prelude::*;
+
+    /// The page without what is tested elsewhere: style, script, pictures and their data.
+    fn skeleton(page: &str) -> String {
+        let mut page = page.to_owned();
+        for (open, close) in [("<style>", "</style>"), ("<svg ", "</svg>"), ("<script", "</script>")] {
+            let mut from = 0;
+            while let Some(start) = page[from..].find(open).map(|at| at + from) {
+                let end = page[start..].find(close).unwrap() + start;
+                page.replace_range(start + open.len()..end, "…");
+                from = start + open.len();
+            }
+        }
+        page.replace("><", ">\n<")
+    }
+
+    #[test]
+    fn one_simulation() {
+        insta::assert_snapshot!(skeleton(&sim(&sample::document("long"))));
+    }
+
+    #[test]
+    fn an_exploration() {
+        insta::assert_snapshot!(skeleton(&sweep(&sample::sweep())));
+    }
+
+    #[test]
+    fn different_settings_are_marked_in_a_comparison() {
+        let page = compare(&sample::document("short"), &sample::document("long"));
+        assert!(page.contains("<mark>cache.read_ahead.max=64KiB</mark>"));
+        assert!(page.contains("<mark>cache.read_ahead.max=1MiB</mark>"));
+        let page = compare(&sample::document("long"), &sample::document("long"));
+        assert!(!page.contains("<mark>"));
+    }
+
+    #[test]
+    fn no_text_of_a_result_becomes_markup() {
+        let evil = "</script><script>alert('&')</script>";
+        let mut document = sample::document("long");
+        document.result.trace = evil.to_owned();
+        document.result.drive = evil.to_owned();
+        document.result.settings = vec![evil.to_owned()];
+        document.result.breakdown_mean_ns[0].class = evil.to_owned();
+        document.run.command = vec![evil.to_owned()];
+        document.run.machine.cpu = evil.to_owned();
+        let mut exploration = sample::sweep();
+        exploration.result.points[0].values = vec![evil.to_owned()];
+        exploration.result.varied = vec![evil.to_owned()];
+        for page in [sim(&document), compare(&document, &document), sweep(&exploration)] {
+            assert!(!page.contains("<script>alert"), "{page}");
+            assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+        }
+    }
+
+    #[test]
+    fn a_page_of_two_thousand_chunks_stays_small() {
+        let mut document = sample::document("long");
+        // A fixed scramble, so that no two neighbours are alike.
+        let noise =
+            |index: u64, range: u64| index.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) % range;
+        document.result.chunks = (0..2000)
+            .map(|index| {
+                let mut chunk = ChunkPoint { start_ns: index * 500_000_000, ..document.result.chunks[3] };
+                chunk.end_ns = chunk.start_ns + 500_000_000;
+                chunk.read_counts.full_hits = noise(index, 150);
+                chunk.read_counts.near_misses = noise(index + 1, 60);
+                chunk.read_counts.pure_misses = noise(index + 2, 40);
+                chunk.seeks.read_near_miss = noise(index + 3, 90);
+                chunk.seeks.write = noise(index + 3, 30);
+                chunk.response_ns.mean = noise(index + 4, 9_000_000);
+                chunk.response_ns.max = noise(index + 5, 300_000_000);
+                chunk.disk_time_ns.idle = noise(index + 6, 500_000_000);
+                chunk.disk_time_ns.write_seek = noise(index + 7, 90_000_000);
+                chunk.backlog_max = noise(index + 8, 20);
+                chunk
+            })
+            .collect();
+        document.result.response_curve = (0..1000)
+            .map(|step| CurvePoint {
+                share_ratio: step as f64 / 999.0,
+                response_ns: 100_000 + step * step * 300,
+            })
+            .collect();
+        let page = compare(&document, &document);
+        assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_page_too() {
+        let empty = Document::sim(Run::default(), SimResult::default());
+        assert!(sim(&empty).contains("No command was counted."));
+        assert!(compare(&empty, &empty).contains("nothing to compare"));
+        assert!(sweep(&Document::sweep(Run::default(), SweepResult::default())).contains("No settings"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_result_is_a_page(a in sample::any_result(), b in sample::any_result()) {
+            let (a, b) = (Document::sim(Run::default(), a), Document::sim(Run::default(), b));
+            for page in [sim(&a), compare(&a, &b)] {
+                prop_assert!(page.ends_with("</html>"));
+                prop_assert!(!page.contains("NaN %") && !page.contains("inf %"));
+            }
+        }
+
+        #[test]
+        fn any_exploration_is_a_page(result in sample::any_sweep()) {
+            prop_assert!(sweep(&Document::sweep(Run::default(), result)).ends_with("</html>"));
+        }
+    }
+}

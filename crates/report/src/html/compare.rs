@@ -1,0 +1,96 @@
+//! The page of two simulations side by side.
+
+use maud::{Markup, html};
+
+use super::{page, series, sim};
+use crate::chart::{self, Side};
+use crate::schema::{Document, SimResult};
+use crate::totals::{Total, totals};
+use crate::verdict;
+
+/// What B changes against A, as a page.
+#[must_use]
+pub fn compare(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
+    let charts = chart::compare(&a.result, &b.result);
+    let body = html! {
+        (facts(&a.result, &b.result))
+        section {
+            h2 { "Totals" }
+            (totals_table(&totals(&a.result), &totals(&b.result)))
+        }
+        (page::charts(&charts))
+        footer { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) }
+    };
+    let sides = [Side { name: "A", result: &a.result }, Side { name: "B", result: &b.result }];
+    let verdict = verdict::compare(&a.result, &b.result);
+    page::page(&title(&a.result, &b.result), &verdict, body, &series::json(&sides, &charts))
+}
+
+fn title(a: &SimResult, b: &SimResult) -> String {
+    if a.trace == b.trace && a.drive == b.drive {
+        format!("{} on {}: A against B", a.trace, a.drive)
+    } else {
+        format!("A: {} on {}, B: {} on {}", a.trace, a.drive, b.trace, b.drive)
+    }
+}
+
+fn facts(a: &SimResult, b: &SimResult) -> Markup {
+    let sides = |of: fn(&SimResult) -> String| [of(a), of(b)];
+    html! {
+        table.facts {
+            thead { tr { th {} th scope="col" { "A" } th scope="col" { "B" } } }
+            tbody {
+                @for (name, [in_a, in_b]) in [
+                    ("Trace", sides(|result| result.trace.clone())),
+                    ("Drive", sides(|result| result.drive.clone())),
+                    ("Chunks", sides(sim::chunking)),
+                ] {
+                    tr {
+                        th scope="row" { (name) }
+                        td { (marked(&in_a, in_a != in_b)) }
+                        td { (marked(&in_b, in_a != in_b)) }
+                    }
+                }
+                tr { th scope="row" { "Settings" } td { (settings(a, b)) } td { (settings(b, a)) } }
+            }
+        }
+    }
+}
+
+/// One side's settings; those that the other side does not have are marked.
+fn settings(of: &SimResult, other: &SimResult) -> Markup {
+    html! {
+        @if of.settings.is_empty() { "the drive's own" }
+        @for setting in &of.settings {
+            code { (marked(setting, !other.settings.contains(setting))) } " "
+        }
+    }
+}
+
+fn marked(text: &str, differs: bool) -> Markup {
+    html! { @if differs { mark { (text) } } @else { (text) } }
+}
+
+fn totals_table(a: &[Total], b: &[Total]) -> Markup {
+    let pairs: Vec<(&Total, &Total)> = a.iter().zip(b).collect();
+    html! {
+        div.totals.two {
+            @for group in pairs.chunk_by(|x, y| x.0.group == y.0.group) {
+                table {
+                    caption { (group[0].0.group) }
+                    thead {
+                        tr { th {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
+                    }
+                    @for (a, b) in group {
+                        tr {
+                            th scope="row" { (a.label) }
+                            td { (a.value.text()) }
+                            td { (b.value.text()) }
+                            td class=(a.judge(b).word()) { (a.value.change(b.value)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The page of one simulation.
+
+use maud::{Markup, html};
+
+use super::{page, series};
+use crate::chart::{self, Side};
+use crate::number;
+use crate::schema::{ChunkMode, Document, SimResult};
+use crate::totals::{Total, totals};
+use crate::verdict;
+
+/// One simulation as a page.
+#[must_use]
+pub fn sim(document: &Document<SimResult>) -> String {
+    let result = &document.result;
+    let charts = chart::sim(result);
+    let body = html! {
+        (facts(result))
+        section {
+            h2 { "Totals" }
+            (totals_table(&totals(result)))
+        }
+        (page::charts(&charts))
+        footer { (page::provenance("", &document.run)) }
+    };
+    let title = format!("{} on {}", result.trace, result.drive);
+    page::page(&title, &verdict::sim(result), body, &series::json(&[Side { name: "", result }], &charts))
+}
+
+fn facts(result: &SimResult) -> Markup {
+    html! {
+        dl.facts {
+            div { dt { "Trace" } dd { (result.trace) } }
+            div { dt { "Drive" } dd { (result.drive) } }
+            div {
+                dt { "Settings" }
+                dd {
+                    @if result.settings.is_empty() { "the drive's own" }
+                    @for setting in &result.settings { code { (setting) } " " }
+                }
+            }
+            div { dt { "Chunks" } dd { (chunking(result)) } }
+            @if result.warm_up_ns > 0 {
+                div { dt { "Not counted" } dd { "the first " (number::duration(result.warm_up_ns)) } }
+            }
+        }
+    }
+}
+
+/// How the run was cut: `each 1.00 s of simulated time`.
+pub(super) fn chunking(result: &SimResult) -> String {
+    let chunking = result.chunking;
+    let size = match chunking.mode {
+        ChunkMode::Time => format!("each {} of simulated time", number::duration(chunking.size)),
+        ChunkMode::Bytes => format!("each {} asked for", number::bytes(chunking.size)),
+        ChunkMode::Commands => format!("each {} commands", number::count(chunking.size)),
+    };
+    match chunking.chunks_per_point {
+        0 | 1 => size,
+        merged => format!("{size}, {} drawn as one", number::count(merged)),
+    }
+}
+
+/// The totals in columns, group by group.
+fn totals_table(rows: &[Total]) -> Markup {
+    html! {
+        div.totals {
+            @for group in rows.chunk_by(|a, b| a.group == b.group) {
+                table {
+                    caption { (group[0].group) }
+                    @for row in group {
+                        tr { th scope="row" { (row.label) } td { (row.value.text()) } }
+                    }
+                }
+            }
+        }
+    }
+}

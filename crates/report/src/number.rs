@@ -1,0 +1,185 @@
+//! Numbers as people read them: three significant digits and a scaled unit.
+//!
+//! What is not finite is written as a dash, so that no `NaN` ever reaches a reader.
+
+/// Stands where there is nothing to say.
+pub const NONE: &str = "–";
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A span of time: `842 ns`, `14.2 ms`, `16 min 40 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    for (unit, scale, limit) in [("µs", 1e3, 999.5), ("ms", 1e6, 999.5), ("s", 1e9, 119.5)] {
+        let value = ns as f64 / scale;
+        if value < limit {
+            return format!("{} {unit}", three_digits(value));
+        }
+    }
+    long_duration(
+        (ns / NANOS_PER_SECOND).saturating_add(u64::from(ns % NANOS_PER_SECOND >= NANOS_PER_SECOND / 2)),
+    )
+}
+
+/// Two units at most: `16 min 40 s`, `2 h`, `3 d 4 h`.
+fn long_duration(seconds: u64) -> String {
+    let (large, small) = match seconds {
+        0..3600 => ((seconds / 60, "min"), (seconds % 60, "s")),
+        3600..86_400 => ((seconds / 3600, "h"), (seconds % 3600 / 60, "min")),
+        _ => ((seconds / 86_400, "d"), (seconds % 86_400 / 3600, "h")),
+    };
+    let mut text = format!("{} {}", count(large.0), large.1);
+    if small.0 > 0 {
+        text.push_str(&format!(" {} {}", small.0, small.1));
+    }
+    text
+}
+
+/// A round span of time without needless digits, for the ticks of an axis: `0`, `10 ms`, `1.5 s`, `5 min`.
+#[must_use]
+pub fn round_duration(ns: u64) -> String {
+    if ns == 0 {
+        return "0".to_owned();
+    }
+    if ns >= 60 * NANOS_PER_SECOND {
+        return long_duration(ns / NANOS_PER_SECOND);
+    }
+    let units = [("s", NANOS_PER_SECOND), ("ms", 1_000_000), ("µs", 1000), ("ns", 1)];
+    let (unit, scale) = units.into_iter().find(|&(_, scale)| ns >= scale).unwrap_or(("ns", 1));
+    format!("{} {unit}", ns as f64 / scale as f64)
+}
+
+/// A size in powers of 1024: `512 B`, `1.20 GiB`.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
+    for unit in units.by_ref() {
+        if value < 1023.5 {
+            return format!("{} {unit}", three_digits(value));
+        }
+        value /= 1024.0;
+    }
+    format!("{} EiB", three_digits(value))
+}
+
+/// A number of things, with its thousands apart: `11,427`.
+#[must_use]
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A round number of things, for the ticks of an axis: `500`, `20,000`, `5 M`.
+#[must_use]
+pub fn round_count(value: f64) -> String {
+    for (unit, scale) in [("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)] {
+        if value >= scale {
+            return format!("{} {unit}", (value / scale * 1000.0).round() / 1000.0);
+        }
+    }
+    // A float-to-integer `as` saturates, and takes NaN to zero.
+    count(value.round() as u64)
+}
+
+/// A share: `72.4 %`.
+#[must_use]
+pub fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        percent if !percent.is_finite() => NONE.to_owned(),
+        percent if percent.abs() >= 1e6 => format!("{percent:.1e} %"),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+/// How many times one thing is another: `2.1`, `61`, `11,427`.
+#[must_use]
+pub fn times(factor: f64) -> String {
+    if !factor.is_finite() {
+        NONE.to_owned()
+    } else if factor.abs() < 9.95 {
+        format!("{factor:.1}")
+    } else {
+        count(factor.abs().round() as u64)
+    }
+}
+
+/// The part over the whole; 0 where there is no whole.
+#[must_use]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn units_scale() {
+        let durations = [0, 999, 1000, 999_499, 999_500, 14_230_000, 1_000_000_000, 119_400_000_000];
+        let texts: Vec<String> = durations.into_iter().map(duration).collect();
+        assert_eq!(texts, ["0 ns", "999 ns", "1.00 µs", "999 µs", "1.00 ms", "14.2 ms", "1.00 s", "119 s"]);
+        assert_eq!(duration(1_000_000_000_000), "16 min 40 s");
+        assert_eq!(duration(u64::MAX), "213,503 d 23 h");
+        assert_eq!([bytes(1023), bytes(1 << 20), bytes(u64::MAX)], ["1023 B", "1.00 MiB", "16.0 EiB"]);
+        assert_eq!([count(7), count(1000), count(1_234_567)], ["7", "1,000", "1,234,567"]);
+        assert_eq!([percent(0.7239), percent(f64::NAN), percent(1.0)], ["72.4 %", NONE, "100.0 %"]);
+        assert_eq!([times(2.06), times(60.7), times(f64::INFINITY)], ["2.1", "61", NONE]);
+        assert_eq!(
+            [round_duration(1_500_000_000), round_duration(300 * NANOS_PER_SECOND)],
+            ["1.5 s", "5 min"]
+        );
+        assert_eq!(
+            [round_count(20_000.0), round_count(2.5e6), round_count(f64::NAN)],
+            ["20,000", "2.5 M", "0"]
+        );
+    }
+
+    /// The number that a text begins with.
+    fn leading(text: &str) -> f64 {
+        text.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn scaled_numbers_stay_short_and_close(ns in 0u64..119 * NANOS_PER_SECOND) {
+            let text = duration(ns);
+            let scale = match text.rsplit(' ').next().unwrap() { "ns" => 1.0, "µs" => 1e3, "ms" => 1e6, _ => 1e9 };
+            prop_assert!((leading(&text) * scale - ns as f64).abs() <= ns as f64 * 0.005);
+            prop_assert!(text.chars().count() <= 7, "{text}");
+        }
+
+        #[test]
+        fn any_number_has_a_short_text(ns: u64, ratio: f64) {
+            prop_assert!(duration(ns).chars().count() <= 14);
+            prop_assert!(bytes(ns).chars().count() <= 8);
+            prop_assert!(percent(ratio).chars().count() <= 14);
+            for text in [percent(ratio), times(ratio), round_count(ratio)] {
+                prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+            }
+        }
+    }
+}

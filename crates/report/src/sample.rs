@@ -1,0 +1,319 @@
+//! Made-up results for tests: the shape of the paper's table 4, and anything at all.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::schema::*;
+
+const MS: u64 = 1_000_000;
+
+/// A small result; `"short"` and any other name give the two sides of table 4.
+pub(crate) fn result(name: &str) -> SimResult {
+    let short = name == "short";
+    let full_hits = if short { 3400 } else { 6300 };
+    let near_misses = if short { 4600 } else { 1500 };
+    let chunks: Vec<ChunkPoint> = (0..6).map(|index| chunk(index, short)).collect();
+    let spread = |scale: u64| Spread {
+        mean: scale * MS / 2,
+        p50: MS / 5,
+        p90: scale * MS,
+        p99: scale * 4 * MS,
+        p999: scale * 9 * MS,
+        max: if short { 120 * MS } else { 310 * MS },
+    };
+    SimResult {
+        trace: "office.csv".to_owned(),
+        drive: "desktop-500gb".to_owned(),
+        settings: vec![format!("cache.read_ahead.max={}", if short { "64KiB" } else { "1MiB" })],
+        commands: 11_500,
+        reads: 9000,
+        writes: 2480,
+        flushes: 20,
+        hit_ratio: (full_hits + 120) as f64 / 9000.0,
+        read_counts: ReadCounts {
+            full_hits,
+            active_hits: 120,
+            near_misses,
+            purged_misses: 90,
+            pure_misses: 9000 - full_hits - 120 - near_misses - 90,
+        },
+        writes_absorbed: 2470,
+        writes_media: 10,
+        read_bytes: 310 << 20,
+        written_bytes: 94 << 20,
+        seeks: if short {
+            Seeks { read: 900, read_near_miss: 4600, write: 1408 }
+        } else {
+            Seeks { read: 1080, read_near_miss: 1500, write: 629 }
+        },
+        response_ns: spread(if short { 10 } else { 5 }),
+        read_response_ns: spread(if short { 12 } else { 6 }),
+        write_response_ns: spread(2),
+        device_ns: spread(if short { 9 } else { 4 }),
+        host_queue: HostQueue { wait_mean_ns: 14_000, wait_max_ns: 61 * MS, backlog_max: 17 },
+        disk_time_ns: DiskTime {
+            idle: if short { 558 } else { 691 } * MS,
+            read_seek: 210 * MS,
+            read_data: 40 * MS,
+            write_seek: 50 * MS,
+            write_data: 9 * MS,
+        },
+        simulated_ns: 1000 * 1000 * MS,
+        breakdown_mean_ns: vec![breakdown("full_hit", full_hits, 0), breakdown("near_miss", near_misses, 9)],
+        chunking: Chunking { mode: ChunkMode::Time, size: 1000 * MS, chunks_per_point: 1 },
+        chunks,
+        response_curve: (0..=10)
+            .map(|step| CurvePoint { share_ratio: step as f64 / 10.0, response_ns: 100_000 << step })
+            .collect(),
+        response_histogram: (0..10)
+            .map(|bin| HistogramBin {
+                from_ns: 100_000 << bin,
+                to_ns: 200_000 << bin,
+                read_counts: ReadCounts {
+                    full_hits: 10 * (10 - bin),
+                    near_misses: 3 * bin,
+                    ..ReadCounts::default()
+                },
+                writes: 4,
+            })
+            .collect(),
+        ..SimResult::default()
+    }
+}
+
+fn breakdown(class: &str, commands: u64, scale: u64) -> ClassBreakdown {
+    ClassBreakdown {
+        class: class.to_owned(),
+        commands,
+        queue: scale * MS / 4,
+        overhead: MS / 5,
+        seek: scale * MS / 2,
+        rotation: scale * MS / 2,
+        transfer: scale * MS / 9,
+    }
+}
+
+fn chunk(index: u64, short: bool) -> ChunkPoint {
+    // The third chunk is empty, so that every picture has a gap.
+    let reads = if index == 2 { 0 } else { 20 + 7 * index };
+    let hits = if short { reads / 3 } else { reads * 3 / 4 };
+    ChunkPoint {
+        start_ns: index * 1000 * MS,
+        end_ns: (index + 1) * 1000 * MS,
+        commands: reads,
+        reads,
+        read_counts: ReadCounts { full_hits: hits, near_misses: reads - hits, ..ReadCounts::default() },
+        seeks: Seeks { read: 1, read_near_miss: reads - hits, write: 2 },
+        response_ns: ResponseSummary { mean: (1 + index) * MS, p99: 20 * MS, max: (30 + index) * MS },
+        disk_time_ns: DiskTime {
+            idle: 600 * MS,
+            read_seek: 300 * MS,
+            read_data: 100 * MS,
+            ..DiskTime::default()
+        },
+        ..ChunkPoint::default()
+    }
+}
+
+pub(crate) fn run() -> Run {
+    Run {
+        command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
+        version: "0.1.0".to_owned(),
+        wall_ns: 7700 * MS,
+        machine: Machine {
+            kernel: "Linux 6.18".to_owned(),
+            cpu: "Example CPU".to_owned(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+        },
+        commands_per_s: Some(1493.5),
+        simulated_per_wall_ratio: Some(130.0),
+    }
+}
+
+pub(crate) fn document(name: &str) -> Document<SimResult> {
+    Document::sim(run(), result(name))
+}
+
+pub(crate) fn sweep() -> Document<SweepResult> {
+    let points =
+        [("64KiB", 0.39, 5, 120), ("256KiB", 0.61, 3, 130), ("512KiB", 0.6, 4, 150), ("1MiB", 0.72, 2, 310)]
+            .map(|(value, hit_ratio, mean, max)| SweepPoint {
+                values: vec![value.to_owned()],
+                hit_ratio,
+                response_mean_ns: mean * MS,
+                response_p99_ns: mean * 8 * MS,
+                response_max_ns: max * MS,
+                seeks: 6908 / mean,
+                idle_ratio: 0.6,
+                undominated: false,
+            });
+    let mut result = SweepResult {
+        trace: "office.csv".to_owned(),
+        drive: "desktop-500gb".to_owned(),
+        varied: vec!["cache.read_ahead.max".to_owned()],
+        points: points.to_vec(),
+    };
+    result.mark_undominated();
+    Document::sweep(run(), result)
+}
+
+/// Small, ordinary and extreme numbers.
+fn number() -> BoxedStrategy<u64> {
+    prop_oneof![Just(0), 0u64..100, 0u64..10_000_000_000, Just(u64::MAX), any::<u64>()].boxed()
+}
+
+fn share() -> BoxedStrategy<f64> {
+    prop_oneof![0.0..=1.0f64, Just(0.0), Just(1e300), proptest::num::f64::NORMAL].boxed()
+}
+
+fn counts() -> BoxedStrategy<ReadCounts> {
+    [number(), number(), number(), number(), number()]
+        .prop_map(|[full_hits, active_hits, near_misses, purged_misses, pure_misses]| ReadCounts {
+            full_hits,
+            active_hits,
+            near_misses,
+            purged_misses,
+            pure_misses,
+        })
+        .boxed()
+}
+
+fn seeks() -> BoxedStrategy<Seeks> {
+    [number(), number(), number()]
+        .prop_map(|[read, read_near_miss, write]| Seeks { read, read_near_miss, write })
+        .boxed()
+}
+
+fn disk_time() -> BoxedStrategy<DiskTime> {
+    [number(), number(), number(), number(), number()]
+        .prop_map(|[idle, read_seek, read_data, write_seek, write_data]| DiskTime {
+            idle,
+            read_seek,
+            read_data,
+            write_seek,
+            write_data,
+        })
+        .boxed()
+}
+
+fn spread() -> BoxedStrategy<Spread> {
+    [number(), number(), number(), number(), number(), number()]
+        .prop_map(|[mean, p50, p90, p99, p999, max]| Spread { mean, p50, p90, p99, p999, max })
+        .boxed()
+}
+
+fn any_chunk() -> BoxedStrategy<ChunkPoint> {
+    let numbers = [number(), number(), number(), number(), number(), number(), number(), number(), number()];
+    (numbers, counts(), seeks(), disk_time())
+        .prop_map(
+            |(
+                [start_ns, end_ns, commands, reads, writes, mean, p99, max, backlog_max],
+                read_counts,
+                seeks,
+                disk,
+            )| {
+                ChunkPoint {
+                    start_ns,
+                    end_ns,
+                    commands,
+                    reads,
+                    writes,
+                    read_counts,
+                    seeks,
+                    response_ns: ResponseSummary { mean, p99, max },
+                    disk_time_ns: disk,
+                    backlog_max,
+                }
+            },
+        )
+        .boxed()
+}
+
+fn any_breakdown() -> BoxedStrategy<ClassBreakdown> {
+    let class = prop_oneof![Just("full_hit".to_owned()), Just("pure_miss".to_owned()), any::<String>()];
+    (class, [number(), number(), number(), number(), number(), number()])
+        .prop_map(|(class, [commands, queue, overhead, seek, rotation, transfer])| ClassBreakdown {
+            class,
+            commands,
+            queue,
+            overhead,
+            seek,
+            rotation,
+            transfer,
+        })
+        .boxed()
+}
+
+fn any_bin() -> BoxedStrategy<HistogramBin> {
+    (number(), number(), counts(), number())
+        .prop_map(|(from_ns, to_ns, read_counts, writes)| HistogramBin {
+            from_ns,
+            to_ns,
+            read_counts,
+            writes,
+        })
+        .boxed()
+}
+
+fn any_curve_point() -> impl Strategy<Value = CurvePoint> {
+    (share(), number()).prop_map(|(share_ratio, response_ns)| CurvePoint { share_ratio, response_ns })
+}
+
+/// Anything that deserialises, sensible or not.
+pub(crate) fn any_result() -> impl Strategy<Value = SimResult> {
+    let names = (any::<String>(), any::<String>(), vec(any::<String>(), 0..3));
+    let totals = ([number(), number(), number(), number()], share(), counts(), seeks());
+    let times = ([spread(), spread(), spread(), spread()], disk_time(), number());
+    let series = (
+        vec(any_breakdown(), 0..4),
+        vec(any_chunk(), 0..6),
+        vec(any_curve_point(), 0..6),
+        vec(any_bin(), 0..6),
+    );
+    (names, totals, times, series).prop_map(|(names, totals, times, series)| {
+        let [commands, reads, writes, read_bytes] = totals.0;
+        let [response_ns, read_response_ns, write_response_ns, device_ns] = times.0;
+        SimResult {
+            trace: names.0,
+            drive: names.1,
+            settings: names.2,
+            commands,
+            reads,
+            writes,
+            read_bytes,
+            hit_ratio: totals.1,
+            read_counts: totals.2,
+            seeks: totals.3,
+            response_ns,
+            read_response_ns,
+            write_response_ns,
+            device_ns,
+            disk_time_ns: times.1,
+            simulated_ns: times.2,
+            breakdown_mean_ns: series.0,
+            chunks: series.1,
+            response_curve: series.2,
+            response_histogram: series.3,
+            ..SimResult::default()
+        }
+    })
+}
+
+/// Anything that deserialises as a sweep.
+pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
+    let point =
+        (vec(any::<String>(), 0..3), share(), [number(), number(), number(), number()], any::<bool>());
+    let point = point.prop_map(|(values, hit_ratio, [mean, p99, max, seeks], undominated)| SweepPoint {
+        values,
+        hit_ratio,
+        response_mean_ns: mean,
+        response_p99_ns: p99,
+        response_max_ns: max,
+        seeks,
+        idle_ratio: hit_ratio,
+        undominated,
+    });
+    (any::<String>(), vec(any::<String>(), 0..3), vec(point, 0..8))
+        .prop_map(|(trace, varied, points)| SweepResult { drive: trace.clone(), trace, varied, points })
+}

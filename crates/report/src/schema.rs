@@ -1,0 +1,116 @@
+//! What `--json` prints, and what every report is made from.
+//!
+//! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). `result` holds the same bytes for the same
+//! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
+
+mod sim;
+mod sweep;
+
+use serde::{Deserialize, Serialize};
+
+pub use sim::{
+    ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
+    ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
+};
+pub use sweep::{SweepPoint, SweepResult};
+
+/// The name and version of a [`SimResult`] document.
+pub const SIM_SCHEMA: &str = "sakiyomi.sim/1";
+
+/// The name and version of a [`SweepResult`] document.
+pub const SWEEP_SCHEMA: &str = "sakiyomi.sweep/1";
+
+/// One result with what is known about the run that made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document<R> {
+    /// Name and version of the result's schema, such as [`SIM_SCHEMA`].
+    pub schema: String,
+    /// How, when and where the result was made.
+    pub run: Run,
+    /// The result itself.
+    pub result: R,
+}
+
+impl Document<SimResult> {
+    /// A document of one simulation.
+    #[must_use]
+    pub fn sim(run: Run, result: SimResult) -> Self {
+        Document { schema: SIM_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<SweepResult> {
+    /// A document of one exploration of parameters.
+    #[must_use]
+    pub fn sweep(run: Run, result: SweepResult) -> Self {
+        Document { schema: SWEEP_SCHEMA.to_owned(), run, result }
+    }
+}
+
+/// What differs from run to run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of sakiyomi.
+    pub version: String,
+    /// How long it took.
+    pub wall_ns: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Commands simulated in a second of wall time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_per_s: Option<f64>,
+    /// Simulated time over wall time: 130 means 130 times as fast as the drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_per_wall_ratio: Option<f64>,
+}
+
+/// The machine that a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name and release of the kernel.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// How many processors were usable.
+    pub cores: u64,
+    /// Main memory.
+    pub memory_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_of_a_simulation_are_stable() {
+        let mut document = sample::document("long");
+        document.result.chunks.truncate(1);
+        document.result.response_curve.truncate(1);
+        document.result.response_histogram.truncate(1);
+        document.result.breakdown_mean_ns.truncate(1);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn unknown_keys_are_ignored() {
+        let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
+        assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back_and_writes_the_same_bytes(mut result in sample::any_result(), share in 0u16..) {
+            // serde_json reads a fraction of up to 15 digits exactly, and longer ones to the last bit but one.
+            result.hit_ratio = f64::from(share) / 1024.0;
+            result.response_curve.iter_mut().for_each(|point| point.share_ratio = f64::from(share) / 1024.0);
+            let document = Document::sim(Run::default(), result);
+            let text = serde_json::to_string(&document).unwrap();
+            let read: Document<SimResult> = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+    }
+}

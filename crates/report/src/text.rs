@@ -1,0 +1,64 @@
+//! What the terminal shows: a summary that can be read at a glance, with scaled units.
+
+mod compare;
+mod sim;
+mod style;
+mod sweep;
+
+pub use compare::compare;
+pub use sim::sim;
+pub use style::Style;
+pub use sweep::sweep;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::schema::{Document, Run, SimResult, SweepResult};
+    use proptest::prelude::*;
+
+    const PLAIN: Style = Style { width: 100, colour: false };
+
+    #[test]
+    fn one_simulation() {
+        insta::assert_snapshot!(sim(&sample::document("long"), PLAIN));
+    }
+
+    #[test]
+    fn two_simulations() {
+        insta::assert_snapshot!(compare(&sample::document("short"), &sample::document("long"), PLAIN));
+    }
+
+    #[test]
+    fn an_exploration() {
+        insta::assert_snapshot!(sweep(&sample::sweep(), PLAIN));
+    }
+
+    #[test]
+    fn nothing_at_all() {
+        insta::assert_snapshot!(sim(&Document::sim(Run::default(), SimResult::default()), PLAIN));
+        assert!(!sweep(&Document::sweep(Run::default(), SweepResult::default()), PLAIN).is_empty());
+    }
+
+    #[test]
+    fn colour_only_where_asked_for() {
+        let document = sample::document("long");
+        assert!(!sim(&document, PLAIN).contains('\x1b'));
+        assert!(sim(&document, Style { colour: true, ..PLAIN }).contains('\x1b'));
+    }
+
+    proptest! {
+        #[test]
+        fn any_result_has_a_text(a in sample::any_result(), b in sample::any_result(), width: usize) {
+            let (a, b) = (Document::sim(Run::default(), a), Document::sim(Run::default(), b));
+            let style = Style { width, colour: true };
+            prop_assert!(!sim(&a, style).is_empty() && !compare(&a, &b, style).is_empty());
+        }
+
+        #[test]
+        fn any_exploration_has_a_text(result in sample::any_sweep(), width: usize) {
+            let text = sweep(&Document::sweep(Run::default(), result), Style { width, colour: false });
+            prop_assert!(!text.is_empty());
+        }
+    }
+}

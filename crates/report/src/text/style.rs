@@ -1,0 +1,113 @@
+//! How text is laid out: its width, headings, paragraphs, bars and tables.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+use crate::number;
+use crate::schema::Run;
+use crate::verdict::NO_BREAK_SPACE;
+
+/// What the terminal can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// How many columns there are.
+    pub width: usize,
+    /// Whether to write ANSI colours.
+    pub colour: bool,
+}
+
+/// Columns that text is never laid out below or beyond: narrower is unreadable, wider hard to follow.
+const WIDTH: std::ops::RangeInclusive<usize> = 40..=120;
+
+const BOLD: &str = "1";
+
+impl Style {
+    pub(super) fn width(self) -> usize {
+        self.width.clamp(*WIDTH.start(), *WIDTH.end())
+    }
+
+    /// The text in an ANSI style, where colours are wanted.
+    pub(super) fn paint(self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub(super) fn heading(self, text: &str) -> String {
+        self.paint(BOLD, text)
+    }
+
+    /// `text` broken at spaces to fit the width; a no-break space becomes an ordinary one.
+    pub(super) fn wrap(self, text: &str) -> String {
+        let mut lines = String::new();
+        let mut column = 0;
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            let length = word.chars().count();
+            if column > 0 && column + 1 + length > self.width() {
+                lines.push('\n');
+                column = 0;
+            } else if column > 0 {
+                lines.push(' ');
+                column += 1;
+            }
+            lines.push_str(word);
+            column += length;
+        }
+        lines.replace(NO_BREAK_SPACE, " ")
+    }
+
+    /// A bar of `ratio` of `cells` columns, drawn to an eighth of a column.
+    pub(super) fn bar(self, ratio: f64, cells: usize, code: &str) -> String {
+        const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+        let ratio = if ratio.is_finite() { ratio.clamp(0.0, 1.0) } else { 0.0 };
+        let eighths = (ratio * cells as f64 * 8.0).round() as usize;
+        let mut bar = "█".repeat(eighths / 8);
+        if !eighths.is_multiple_of(8) {
+            bar.push(PARTS[eighths % 8]);
+        }
+        self.paint(code, &bar)
+    }
+
+    /// A table without borders whose first `text_columns` columns are text and the others numbers.
+    pub(super) fn table(self, header: &[&str], rows: Vec<Vec<String>>, text_columns: usize) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(self.width()).unwrap_or(u16::MAX));
+        table.set_header(header.iter().enumerate().map(|(column, text)| aligned(text, column, text_columns)));
+        for row in &rows {
+            table.add_row(row.iter().enumerate().map(|(column, text)| aligned(text, column, text_columns)));
+        }
+        if let Some(column) = table.column_mut(0) {
+            column.set_padding((0, 1));
+        }
+        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+}
+
+fn aligned(text: &str, column: usize, text_columns: usize) -> Cell {
+    let alignment = if column < text_columns { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(one_line(text)).set_alignment(alignment)
+}
+
+/// `text` without control characters, which could move the cursor or forge a line.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `1,493 commands per second`, machine and version.
+pub(super) fn provenance(run: &Run) -> String {
+    let mut text = format!("took {}", number::duration(run.wall_ns));
+    if let Some(ratio) = run.simulated_per_wall_ratio {
+        text.push_str(&format!(", {} × real time", number::times(ratio)));
+    }
+    if let Some(rate) = run.commands_per_s {
+        text.push_str(&format!(", {} commands/s", number::round_count(rate.round())));
+    }
+    let machine = &run.machine;
+    for part in [&machine.cpu, &machine.kernel] {
+        if !part.is_empty() {
+            text.push_str(&format!(" · {}", one_line(part)));
+        }
+    }
+    if !run.version.is_empty() {
+        text.push_str(&format!(" · sakiyomi {}", one_line(&run.version)));
+    }
+    text
+}
