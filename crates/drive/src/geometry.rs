@@ -165,6 +165,11 @@ impl Geometry {
         (lba < self.capacity).then_some(Lba(lba))
     }
 
+    /// Whether a physical sector of a zone carries an address, remaps left aside.
+    pub(crate) fn is_addressed(&self, zone: usize, physical: u64) -> bool {
+        self.zones[zone].plain_relative(physical, u64::from(self.heads)).is_some()
+    }
+
     /// The end of the track, or of the cylinder, that holds `lba`: the first address after it.
     #[must_use]
     pub fn end_of(&self, lba: Lba, cylinder: bool) -> Lba {
@@ -290,7 +295,7 @@ impl Zone {
     fn relative_at(&self, track: u64, sector: u64, heads: u64) -> Option<u64> {
         let physical = track * self.track_sectors + sector;
         if let Some(remap) = self.remaps.iter().find(|remap| remap[1] == physical) {
-            return self.relative_at(remap[0] / self.track_sectors, remap[0] % self.track_sectors, heads).or_else(|| self.plain_relative(remap[0], heads));
+            return self.plain_relative(remap[0], heads);
         }
         if self.remaps.binary_search_by_key(&physical, |remap| remap[0]).is_ok() {
             return None;

@@ -2,6 +2,8 @@
 
 use sakiyomi_model::{Bytes, Nanos};
 
+use crate::geometry::Geometry;
+
 use super::{DriveSpec, GeometrySpec, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec};
 
 /// Why a drive cannot be used.
@@ -78,6 +80,7 @@ impl DriveSpec {
         let check = Check { drive: &self.name };
         check_geometry(&check, &self.geometry)?;
         self.check_servo(&check)?;
+        self.check_remaps(&check)?;
         self.check_queue(&check)?;
         self.check_cache(&check)?;
         self.check_interface(&check)
@@ -92,6 +95,18 @@ impl DriveSpec {
         check.mechanical(Nanos(servo.write_settle.0.unsigned_abs()), "servo.write_settle")?;
         check_seek(check, &servo.seek, "servo.seek")?;
         servo.seek_write.as_ref().map_or(Ok(()), |seek| check_seek(check, seek, "servo.seek_write"))
+    }
+
+    /// A replacement must be a sector that carries no address of its own.
+    fn check_remaps(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let geometry = Geometry::new(&self.geometry, &self.servo);
+        self.geometry.zones.iter().enumerate().try_for_each(|(index, zone)| {
+            let taken = zone.remaps.iter().find(|remap| geometry.is_addressed(index, remap[1]));
+            check.that(taken.is_none(), &format!("geometry.zones.{index}.remaps"), || {
+                let [from, to] = taken.copied().unwrap_or_default();
+                format!("[{from}, {to}]: a remap must lead to a spare sector, and {to} is none; set spares")
+            })
+        })
     }
 
     fn check_queue(&self, check: &Check<'_>) -> Result<(), SpecError> {

@@ -516,7 +516,10 @@ impl Serialize for SignedNanos {
 impl<'de> Deserialize<'de> for SignedNanos {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<SignedNanos, D::Error> {
         use serde::de::Error;
-        let text = String::deserialize(deserializer)?;
+        let text = match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => text,
+            other => other.to_string(),
+        };
         let (negative, size) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.as_str()),

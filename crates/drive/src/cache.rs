@@ -1,0 +1,9 @@
+//! The buffer: read segments, dirty data, and the memory of what was evicted.
+
+mod ghost;
+mod segments;
+mod write;
+
+pub(crate) use ghost::Ghosts;
+pub(crate) use segments::{SegmentId, Segments};
+pub(crate) use write::WriteCache;

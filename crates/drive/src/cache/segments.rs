@@ -1,0 +1,238 @@
+//! Read segments: contiguous ranges of sectors, each a ring whose oldest sectors make room for its newest.
+//!
+//! Bounds are kept in arrays of their own, because every command looks through all of them; the rest of a segment is
+//! touched only when it is used.
+
+use sakiyomi_model::Bytes;
+
+use super::Ghosts;
+use crate::spec::{CacheSpec, Replacement, SegmentMode, WriteShare};
+
+/// The place of a segment in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentId(pub(crate) usize);
+
+/// All read segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    start: Vec<u64>,
+    end: Vec<u64>,
+    meta: Vec<Meta>,
+    mode: SegmentMode,
+    replacement: Replacement,
+    count: usize,
+    /// Sectors for reads while nothing is dirty.
+    pool: u64,
+    /// Sectors that dirty data takes from them now.
+    taken: u64,
+    /// Sectors allotted to segments.
+    allotted: u64,
+    clock: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Meta {
+    capacity: u64,
+    created: u64,
+    used: u64,
+    /// When it last served a read in sequence; 0: never.
+    used_in_sequence: u64,
+    /// Where the host's next read in sequence would start.
+    expected: u64,
+    /// Reads in sequence so far.
+    sequence: u32,
+    /// Sectors of the last read.
+    last_read: u64,
+}
+
+impl Segments {
+    pub(crate) fn new(spec: &CacheSpec, sector: Bytes) -> Segments {
+        let reserved = match spec.write.share {
+            WriteShare::Separate if spec.write.enabled => spec.write.limit,
+            _ => Bytes::ZERO,
+        };
+        Segments {
+            start: Vec::new(),
+            end: Vec::new(),
+            meta: Vec::new(),
+            mode: spec.segments.mode,
+            replacement: spec.segments.replacement,
+            count: spec.segments.count as usize,
+            pool: spec.size.saturating_sub(reserved).0 / sector.0,
+            taken: 0,
+            allotted: 0,
+            clock: 0,
+        }
+    }
+
+    /// The first sector from `sector` on, up to `limit`, that no segment holds.
+    #[inline]
+    pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
+        let mut at = sector;
+        while at < limit {
+            match self.holding(at) {
+                Some(id) => at = self.end[id.0],
+                None => return at,
+            }
+        }
+        limit
+    }
+
+    /// A segment that holds `sector`.
+    #[inline]
+    pub(crate) fn holding(&self, sector: u64) -> Option<SegmentId> {
+        let mut bounds = self.start.iter().zip(&self.end);
+        bounds.position(|(start, end)| *start <= sector && sector < *end).map(SegmentId)
+    }
+
+    /// A segment whose content ends just at `sector`, which a read from there would continue.
+    pub(crate) fn ending_at(&self, sector: u64) -> Option<SegmentId> {
+        let mut bounds = self.start.iter().zip(&self.end);
+        bounds.position(|(start, end)| *end == sector && start < end).map(SegmentId)
+    }
+
+    /// Whether `sector` lies within `window` after the end of something held.
+    pub(crate) fn is_near(&self, sector: u64, window: u64) -> bool {
+        let mut bounds = self.start.iter().zip(&self.end);
+        bounds.any(|(start, end)| start < end && *end <= sector && sector - *end < window)
+    }
+
+    pub(crate) fn end(&self, id: SegmentId) -> u64 {
+        self.end[id.0]
+    }
+
+    pub(crate) fn start(&self, id: SegmentId) -> u64 {
+        self.start[id.0]
+    }
+
+    pub(crate) fn capacity(&self, id: SegmentId) -> u64 {
+        self.meta[id.0].capacity
+    }
+
+    pub(crate) fn sequence(&self, id: SegmentId) -> u32 {
+        self.meta[id.0].sequence
+    }
+
+    /// Room left in a segment beside what the host read last.
+    pub(crate) fn room_ahead(&self, id: SegmentId) -> u64 {
+        self.meta[id.0].capacity.saturating_sub(self.meta[id.0].last_read)
+    }
+
+    /// Notes that the host reads `from..to` out of a segment.
+    pub(crate) fn used(&mut self, id: SegmentId, from: u64, to: u64) {
+        self.clock += 1;
+        let meta = &mut self.meta[id.0];
+        meta.used = self.clock;
+        if from == meta.expected {
+            meta.sequence = meta.sequence.saturating_add(1);
+            meta.used_in_sequence = self.clock;
+        } else if to != meta.expected {
+            meta.sequence = 0;
+        }
+        meta.expected = to;
+        meta.last_read = to - from;
+    }
+
+    /// Takes a segment for a read from `sector`, with room for `wanted` sectors where that is free to choose. What it
+    /// held, and what else had to make room, goes to `ghosts`. `None` where the buffer has no room for reads at all.
+    pub(crate) fn take(&mut self, sector: u64, wanted: u64, ghosts: &mut Ghosts) -> Option<SegmentId> {
+        let room = self.pool - self.taken.min(self.pool);
+        let capacity = match self.mode {
+            SegmentMode::Fixed => self.pool / self.count as u64,
+            SegmentMode::Adaptive => wanted.min(room),
+        };
+        if capacity == 0 || capacity > room {
+            return None;
+        }
+        while self.allotted + capacity > room || self.start.len() >= self.count {
+            self.evict(self.victim()?, ghosts);
+        }
+        self.clock += 1;
+        self.start.push(sector);
+        self.end.push(sector);
+        self.allotted += capacity;
+        self.meta.push(Meta {
+            capacity,
+            created: self.clock,
+            used: self.clock,
+            used_in_sequence: 0,
+            expected: u64::MAX,
+            sequence: 0,
+            last_read: 0,
+        });
+        Some(SegmentId(self.start.len() - 1))
+    }
+
+    /// Content grows to `end`; what no longer fits leaves at the front.
+    pub(crate) fn grow(&mut self, id: SegmentId, end: u64, ghosts: &mut Ghosts) {
+        self.end[id.0] = end;
+        let first = end.saturating_sub(self.meta[id.0].capacity);
+        if first > self.start[id.0] {
+            ghosts.add(self.start[id.0], first);
+            self.start[id.0] = first;
+        }
+    }
+
+    /// Content begins earlier by what was read on the way to its first sector, as far as there is room.
+    pub(crate) fn grow_front(&mut self, id: SegmentId, start: u64) {
+        let least = self.end[id.0].saturating_sub(self.meta[id.0].capacity);
+        self.start[id.0] = self.start[id.0].min(start.max(least));
+    }
+
+    /// Dirty data now takes `sectors` from reads; segments are evicted until the rest fits. `keep` stays.
+    pub(crate) fn yield_room(&mut self, sectors: u64, keep: Option<SegmentId>, ghosts: &mut Ghosts) -> Option<SegmentId> {
+        self.taken = sectors;
+        let room = self.pool - self.taken.min(self.pool);
+        let mut keep = keep;
+        while self.allotted > room {
+            let Some(victim) = self.victim_but(keep) else { break };
+            let last = SegmentId(self.start.len() - 1);
+            self.evict(victim, ghosts);
+            keep = keep.map(|id| if id == last { victim } else { id });
+        }
+        keep
+    }
+
+    /// Sectors `start..end` are no longer valid: each segment keeps the longer of what lies before and after.
+    pub(crate) fn invalidate(&mut self, start: u64, end: u64) {
+        for (own_start, own_end) in self.start.iter_mut().zip(&mut self.end) {
+            if *own_start < end && start < *own_end {
+                let (before, after) = (start.saturating_sub(*own_start), own_end.saturating_sub(end));
+                if before >= after {
+                    *own_end = *own_start + before;
+                } else {
+                    *own_start = *own_end - after;
+                }
+            }
+        }
+    }
+
+    fn victim(&self) -> Option<SegmentId> {
+        self.victim_but(None)
+    }
+
+    /// The segment that makes room next: an empty one if there is one, else by the replacement rule.
+    fn victim_but(&self, keep: Option<SegmentId>) -> Option<SegmentId> {
+        let candidates = (0..self.start.len()).filter(|index| Some(SegmentId(*index)) != keep);
+        let rank = |index: &usize| {
+            let (meta, empty) = (&self.meta[*index], self.start[*index] == self.end[*index]);
+            let order = match self.replacement {
+                Replacement::Lru => (0, meta.used),
+                Replacement::Fifo => (0, meta.created),
+                Replacement::ConsumedFirst => (u64::from(meta.expected != self.end[*index]), meta.used),
+                Replacement::LeastRecentlySequential => (meta.used_in_sequence, meta.used),
+            };
+            (!empty, order)
+        };
+        candidates.min_by_key(rank).map(SegmentId)
+    }
+
+    /// Removes a segment; the last one takes its place.
+    fn evict(&mut self, id: SegmentId, ghosts: &mut Ghosts) {
+        ghosts.add(self.start[id.0], self.end[id.0]);
+        self.allotted -= self.meta[id.0].capacity;
+        self.start.swap_remove(id.0);
+        self.end.swap_remove(id.0);
+        self.meta.swap_remove(id.0);
+    }
+}

@@ -1,0 +1,205 @@
+//! Dirty data: acknowledged, not yet on the medium.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sakiyomi_model::{Bytes, Nanos};
+
+use crate::servo::Target;
+use crate::spec::WriteSpec;
+
+/// A contiguous range of dirty sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dirty {
+    /// The first sector after it.
+    pub(crate) end: u64,
+    /// When its oldest data came.
+    pub(crate) since: Nanos,
+    /// When its newest data is complete in the buffer.
+    pub(crate) ready: Nanos,
+    /// Where it begins on the medium.
+    pub(crate) target: Target,
+    /// In order of coming; of merged ranges, the older one's.
+    pub(crate) sequence: u64,
+}
+
+/// All dirty data.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteCache {
+    limit: u64,
+    high: u64,
+    low: u64,
+    coalesce: bool,
+    extents: BTreeMap<u64, Dirty>,
+    /// (sequence, first sector): the oldest first.
+    by_age: BTreeSet<(u64, u64)>,
+    /// On its way to the medium: still held, and still readable.
+    in_flight: Option<(u64, u64, u64)>,
+    sectors: u64,
+    next_sequence: u64,
+    /// Between the high and the low watermark, on the way down.
+    draining: bool,
+}
+
+impl WriteCache {
+    pub(crate) fn new(spec: &WriteSpec, sector: Bytes) -> WriteCache {
+        let limit = spec.limit.0 / sector.0;
+        let share = |x: f64| (limit as f64 * x).ceil() as u64;
+        WriteCache {
+            limit,
+            high: share(spec.high_watermark).max(1),
+            low: share(spec.low_watermark),
+            coalesce: spec.coalesce,
+            extents: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            in_flight: None,
+            sectors: 0,
+            next_sequence: 1,
+            draining: false,
+        }
+    }
+
+    /// Whether so many more sectors fit now.
+    pub(crate) fn has_room(&self, sectors: u64) -> bool {
+        self.sectors + sectors <= self.limit
+    }
+
+    /// Whether so many sectors fit at all.
+    pub(crate) fn could_hold(&self, sectors: u64) -> bool {
+        sectors <= self.limit
+    }
+
+    /// Dirty sectors held, those on their way to the medium included.
+    pub(crate) fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Whether the high watermark was reached and the low one not yet.
+    pub(crate) fn is_draining(&mut self) -> bool {
+        self.draining = if self.draining { self.sectors > self.low } else { self.sectors >= self.high };
+        self.draining
+    }
+
+    /// The first sector from `sector` on, up to `limit`, that is not dirty.
+    pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
+        let mut at = sector;
+        while at < limit {
+            let held = self.extents.range(..=at).next_back().map(|(_, dirty)| dirty.end).filter(|end| at < *end);
+            let flying = self.in_flight.filter(|(start, end, _)| *start <= at && at < *end).map(|flight| flight.1);
+            match held.max(flying) {
+                Some(end) => at = end,
+                None => return at,
+            }
+        }
+        limit
+    }
+
+    /// Takes in `start..end`. `target` gives the place of the first sector of what becomes of it.
+    pub(crate) fn insert(&mut self, start: u64, end: u64, times: (Nanos, Nanos), target: impl Fn(u64) -> Target) {
+        let mut merged = Dirty { end, since: times.0, ready: times.1, target: target(start), sequence: self.next_sequence };
+        self.next_sequence += 1;
+        let mut first = start;
+        // Neighbours merge only when coalescing; what is overwritten always goes.
+        let reach = u64::from(self.coalesce);
+        while let Some((&from, &old)) = self.extents.range(..end + reach).next_back() {
+            if old.end + reach <= start {
+                break;
+            }
+            self.remove(from);
+            if self.coalesce {
+                first = first.min(from);
+                merged.end = merged.end.max(old.end);
+                merged.since = merged.since.min(old.since);
+                merged.ready = merged.ready.max(old.ready);
+                merged.sequence = merged.sequence.min(old.sequence);
+            } else {
+                self.keep_rest(from, old, start, end, &target);
+            }
+        }
+        merged.target = if first == start { merged.target } else { target(first) };
+        self.put(first, merged);
+    }
+
+    /// Drops what of `start..end` is dirty: it was written through, or discarded.
+    pub(crate) fn drop_range(&mut self, start: u64, end: u64, target: impl Fn(u64) -> Target) {
+        while let Some((&from, &old)) = self.extents.range(..end).next_back() {
+            if old.end <= start {
+                break;
+            }
+            self.remove(from);
+            self.keep_rest(from, old, start, end, &target);
+        }
+    }
+
+    /// What of an old range lies before and after `start..end` stays dirty.
+    fn keep_rest(&mut self, from: u64, old: Dirty, start: u64, end: u64, target: &impl Fn(u64) -> Target) {
+        if from < start {
+            self.put(from, Dirty { end: start, ..old });
+        }
+        if old.end > end {
+            self.put(end, Dirty { target: target(end), ..old });
+        }
+    }
+
+    /// The sequence that the next data will get: all older data has a smaller one.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Whether data older than `sequence` is dirty or on its way.
+    pub(crate) fn holds_older_than(&self, sequence: u64) -> bool {
+        let oldest = self.by_age.first().map(|age| age.0);
+        oldest.into_iter().chain(self.in_flight.map(|flight| flight.2)).any(|own| own < sequence)
+    }
+
+    /// The oldest dirty range: its first sector and since when it is dirty.
+    pub(crate) fn oldest(&self) -> Option<(u64, Nanos)> {
+        self.by_age.first().map(|&(_, start)| (start, self.extents[&start].since))
+    }
+
+    pub(crate) fn get(&self, start: u64) -> Dirty {
+        self.extents[&start]
+    }
+
+    /// Up to `most` dirty ranges nearest to `sector` in address order, on both sides of it.
+    pub(crate) fn around(&self, sector: u64, most: usize) -> impl Iterator<Item = (u64, &Dirty)> {
+        let after = self.extents.range(sector..).take(most / 2);
+        let before = self.extents.range(..sector).rev().take(most / 2);
+        after.chain(before).map(|(start, dirty)| (*start, dirty))
+    }
+
+    /// Sends at most `most` sectors from the range at `start` on their way; returns where they end.
+    pub(crate) fn launch(&mut self, start: u64, most: u64, target: impl Fn(u64) -> Target) -> u64 {
+        let dirty = self.remove(start);
+        let end = dirty.end.min(start + most);
+        if end < dirty.end {
+            self.put(end, Dirty { target: target(end), ..dirty });
+        }
+        self.in_flight = Some((start, end, dirty.sequence));
+        self.sectors += end - start;
+        end
+    }
+
+    /// What was on its way has arrived.
+    pub(crate) fn land(&mut self) {
+        if let Some((start, end, _)) = self.in_flight.take() {
+            self.sectors -= end - start;
+        }
+    }
+
+    fn put(&mut self, start: u64, dirty: Dirty) {
+        self.sectors += dirty.end - start;
+        self.by_age.insert((dirty.sequence, start));
+        self.extents.insert(start, dirty);
+    }
+
+    fn remove(&mut self, start: u64) -> Dirty {
+        let dirty = self.extents.remove(&start).expect("a dirty range that was looked up");
+        self.sectors -= dirty.end - start;
+        self.by_age.remove(&(dirty.sequence, start));
+        dirty
+    }
+}

@@ -1,0 +1,329 @@
+//! The drive as a whole: takes commands, keeps the mechanism and the link busy, tells when what is done.
+//!
+//! Three things happen side by side: the mechanism makes one access at a time ([`Media`]), the link carries one
+//! transfer at a time (`link_free`), and commands wait (`waiting`: for the mechanism, `stalled`: for room in the write
+//! cache, `flushes`: for dirty data to be written). What will happen at a known instant is an [`Event`] in a heap;
+//! the end of the mechanism's access is kept apart, because it moves when a command cuts a read-ahead short.
+//!
+//! | file | what |
+//! |---|---|
+//! | `controller.rs` | the state, time, and the [`Device`] interface |
+//! | `controller/command.rs` | commands in the drive, and their account of time |
+//! | `controller/read.rs` | reads: hits, misses, read-ahead |
+//! | `controller/write.rs` | writes, flushes, discards |
+//! | `controller/schedule.rs` | what the mechanism does next |
+
+mod command;
+mod read;
+mod schedule;
+mod write;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use sakiyomi_model::{Bytes, Class, Completion, Device, Extent, Full, Nanos, Op, Outcome, Request, Sectors};
+
+use crate::cache::{Ghosts, Segments, WriteCache};
+use crate::geometry::Geometry;
+use crate::log::{CacheChange, CacheEvent, Event as LogEvent};
+use crate::queue::{Chooser, Waiting};
+use crate::servo::{Arm, Servo};
+use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, QueuePolicy, QueueSpec, SpecError};
+use crate::usage::{Ledger, Usage};
+use command::{Command, Commands};
+use read::ReadAccess;
+use write::{Flush, WriteAccess};
+
+/// A hard disk.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    geometry: Geometry,
+    servo: Servo,
+    cache: CacheSpec,
+    interface: InterfaceSpec,
+    link_ns_per_sector: f64,
+    depth: usize,
+    window: usize,
+
+    now: Nanos,
+    commands: Commands,
+    events: BinaryHeap<Reverse<Event>>,
+    event_count: u64,
+    done: Vec<Completion>,
+
+    chooser: Chooser,
+    destage_chooser: Chooser,
+    waiting: Vec<Waiting>,
+    scratch: Vec<Waiting>,
+    stalled: VecDeque<usize>,
+    flushes: VecDeque<Flush>,
+
+    segments: Segments,
+    ghosts: Ghosts,
+    near_window: u64,
+    writes: WriteCache,
+
+    media: Media,
+    arm: Arm,
+    ledger: Ledger,
+    /// Since when nothing was asked and nothing was done.
+    quiet_since: Nanos,
+    /// Dirty data is being written because nothing else is to do.
+    tidying: bool,
+
+    link_free: Nanos,
+    last_was_write: bool,
+    log: Option<Vec<LogEvent>>,
+}
+
+/// What the mechanism is doing.
+#[derive(Clone, Debug)]
+enum Media {
+    Idle,
+    Read(ReadAccess),
+    Write(WriteAccess),
+}
+
+/// Something that will happen; of two at one instant, the one announced first comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    time: Nanos,
+    order: u64,
+    what: Happening,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    /// The command's last sector has passed the head.
+    Transferred(usize),
+    /// The command is over.
+    Finished(usize),
+    /// A waiting command has become ready.
+    Ready,
+}
+
+impl Drive {
+    /// The drive described by `spec`, its arm on cylinder 0, its buffer empty, at time 0.
+    ///
+    /// # Errors
+    /// [`SpecError::Impossible`] where the figures contradict one another.
+    pub fn new(spec: &DriveSpec) -> Result<Drive, SpecError> {
+        spec.check()?;
+        let geometry = Geometry::new(&spec.geometry, &spec.servo);
+        let sector = spec.geometry.sector;
+        let cache = spec.cache.clone();
+        let near_window = cache.near_window.unwrap_or(cache.read_ahead.max).0 / sector.0;
+        let shortest_positioning = QueueSpec { policy: QueuePolicy::Sptf, ..QueueSpec::default() };
+        Ok(Drive {
+            servo: Servo::new(&spec.servo, geometry.cylinders()),
+            segments: Segments::new(&cache, sector),
+            ghosts: Ghosts::new(cache.ghosts),
+            writes: WriteCache::new(&cache.write, sector),
+            near_window,
+            link_ns_per_sector: sector.0 as f64 * 1e9 / spec.interface.link_rate.0 as f64,
+            interface: spec.interface.clone(),
+            depth: spec.queue.depth as usize,
+            window: spec.queue.window as usize,
+            now: Nanos::ZERO,
+            commands: Commands::default(),
+            events: BinaryHeap::new(),
+            event_count: 0,
+            done: Vec::new(),
+            chooser: Chooser::new(&spec.queue),
+            destage_chooser: Chooser::new(&shortest_positioning),
+            waiting: Vec::new(),
+            scratch: Vec::new(),
+            stalled: VecDeque::new(),
+            flushes: VecDeque::new(),
+            media: Media::Idle,
+            arm: Arm::default(),
+            ledger: Ledger::default(),
+            quiet_since: Nanos::ZERO,
+            tidying: false,
+            link_free: Nanos::ZERO,
+            last_was_write: false,
+            log: None,
+            cache,
+            geometry,
+        })
+    }
+
+    /// Addressable sectors.
+    #[must_use]
+    pub fn capacity(&self) -> Sectors {
+        self.geometry.capacity()
+    }
+
+    /// Bytes in a sector.
+    #[must_use]
+    pub fn sector(&self) -> Bytes {
+        self.geometry.sector()
+    }
+
+    /// Commands the drive holds.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Commands the drive can hold at once.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The mechanism's account from time 0 until `now`, which lies between the last call and
+    /// [`next_event`](Device::next_event). The times add up to `now` exactly.
+    #[must_use]
+    pub fn usage(&self, now: Nanos) -> Usage {
+        Usage { time: self.ledger.time(now), seeks: self.ledger.seeks }
+    }
+
+    /// From now on what happens inside is kept for [`take_log`](Self::take_log).
+    pub fn keep_log(&mut self) {
+        self.log = Some(Vec::new());
+        self.ghosts.keep_log();
+    }
+
+    /// Moves what happened since the last call to `events`, in order of time.
+    pub fn take_log(&mut self, events: &mut Vec<LogEvent>) {
+        if let Some(log) = &mut self.log {
+            events.append(log);
+        }
+    }
+
+    /// How long the link is busy with so many sectors.
+    fn link_time(&self, sectors: u64) -> Nanos {
+        Nanos((sectors as f64 * self.link_ns_per_sector) as u64)
+    }
+
+    fn announce(&mut self, time: Nanos, what: Happening) {
+        self.event_count += 1;
+        self.events.push(Reverse(Event { time, order: self.event_count, what }));
+    }
+
+    fn log_cache(&mut self, change: CacheChange, extent: Extent) {
+        let time = self.now;
+        let Some(log) = &mut self.log else { return };
+        let entry = |change, extent: Extent| {
+            LogEvent::Cache(CacheEvent { time, change, start: extent.start, sectors: extent.sectors })
+        };
+        log.extend(self.ghosts.evicted().map(|(start, end)| {
+            entry(CacheChange::Evict, Extent::new(sakiyomi_model::Lba(start), Sectors(end - start)))
+        }));
+        log.push(entry(change, extent));
+    }
+
+    fn run_until(&mut self, now: Nanos) {
+        while let Some(time) = self.next_event_from_now() {
+            if time > now {
+                break;
+            }
+            self.now = time;
+            self.step();
+        }
+    }
+
+    /// All that is due at `self.now`, once: announced events first, then the mechanism.
+    fn step(&mut self) {
+        while let Some(&Reverse(event)) = self.events.peek() {
+            if event.time > self.now {
+                break;
+            }
+            self.events.pop();
+            match event.what {
+                Happening::Transferred(slot) => self.send_to_host(slot),
+                Happening::Finished(slot) => self.finish(slot),
+                Happening::Ready => self.work_arrived(),
+            }
+        }
+        if self.media_end().is_some_and(|end| end <= self.now) {
+            self.end_access();
+        }
+        self.start_next();
+    }
+
+    fn media_end(&self) -> Option<Nanos> {
+        match &self.media {
+            Media::Idle => None,
+            Media::Read(access) => Some(access.end),
+            Media::Write(access) => Some(access.end),
+        }
+    }
+
+    fn end_access(&mut self) {
+        self.quiet_since = self.now;
+        match std::mem::replace(&mut self.media, Media::Idle) {
+            Media::Idle => {}
+            Media::Read(access) => self.end_read(access),
+            Media::Write(access) => self.end_write(access),
+        }
+    }
+
+    fn next_event_from_now(&self) -> Option<Nanos> {
+        let announced = self.events.peek().map(|Reverse(event)| event.time);
+        let own = match self.media_end() {
+            Some(end) => Some(end),
+            None => self.destage_timer(),
+        };
+        announced.into_iter().chain(own).min().map(|time| time.max(self.now))
+    }
+
+    fn accept(&mut self, request: Request) {
+        self.quiet_since = self.now;
+        self.tidying = false;
+        let slot = self.commands.insert(Command::new(request, self.now));
+        let empty = request.extent.sectors.is_zero();
+        let beyond = request.extent.start.0.checked_add(request.extent.sectors.0).is_none_or(|end| end > self.capacity().0);
+        match request.op {
+            Op::Read | Op::Write if empty || beyond => self.refuse(slot),
+            Op::Discard if beyond => self.refuse(slot),
+            Op::Read => self.arrive_read(slot),
+            Op::Write => self.arrive_write(slot),
+            Op::Flush => self.arrive_flush(slot),
+            Op::Discard => self.arrive_discard(slot),
+        }
+        self.last_was_write = request.op == Op::Write;
+    }
+
+    fn refuse(&mut self, slot: usize) {
+        self.commands[slot].class = Class::Refused;
+        self.finish_after_overhead(slot);
+    }
+
+    /// A command that moves no data: over after its processing.
+    fn finish_after_overhead(&mut self, slot: usize) {
+        let overhead = self.interface.overhead.control.after(self.last_was_write);
+        self.commands[slot].breakdown.overhead = overhead;
+        self.announce(self.now + overhead, Happening::Finished(slot));
+    }
+
+    fn finish(&mut self, slot: usize) {
+        let command = self.commands.remove(slot);
+        let outcome = if command.class == Class::Refused { Outcome::Error } else { Outcome::Done };
+        self.done.push(command.completion(self.now, outcome));
+    }
+}
+
+impl Device for Drive {
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
+        self.run_until(now);
+        self.now = self.now.max(now);
+        if self.commands.len() >= self.depth {
+            return Err(Full(request));
+        }
+        self.accept(request);
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        // What has ended is handed over at the next advance, whenever that is.
+        if self.done.is_empty() { self.next_event_from_now() } else { Some(self.now) }
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        self.run_until(now);
+        self.now = self.now.max(now);
+        done.append(&mut self.done);
+    }
+}

@@ -1,0 +1,91 @@
+//! Commands in the drive, and where their time goes.
+
+use std::ops::{Index, IndexMut};
+
+use sakiyomi_model::{Breakdown, Class, Completion, Nanos, Outcome, Request};
+
+/// A command that was accepted and is not over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) request: Request,
+    pub(super) submitted: Nanos,
+    pub(super) class: Class,
+    pub(super) breakdown: Breakdown,
+    /// From when on its first data can go to the host.
+    pub(super) data_from: Nanos,
+}
+
+impl Command {
+    pub(super) fn new(request: Request, now: Nanos) -> Command {
+        Command { request, submitted: now, class: Class::Refused, breakdown: Breakdown::default(), data_from: now }
+    }
+
+    /// The first sector.
+    pub(super) fn start(&self) -> u64 {
+        self.request.extent.start.0
+    }
+
+    /// The first sector after the last one.
+    pub(super) fn end(&self) -> u64 {
+        self.request.extent.end().0
+    }
+
+    /// The command, over. Its time that is not accounted for was spent waiting.
+    pub(super) fn completion(mut self, finish: Nanos, outcome: Outcome) -> Completion {
+        let known = &mut self.breakdown;
+        let mut left = finish - self.submitted;
+        for part in [&mut known.overhead, &mut known.seek, &mut known.rotation, &mut known.transfer] {
+            *part = (*part).min(left);
+            left -= *part;
+        }
+        known.queue = left;
+        Completion {
+            request: self.request,
+            submitted: self.submitted,
+            finish,
+            outcome,
+            class: self.class,
+            breakdown: self.breakdown,
+        }
+    }
+}
+
+/// Slots for commands, reused.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Commands {
+    slots: Vec<Option<Command>>,
+    free: Vec<usize>,
+}
+
+impl Commands {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn insert(&mut self, command: Command) -> usize {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot] = Some(command);
+            return slot;
+        }
+        self.slots.push(Some(command));
+        self.slots.len() - 1
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) -> Command {
+        self.free.push(slot);
+        self.slots[slot].take().expect("a command is over once")
+    }
+}
+
+impl Index<usize> for Commands {
+    type Output = Command;
+    fn index(&self, slot: usize) -> &Command {
+        self.slots[slot].as_ref().expect("a command in the drive")
+    }
+}
+
+impl IndexMut<usize> for Commands {
+    fn index_mut(&mut self, slot: usize) -> &mut Command {
+        self.slots[slot].as_mut().expect("a command in the drive")
+    }
+}

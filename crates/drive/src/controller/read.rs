@@ -1,0 +1,410 @@
+//! Reads: found in the buffer, joined to the running access, or fetched; and what is read ahead of them.
+
+use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
+
+use super::{Drive, Happening, Media};
+use crate::cache::SegmentId;
+use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
+use crate::media::{Access, Mechanism, Plan, Positioning};
+use crate::queue::{Waiting, Work};
+use crate::servo::Target;
+use crate::spec::ReadAheadMode;
+
+/// The mechanism reads: first what commands wait for, then ahead.
+#[derive(Clone, Debug)]
+pub(super) struct ReadAccess {
+    plan: Plan,
+    /// Where the data goes; `None` where the buffer has no room for reads.
+    segment: Option<SegmentId>,
+    request: Option<RequestId>,
+    begun: Nanos,
+    positioning: Positioning,
+    distance: u32,
+    first: u64,
+    /// The end of what commands wait for.
+    demand: u64,
+    /// The end of read-ahead if nothing intervenes.
+    limit: u64,
+    /// Where it will stop as things stand.
+    goal: u64,
+    /// When it gets there.
+    pub(super) end: Nanos,
+}
+
+impl Drive {
+    pub(super) fn arrive_read(&mut self, slot: usize) {
+        self.note_progress();
+        let command = self.commands[slot];
+        let missing = self.cached_until(command.start(), command.end());
+        if missing == command.end() {
+            self.serve_from_cache(slot);
+            return;
+        }
+        let overhead = self.interface.overhead.read_miss.after(self.last_was_write);
+        self.commands[slot].breakdown.overhead = overhead;
+        if self.join(slot, missing) {
+            return;
+        }
+        let run = self.geometry.run(Lba(missing), 1);
+        let ready = self.now + overhead;
+        self.waiting.push(Waiting {
+            work: Work::Command(slot),
+            since: self.now,
+            ready,
+            lba: missing,
+            target: Target::from(&run),
+            write: false,
+        });
+        self.announce(ready, Happening::Ready);
+    }
+
+    /// The first sector from `start` on, up to `end`, that is neither in a segment nor dirty.
+    pub(super) fn cached_until(&self, start: u64, end: u64) -> u64 {
+        let mut at = start;
+        loop {
+            at = self.segments.covered_until(at, end);
+            if at == end || self.writes.sectors() == 0 {
+                return at;
+            }
+            let dirty = self.writes.covered_until(at, end);
+            if dirty == at {
+                return at;
+            }
+            at = dirty;
+        }
+    }
+
+    /// A full hit: over the link as soon as that is free.
+    fn serve_from_cache(&mut self, slot: usize) {
+        let overhead = self.interface.overhead.read_hit.after(self.last_was_write);
+        let command = &mut self.commands[slot];
+        command.class = Class::Read(ReadClass::FullHit);
+        let (start, end, sectors) = (command.start(), command.end(), command.request.extent.sectors.0);
+        let transfer = self.link_time(sectors);
+        self.commands[slot].breakdown.overhead = overhead + transfer + self.interface.overhead.completion;
+        let begin = (self.now + overhead).max(self.link_free);
+        self.link_free = begin + transfer;
+        self.announce(self.link_free + self.interface.overhead.completion, Happening::Finished(slot));
+        if let Some(segment) = self.segments.holding(end - 1) {
+            self.segments.used(segment, start, end);
+            self.continue_ahead(segment, end);
+        }
+    }
+
+    /// The host has read up to `end` in `segment`: its read-ahead may go further now.
+    fn continue_ahead(&mut self, segment: SegmentId, end: u64) {
+        match &mut self.media {
+            Media::Read(access) if access.segment == Some(segment) => {
+                let limit = self.read_ahead_limit(Some(segment), end);
+                if let Media::Read(access) = &mut self.media
+                    && limit > access.limit
+                {
+                    access.limit = limit;
+                    self.retarget();
+                }
+            }
+            Media::Idle if self.cache.read_ahead.resume_on_hit => self.resume_ahead(segment, end),
+            _ => {}
+        }
+    }
+
+    /// Joins a read to the running access, where that will get to its first missing sector anyway.
+    fn join(&mut self, slot: usize, missing: u64) -> bool {
+        let Media::Read(access) = &self.media else { return false };
+        let progress = access.plan.progress(&self.servo, self.now).max(access.first);
+        let starved = self.waiting.iter().any(|waiting| self.chooser.is_overdue(waiting.since, self.now));
+        if missing < progress || missing > access.goal || starved {
+            return false;
+        }
+        let command = self.commands[slot];
+        let (start, end, arrived) = (command.start(), command.end(), command.submitted);
+        let segment = access.segment;
+        if let Some(segment) = segment {
+            self.segments.used(segment, start, end);
+        }
+        let limit = self.read_ahead_limit(segment, end);
+        let Media::Read(access) = &mut self.media else { return false };
+        access.demand = access.demand.max(end);
+        access.limit = access.limit.max(limit);
+        let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
+        access.plan.cover(mechanism, &mut self.ledger, end);
+        let ready = arrived + command.breakdown.overhead;
+        let passed = access.plan.time_at(&self.servo, end).max(ready);
+        let command = &mut self.commands[slot];
+        command.class = Class::Read(ReadClass::ActiveHit);
+        command.data_from = self.now.max(ready);
+        command.breakdown.transfer = passed.saturating_sub(self.now.max(ready));
+        self.announce(passed, Happening::Transferred(slot));
+        self.retarget();
+        true
+    }
+
+    /// Sends the arm to a read's first missing sector.
+    pub(super) fn begin_read(&mut self, slot: usize) {
+        let command = self.commands[slot];
+        let (start, end) = (command.start(), command.end());
+        let missing = self.cached_until(start, end);
+        if missing == end {
+            self.serve_from_cache(slot);
+            return;
+        }
+        let class = self.classify(missing);
+        match class {
+            ReadClass::NearMiss => self.ledger.seeks.read_near_miss += 1,
+            _ => self.ledger.seeks.read += 1,
+        }
+        let segment = self.segment_for(missing, end);
+        if let Some(segment) = segment {
+            self.segments.used(segment, start, end);
+        }
+        let limit = self.read_ahead_limit(segment, end);
+        let access = self.begin_access(segment, missing, end, limit, Some(command.request.id));
+        let data_from = access.begun + access.positioning.travel + access.positioning.wait;
+        let passed = access.plan.time_at(&self.servo, end);
+        let command = &mut self.commands[slot];
+        command.class = Class::Read(class);
+        let partial = missing > start && self.interface.immediate_partial;
+        command.data_from = if partial { command.submitted + command.breakdown.overhead } else { data_from };
+        command.breakdown.seek = access.positioning.travel;
+        command.breakdown.rotation = access.positioning.wait;
+        command.breakdown.transfer = passed.saturating_sub(data_from);
+        self.announce(passed, Happening::Transferred(slot));
+        self.media = Media::Read(access);
+        self.retarget();
+        self.join_waiting();
+    }
+
+    /// Reads on from the end of `segment` without a command, because the host is likely to ask for it.
+    fn resume_ahead(&mut self, segment: SegmentId, read_until: u64) {
+        let from = self.segments.end(segment);
+        let limit = self.read_ahead_limit(Some(segment), read_until);
+        if limit <= from || self.work_waits() {
+            return;
+        }
+        self.ledger.seeks.read += 1;
+        let access = self.begin_access(Some(segment), from, from, limit, None);
+        self.media = Media::Read(access);
+        self.retarget();
+    }
+
+    fn begin_access(
+        &mut self,
+        segment: Option<SegmentId>,
+        from: u64,
+        demand: u64,
+        limit: u64,
+        request: Option<RequestId>,
+    ) -> ReadAccess {
+        let mut plan = Plan::default();
+        let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
+        let on_arrival = self.cache.read_ahead.on_arrival && segment.is_some_and(|id| self.segments.end(id) == self.segments.start(id));
+        let access = Access { lba: from, wanted: demand - from, write: false, data_ready: self.now, on_arrival };
+        let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
+        plan.cover(mechanism, &mut self.ledger, demand.max(from + 1));
+        let distance = plan.arm_at(from + 1).cylinder.abs_diff(self.arm.cylinder);
+        let first = plan.first();
+        ReadAccess {
+            plan,
+            segment,
+            request,
+            begun: self.now,
+            positioning,
+            distance,
+            first,
+            demand,
+            limit,
+            goal: demand,
+            end: self.now,
+        }
+    }
+
+    fn classify(&self, missing: u64) -> ReadClass {
+        if self.ghosts.contains(missing) {
+            ReadClass::PurgedMiss
+        } else if self.segments.is_near(missing, self.near_window) {
+            ReadClass::NearMiss
+        } else {
+            ReadClass::PureMiss
+        }
+    }
+
+    /// The segment that ends where the read begins, or a new one.
+    fn segment_for(&mut self, missing: u64, end: u64) -> Option<SegmentId> {
+        if let Some(segment) = self.segments.ending_at(missing) {
+            return Some(segment);
+        }
+        let ahead = if self.cache.read_ahead.mode == ReadAheadMode::Off { 0 } else { self.sectors(self.cache.read_ahead.max.0) };
+        self.segments.take(missing, end - missing + ahead, &mut self.ghosts)
+    }
+
+    fn sectors(&self, bytes: u64) -> u64 {
+        bytes / self.geometry.sector().0
+    }
+
+    /// How far to read when the host has asked for everything before `end`.
+    fn read_ahead_limit(&self, segment: Option<SegmentId>, end: u64) -> u64 {
+        let (Some(segment), spec) = (segment, &self.cache.read_ahead) else { return end };
+        if spec.mode == ReadAheadMode::Off || self.segments.sequence(segment) < spec.after_sequential {
+            return end;
+        }
+        let capacity = self.segments.capacity(segment);
+        let reach = match spec.mode {
+            ReadAheadMode::TrackEnd => self.geometry.end_of(Lba(end - 1), false).0,
+            ReadAheadMode::CylinderEnd => self.geometry.end_of(Lba(end - 1), true).0,
+            ReadAheadMode::Segment => end + self.segments.room_ahead(segment),
+            ReadAheadMode::Fixed | ReadAheadMode::Off => u64::MAX,
+        };
+        // Beyond its capacity the ring would overwrite what was read ahead and not yet asked for.
+        let most = end + self.sectors(spec.max.0).min(capacity);
+        reach.min(most).min(self.geometry.capacity().0).max(end)
+    }
+
+    /// Sets where the running read stops: at its limit, or as soon as it may when other work waits.
+    pub(super) fn retarget(&mut self) {
+        let waits = self.work_waits();
+        let (least, idle_only) = (self.sectors(self.cache.read_ahead.min.0), self.cache.read_ahead.idle_only);
+        let Media::Read(access) = &mut self.media else { return };
+        let must = access.demand.max(access.plan.stop_at(&self.servo, self.now));
+        let goal = if !waits {
+            access.limit
+        } else if idle_only {
+            must
+        } else {
+            must.max((access.demand + least).min(access.limit))
+        };
+        access.goal = goal.max(must);
+        let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
+        access.plan.cover(mechanism, &mut self.ledger, access.goal);
+        access.end = access.plan.time_at(&self.servo, access.goal).max(self.now);
+    }
+
+    /// Joins to the access that was just begun the waiting reads that it will pass.
+    fn join_waiting(&mut self) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let Media::Read(access) = &self.media else { return };
+            let waiting = self.waiting[index];
+            let Work::Command(slot) = waiting.work else { return };
+            let passes = !waiting.write && (access.first..=access.goal).contains(&waiting.lba);
+            if passes && waiting.ready <= self.now {
+                self.waiting.remove(index);
+                let command = self.commands[slot];
+                let missing = self.cached_until(command.start(), command.end());
+                if missing < command.end() && self.join(slot, missing) {
+                    index = 0;
+                    continue;
+                }
+                self.waiting.insert(index, waiting);
+            }
+            index += 1;
+        }
+    }
+
+    /// Brings the running read's segment up to what has passed the head by now.
+    pub(super) fn note_progress(&mut self) {
+        let Media::Read(access) = &mut self.media else { return };
+        let Some(segment) = access.segment else { return };
+        let passed = access.plan.progress(&self.servo, self.now).min(access.goal);
+        access.plan.forget(self.now);
+        self.ledger.settle(self.now);
+        if passed > self.segments.end(segment) {
+            self.segments.grow(segment, passed, &mut self.ghosts);
+            self.segments.grow_front(segment, access.first);
+        }
+    }
+
+    pub(super) fn end_read(&mut self, access: ReadAccess) {
+        self.ledger.cut(self.now);
+        self.ledger.settle(self.now);
+        let goal = access.goal;
+        self.arm = access.plan.arm_at(goal);
+        if let Some(segment) = access.segment {
+            if goal > self.segments.end(segment) {
+                self.segments.grow(segment, goal, &mut self.ghosts);
+                self.segments.grow_front(segment, access.first);
+            }
+        }
+        self.log_read(&access);
+        self.serve_waiting_hits(access.first, goal);
+    }
+
+    fn log_read(&mut self, access: &ReadAccess) {
+        if self.log.is_none() {
+            return;
+        }
+        let extent = Extent::new(Lba(access.first), Sectors(access.goal.saturating_sub(access.first)));
+        self.log_cache(CacheChange::Fill, extent);
+        let wanted = access.demand.saturating_sub(access.first);
+        let event = DiskEvent {
+            start: access.begun,
+            seek: access.positioning.travel,
+            rotation: access.positioning.wait,
+            end: self.now,
+            cause: if access.request.is_some() { DiskCause::Read } else { DiskCause::ReadAhead },
+            request: access.request,
+            lba: Lba(access.first),
+            wanted: Sectors(wanted),
+            ahead: Sectors(extent.sectors.0.saturating_sub(wanted)),
+            distance: access.distance,
+        };
+        self.log.iter_mut().for_each(|log| log.push(LogEvent::Disk(event)));
+    }
+
+    /// Waiting reads that the buffer can answer now, because `first..end` has come.
+    fn serve_waiting_hits(&mut self, first: u64, end: u64) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let Waiting { work, lba, write, .. } = self.waiting[index];
+            if let Work::Command(slot) = work
+                && !write
+                && (first..end).contains(&lba)
+            {
+                let command = self.commands[slot];
+                if self.cached_until(command.start(), command.end()) == command.end() {
+                    self.waiting.remove(index);
+                    self.serve_from_cache(slot);
+                    continue;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// A read's last sector is in the buffer: the rest of it goes to the host.
+    pub(super) fn send_to_host(&mut self, slot: usize) {
+        let command = self.commands[slot];
+        let transfer = self.link_time(command.request.extent.sectors.0);
+        let from = if self.interface.overlap { command.data_from } else { self.now };
+        let last_sector = self.now + self.link_time(1);
+        let sent = (from.max(self.link_free) + transfer).max(last_sector);
+        self.link_free = sent;
+        let over = sent + self.interface.overhead.completion;
+        self.commands[slot].breakdown.overhead += over - self.now;
+        self.announce(over, Happening::Finished(slot));
+    }
+
+    /// A write or discard takes `extent` out of the buffer's reads, and ends a read-ahead that would fetch it.
+    pub(super) fn invalidate_reads(&mut self, extent: Extent) {
+        self.note_progress();
+        let (start, end) = (extent.start.0, extent.end().0);
+        self.segments.invalidate(start, end);
+        if let Media::Read(access) = &mut self.media
+            && start < access.limit
+            && access.first < end
+        {
+            // What was fetched for the host goes to the host; nothing of it stays.
+            access.limit = access.demand;
+            access.segment = None;
+            self.retarget();
+        }
+        self.log_cache(CacheChange::Invalidate, extent);
+    }
+
+    /// The segment that the running access fills.
+    pub(super) fn filling(&mut self) -> Option<&mut Option<SegmentId>> {
+        match &mut self.media {
+            Media::Read(access) => Some(&mut access.segment),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the mechanism does next, chosen anew at every end of an access and whenever work arrives at an idle arm.
+//!
+//! In order: data that a flush waits for, or that is too old; then, by the queue's policy, the waiting commands and,
+//! above the high watermark or while a write waits for room, dirty data; last, when all has been quiet for a while,
+//! the rest of the dirty data.
+
+use sakiyomi_model::{Nanos, Op};
+
+use super::{Drive, Media};
+use crate::queue::{View, Waiting, Work};
+
+/// SPTF over dirty data weighs at most this many ranges, those nearest to the arm by address.
+const DESTAGE_CANDIDATES: usize = 128;
+
+impl Drive {
+    /// Whether something other than read-ahead wants the mechanism now.
+    pub(super) fn work_waits(&mut self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.ready <= self.now) || self.must_destage() || self.writes.is_draining()
+    }
+
+    /// Work has come: a running read-ahead makes way, an idle mechanism begins.
+    pub(super) fn work_arrived(&mut self) {
+        match self.media {
+            Media::Read(_) => self.retarget(),
+            Media::Idle => self.start_next(),
+            Media::Write(_) => {}
+        }
+    }
+
+    /// Gives an idle mechanism something to do, if there is anything.
+    pub(super) fn start_next(&mut self) {
+        while matches!(self.media, Media::Idle) {
+            let Some(work) = self.choose() else { return };
+            match work {
+                Work::Command(slot) if self.commands[slot].request.op == Op::Write => self.begin_write(slot),
+                Work::Command(slot) => self.begin_read(slot),
+                Work::Destage(start) => self.begin_destage(start),
+            }
+        }
+    }
+
+    /// When an idle mechanism begins to write dirty data on its own.
+    pub(super) fn destage_timer(&self) -> Option<Nanos> {
+        let write = &self.cache.write;
+        let (_, since) = self.writes.oldest()?;
+        let after = |start: Nanos, delay: Nanos| (!delay.is_zero()).then(|| start.saturating_add(delay));
+        let aged = after(since, write.max_age);
+        let quiet = if self.waiting.is_empty() { after(self.quiet_since, write.idle_delay) } else { None };
+        aged.into_iter().chain(quiet).min()
+    }
+
+    fn choose(&mut self) -> Option<Work> {
+        if let Some(start) = self.aged_data() {
+            return Some(Work::Destage(start));
+        }
+        if !self.flushes.is_empty() {
+            return self.nearest_dirty().map(|dirty| dirty.work);
+        }
+        let destage = if !self.stalled.is_empty() || self.writes.is_draining() { self.nearest_dirty() } else { None };
+        self.by_policy(destage).or_else(|| self.when_quiet())
+    }
+
+    /// Whether dirty data must go before waiting commands or beside them, the watermark apart.
+    fn must_destage(&self) -> bool {
+        !self.writes.is_empty() && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.aged_data().is_some())
+    }
+
+    fn aged_data(&self) -> Option<u64> {
+        let limit = self.cache.write.max_age;
+        let (start, since) = self.writes.oldest()?;
+        (!limit.is_zero() && self.now >= since.saturating_add(limit)).then_some(start)
+    }
+
+    /// The next of the waiting commands and `destage`, which is removed from the queue.
+    fn by_policy(&mut self, destage: Option<Waiting>) -> Option<Work> {
+        let view = View { now: self.now, arm: self.arm, servo: &self.servo };
+        let seen = self.waiting.len().min(self.window);
+        let index = match destage {
+            None => self.chooser.choose(&self.waiting[..seen], view)?,
+            Some(destage) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&self.waiting[..seen]);
+                self.scratch.push(destage);
+                let index = self.chooser.choose(&self.scratch, view)?;
+                if index == seen {
+                    return Some(destage.work);
+                }
+                index
+            }
+        };
+        Some(self.waiting.remove(index).work)
+    }
+
+    /// The dirty range that the arm reaches soonest. While writes wait for room it waits as long as the first of them.
+    fn nearest_dirty(&mut self) -> Option<Waiting> {
+        let near = self.geometry.lba_at(self.arm.cylinder, 0, 0).map_or(0, |lba| lba.0);
+        let since = self.stalled.front().map(|slot| self.commands[*slot].submitted);
+        self.scratch.clear();
+        self.scratch.extend(self.writes.around(near, DESTAGE_CANDIDATES).map(|(start, dirty)| Waiting {
+            work: Work::Destage(start),
+            since: since.unwrap_or(dirty.since),
+            ready: Nanos::ZERO,
+            lba: start,
+            target: dirty.target,
+            write: true,
+        }));
+        let view = View { now: self.now, arm: self.arm, servo: &self.servo };
+        let index = self.destage_chooser.choose(&self.scratch, view)?;
+        Some(self.scratch[index])
+    }
+
+    fn when_quiet(&mut self) -> Option<Work> {
+        let delay = self.cache.write.idle_delay;
+        if delay.is_zero() || !self.waiting.is_empty() || self.writes.is_empty() {
+            return None;
+        }
+        if !self.tidying && self.now < self.quiet_since.saturating_add(delay) {
+            return None;
+        }
+        self.tidying = true;
+        self.nearest_dirty().map(|dirty| dirty.work)
+    }
+}

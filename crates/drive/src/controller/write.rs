@@ -1,0 +1,231 @@
+//! Writes: into the cache, or to the medium; and flushes and discards.
+
+use sakiyomi_model::{Class, Extent, Lba, Nanos, Op, Sectors, WriteClass};
+
+use super::{Drive, Happening, Media};
+use crate::geometry::Geometry;
+use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
+use crate::media::{Access, Mechanism, Plan, Positioning};
+use crate::queue::{Waiting, Work};
+use crate::servo::Target;
+use crate::spec::{WriteOnCached, WriteShare};
+
+/// The mechanism writes; nothing ends it early.
+#[derive(Clone, Debug)]
+pub(super) struct WriteAccess {
+    work: Work,
+    begun: Nanos,
+    positioning: Positioning,
+    distance: u32,
+    first: u64,
+    last: u64,
+    plan: Plan,
+    pub(super) end: Nanos,
+}
+
+/// A flush that waits until all data older than it is on the medium.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    slot: usize,
+    sequence: u64,
+}
+
+fn place(geometry: &Geometry) -> impl Fn(u64) -> Target + '_ {
+    |sector| Target::from(&geometry.run(Lba(sector), 1))
+}
+
+impl Drive {
+    pub(super) fn arrive_write(&mut self, slot: usize) {
+        let command = self.commands[slot];
+        if self.cache.write.on_cached == WriteOnCached::Invalidate {
+            self.invalidate_reads(command.request.extent);
+        }
+        let sectors = command.request.extent.sectors.0;
+        if !self.cache.write.enabled || command.request.fua || !self.writes.could_hold(sectors) {
+            self.write_through(slot);
+        } else if self.stalled.is_empty() && self.writes.has_room(sectors) {
+            self.absorb(slot, WriteClass::Absorbed);
+            self.work_arrived();
+        } else {
+            self.stalled.push_back(slot);
+            self.work_arrived();
+        }
+    }
+
+    /// Data over the link into the cache, and the command is over.
+    fn absorb(&mut self, slot: usize, class: WriteClass) {
+        let overhead = self.interface.overhead.write_hit.after(self.last_was_write);
+        let command = &mut self.commands[slot];
+        command.class = Class::Write(class);
+        let (start, end, extent) = (command.start(), command.end(), command.request.extent);
+        let transfer = self.link_time(extent.sectors.0);
+        self.commands[slot].breakdown.overhead = overhead + transfer + self.interface.overhead.completion;
+        self.link_free = (self.now + overhead).max(self.link_free) + transfer;
+        self.announce(self.link_free + self.interface.overhead.completion, Happening::Finished(slot));
+        self.writes.insert(start, end, (self.now, self.link_free), place(&self.geometry));
+        self.share_room();
+        self.log_cache(CacheChange::Dirty, extent);
+    }
+
+    /// Dirty data takes its room from reads where both share one buffer.
+    fn share_room(&mut self) {
+        if self.cache.write.share != WriteShare::Shared {
+            return;
+        }
+        let filling = self.filling().and_then(|segment| *segment);
+        let kept = self.segments.yield_room(self.writes.sectors(), filling, &mut self.ghosts);
+        if let Some(segment) = self.filling() {
+            *segment = kept;
+        }
+    }
+
+    /// A write that is over only when the medium has it. What it overwrites in the cache need not be written any more.
+    fn write_through(&mut self, slot: usize) {
+        let overhead = self.interface.overhead.write_miss.after(self.last_was_write);
+        let command = self.commands[slot];
+        self.writes.drop_range(command.start(), command.end(), place(&self.geometry));
+        let transfer = self.link_time(command.request.extent.sectors.0);
+        let sending = (self.now + overhead).max(self.link_free);
+        self.link_free = sending + transfer;
+        // With overlap the arm sets out at once, and the data follows it.
+        let ready = if self.interface.overlap { self.now + overhead } else { self.link_free };
+        let command = &mut self.commands[slot];
+        command.class = Class::Write(WriteClass::Media);
+        command.breakdown.overhead = ready - self.now;
+        command.data_from = self.link_free;
+        let (since, lba) = (self.now, command.start());
+        let target = place(&self.geometry)(lba);
+        self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, target, write: true });
+        self.announce(ready, Happening::Ready);
+    }
+
+    /// Sends the arm to write a command's data.
+    pub(super) fn begin_write(&mut self, slot: usize) {
+        let command = self.commands[slot];
+        let (first, last) = (command.start(), command.end());
+        // The last sector must not pass before its data has come; the first ones may.
+        let run = self.geometry.run(Lba(first), last - first);
+        let media_time = run.passing(run.sectors, self.servo.revolution());
+        let link_time = self.link_time(last - first);
+        let first_data = command.data_from.saturating_sub(link_time) + self.link_time(1);
+        let data_ready = if self.interface.overlap {
+            first_data.max(command.data_from.saturating_sub(media_time))
+        } else {
+            command.data_from
+        };
+        let access = self.write_access(Work::Command(slot), first, last, data_ready);
+        let breakdown = &mut self.commands[slot].breakdown;
+        breakdown.seek = access.positioning.travel;
+        breakdown.rotation = access.positioning.wait;
+        breakdown.transfer = access.end - (access.begun + access.positioning.travel + access.positioning.wait);
+        self.media = Media::Write(access);
+    }
+
+    /// Sends the arm to write the dirty range at `start`.
+    pub(super) fn begin_destage(&mut self, start: u64) {
+        let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
+        let ready = self.writes.get(start).ready;
+        let end = self.writes.launch(start, most, place(&self.geometry));
+        let access = self.write_access(Work::Destage(start), start, end, ready);
+        self.media = Media::Write(access);
+    }
+
+    fn write_access(&mut self, work: Work, first: u64, last: u64, data_ready: Nanos) -> WriteAccess {
+        let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
+        let mut plan = Plan::default();
+        let access = Access { lba: first, wanted: last - first, write: true, data_ready, on_arrival: false };
+        let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
+        plan.cover(mechanism, &mut self.ledger, last);
+        self.ledger.seeks.write += 1;
+        let end = plan.time_at(&self.servo, last);
+        let distance = plan.arm_at(first + 1).cylinder.abs_diff(self.arm.cylinder);
+        WriteAccess { work, begun: self.now, positioning, distance, first, last, plan, end }
+    }
+
+    pub(super) fn end_write(&mut self, access: WriteAccess) {
+        self.ledger.cut(self.now);
+        self.ledger.settle(self.now);
+        self.arm = access.plan.arm_at(access.last);
+        self.log_write(&access);
+        match access.work {
+            Work::Command(slot) => {
+                let completion = self.interface.overhead.completion;
+                self.commands[slot].breakdown.overhead += completion;
+                self.announce(self.now + completion, Happening::Finished(slot));
+            }
+            Work::Destage(_) => self.destaged(access.first, access.last),
+        }
+    }
+
+    /// A dirty range is on the medium: there is room again.
+    fn destaged(&mut self, first: u64, last: u64) {
+        self.writes.land();
+        let extent = Extent::new(Lba(first), Sectors(last - first));
+        if self.cache.write.keep
+            && let Some(segment) = self.segments.take(first, last - first, &mut self.ghosts)
+        {
+            self.segments.grow(segment, last, &mut self.ghosts);
+        }
+        self.log_cache(CacheChange::Clean, extent);
+        self.share_room();
+        while let Some(&slot) = self.stalled.front() {
+            if !self.writes.has_room(self.commands[slot].request.extent.sectors.0) {
+                break;
+            }
+            self.stalled.pop_front();
+            self.absorb(slot, WriteClass::Media);
+        }
+        while let Some(&Flush { slot, sequence }) = self.flushes.front() {
+            if self.writes.holds_older_than(sequence) {
+                break;
+            }
+            self.flushes.pop_front();
+            self.finish_after_overhead(slot);
+        }
+    }
+
+    fn log_write(&mut self, access: &WriteAccess) {
+        if self.log.is_none() {
+            return;
+        }
+        let (cause, request) = match access.work {
+            Work::Command(slot) => (DiskCause::Write, Some(self.commands[slot].request.id)),
+            Work::Destage(_) => (DiskCause::Destage, None),
+        };
+        let event = DiskEvent {
+            start: access.begun,
+            seek: access.positioning.travel,
+            rotation: access.positioning.wait,
+            end: self.now,
+            cause,
+            request,
+            lba: Lba(access.first),
+            wanted: Sectors(access.last - access.first),
+            ahead: Sectors::ZERO,
+            distance: access.distance,
+        };
+        self.log.iter_mut().for_each(|log| log.push(LogEvent::Disk(event)));
+    }
+
+    pub(super) fn arrive_flush(&mut self, slot: usize) {
+        self.commands[slot].class = Class::Flush;
+        let sequence = self.writes.next_sequence();
+        if self.writes.holds_older_than(sequence) {
+            self.flushes.push_back(Flush { slot, sequence });
+            self.work_arrived();
+        } else {
+            self.finish_after_overhead(slot);
+        }
+    }
+
+    pub(super) fn arrive_discard(&mut self, slot: usize) {
+        debug_assert_eq!(self.commands[slot].request.op, Op::Discard);
+        let extent = self.commands[slot].request.extent;
+        self.commands[slot].class = Class::Discard;
+        if !extent.sectors.is_zero() {
+            self.writes.drop_range(extent.start.0, extent.end().0, place(&self.geometry));
+            self.invalidate_reads(extent);
+        }
+        self.finish_after_overhead(slot);
+    }
+}

@@ -1,0 +1,212 @@
+//! Transfers as the platters turn: which sector passes under the head when.
+//!
+//! A [`Plan`] is a row of pieces, each on one track. It always runs to the end of a track, further than anyone has
+//! asked for yet, so that a read that is continued need not be planned anew; whoever uses it says where to stop.
+
+use std::collections::VecDeque;
+
+use sakiyomi_model::{Lba, Nanos};
+
+use crate::geometry::{Geometry, Run};
+use crate::servo::{Arm, Servo, Target};
+use crate::usage::{Activity, Ledger};
+
+/// The mechanism's parts, as a plan needs them.
+#[derive(Clone, Copy)]
+pub(crate) struct Mechanism<'a> {
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) servo: &'a Servo,
+}
+
+/// Sectors one behind the other on one track.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    run: Run,
+    /// When the first sector's leading edge is under the head.
+    start: Nanos,
+    /// When the last sector's trailing edge is.
+    end: Nanos,
+    /// The head came down inside the piece: all of it is there only at the end.
+    wrapped: bool,
+}
+
+/// How the head gets to the first sector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Positioning {
+    /// Arm movement, settling, head switch.
+    pub(crate) travel: Nanos,
+    /// Until the sector comes round.
+    pub(crate) wait: Nanos,
+}
+
+/// A transfer from a first sector onwards.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pieces: VecDeque<Piece>,
+    write: bool,
+    /// The first address not planned.
+    planned_end: u64,
+}
+
+impl Plan {
+    /// Plans from the arm's place to `lba` and on to the end of its track. A write's data is there at `data_ready`.
+    pub(crate) fn begin(
+        &mut self,
+        mechanism: Mechanism<'_>,
+        ledger: &mut Ledger,
+        now: Nanos,
+        arm: Arm,
+        access: Access,
+    ) -> Positioning {
+        self.pieces.clear();
+        self.write = access.write;
+        let Mechanism { geometry, servo } = mechanism;
+        let mut run = geometry.run(Lba(access.lba), u64::MAX);
+        let travel = Nanos(u64::from(servo.travel(arm, Target::from(&run), access.write)));
+        let settled = (now + travel).max(access.data_ready);
+        let wait = Nanos(u64::from(servo.wait(servo.phase(settled), 0, Target::from(&run))));
+        let mut start = settled + wait;
+        let mut wrapped = false;
+        if access.on_arrival {
+            (run, start, wrapped) = on_arrival(mechanism, run, settled, wait, access.wanted);
+        }
+        let activity = self.seeking();
+        ledger.plan(now, start, activity);
+        self.push(ledger, servo, run, start, wrapped);
+        Positioning { travel: settled - now, wait: start - settled }
+    }
+
+    /// Makes sure that everything before `end` is planned.
+    pub(crate) fn cover(&mut self, mechanism: Mechanism<'_>, ledger: &mut Ledger, end: u64) {
+        let Mechanism { geometry, servo } = mechanism;
+        while self.planned_end < end {
+            let last = self.last();
+            let (now, arm) = (last.end, Arm { cylinder: last.run.cylinder, head: last.run.head });
+            let run = geometry.run(Lba(self.planned_end), u64::MAX);
+            let travel = servo.travel(arm, Target::from(&run), self.write);
+            let wait = servo.wait(servo.phase(now), travel, Target::from(&run));
+            let start = now + Nanos(u64::from(travel) + u64::from(wait));
+            ledger.plan(now, start, self.seeking());
+            self.push(ledger, servo, run, start, false);
+        }
+    }
+
+    fn push(&mut self, ledger: &mut Ledger, servo: &Servo, run: Run, start: Nanos, wrapped: bool) {
+        let span = if wrapped { servo.revolution() } else { run.passing(run.sectors, servo.revolution()) };
+        let end = start + span;
+        ledger.plan(start, end, if self.write { Activity::WriteData } else { Activity::ReadData });
+        self.pieces.push_back(Piece { run, start, end, wrapped });
+        self.planned_end = run.lba.0 + u64::from(run.sectors);
+    }
+
+    fn seeking(&self) -> Activity {
+        if self.write { Activity::WriteSeek } else { Activity::ReadSeek }
+    }
+
+    fn last(&self) -> &Piece {
+        self.pieces.back().expect("a plan that was begun has a piece")
+    }
+
+    /// The first address that is transferred.
+    pub(crate) fn first(&self) -> u64 {
+        self.pieces.front().expect("a plan that was begun has a piece").run.lba.0
+    }
+
+    /// When everything before `end` has passed under the head. `end` lies within the plan.
+    pub(crate) fn time_at(&self, servo: &Servo, end: u64) -> Nanos {
+        let piece = self.piece_before(end);
+        if piece.wrapped {
+            return piece.end;
+        }
+        piece.start + piece.run.passing(end.saturating_sub(piece.run.lba.0) as u32, servo.revolution())
+    }
+
+    /// The first address that has not wholly passed at `now`.
+    pub(crate) fn progress(&self, servo: &Servo, now: Nanos) -> u64 {
+        for piece in &self.pieces {
+            if now < piece.end {
+                let partial = !piece.wrapped && now > piece.start;
+                let passed = if partial { piece.run.passed(now - piece.start, servo.revolution()) } else { 0 };
+                return piece.run.lba.0 + u64::from(passed);
+            }
+        }
+        self.planned_end
+    }
+
+    /// The first address at whose leading edge the transfer can stop, at `now` or after it.
+    pub(crate) fn stop_at(&self, servo: &Servo, now: Nanos) -> u64 {
+        let passed = self.progress(servo, now);
+        let begun = self.pieces.iter().find(|piece| piece.run.lba.0 <= passed && passed < piece.run.lba.0 + u64::from(piece.run.sectors));
+        match begun {
+            Some(piece) if piece.wrapped && now > piece.start => piece.run.lba.0 + u64::from(piece.run.sectors),
+            Some(piece) if now > piece.start && self.time_at(servo, passed) < now => passed + 1,
+            _ => passed,
+        }
+    }
+
+    /// Where the arm stands when the transfer stops before `end`.
+    pub(crate) fn arm_at(&self, end: u64) -> Arm {
+        let run = &self.piece_before(end).run;
+        Arm { cylinder: run.cylinder, head: run.head }
+    }
+
+    /// Forgets pieces that ended by `now`, so that an endless stream needs no endless plan.
+    pub(crate) fn forget(&mut self, now: Nanos) {
+        while self.pieces.len() > 1 && self.pieces[0].end <= now {
+            self.pieces.pop_front();
+        }
+    }
+
+    /// The piece in which the sector before `end` lies.
+    fn piece_before(&self, end: u64) -> &Piece {
+        let found = self.pieces.iter().rev().find(|piece| piece.run.lba.0 < end);
+        found.unwrap_or_else(|| self.pieces.front().expect("a plan that was begun has a piece"))
+    }
+}
+
+/// What a plan begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) lba: u64,
+    /// How many sectors are wanted for sure, from `lba`.
+    pub(crate) wanted: u64,
+    pub(crate) write: bool,
+    /// From when on data can pass: of a write, when the buffer has it.
+    pub(crate) data_ready: Nanos,
+    /// Read what passes before the first sector as well.
+    pub(crate) on_arrival: bool,
+}
+
+/// Reads a track from where the head comes down: either sectors before the wanted ones pass first and are taken
+/// along, or the wanted ones are passing already and are taken from the middle, the rest a turn later.
+fn on_arrival(mechanism: Mechanism<'_>, run: Run, settled: Nanos, wait: Nanos, wanted: u64) -> (Run, Nanos, bool) {
+    let revolution = mechanism.servo.revolution();
+    let edge = |sector: u64| sector * revolution.0 / u64::from(run.track_sectors);
+    let start = settled + wait;
+    // How many whole sectors of the run have already passed when the head settles.
+    let on_track = u64::from(run.sectors).min(wanted);
+    let inside = edge(u64::from(run.first) + on_track) - edge(u64::from(run.first));
+    if wait + Nanos(inside) > revolution {
+        let run = Run { sectors: on_track as u32, ..run };
+        let into = revolution - wait;
+        let passed = run.passed(into, revolution);
+        let boundary = if run.passing(passed, revolution) == into { passed } else { passed + 1 };
+        // Reading starts at the next sector edge and takes a full turn from there.
+        return (run, settled + (run.passing(boundary, revolution) - into), true);
+    }
+    let passing = (wait.0 * u64::from(run.track_sectors) / revolution.0).min(u64::from(run.before)) as u32;
+    let lead = Nanos(edge(u64::from(run.first)) - edge(u64::from(run.first - passing)));
+    if passing == 0 || lead > wait {
+        return (run, start, false);
+    }
+    let first = run.first - passing;
+    let earlier = Run {
+        lba: Lba(run.lba.0 - u64::from(passing)),
+        sectors: run.sectors + passing,
+        first,
+        angle: Nanos((run.track_angle.0 + edge(u64::from(first))) % revolution.0),
+        before: run.before - passing,
+        ..run
+    };
+    (earlier, start - lead, false)
+}

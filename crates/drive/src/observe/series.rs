@@ -1,0 +1,97 @@
+//! Chunks for pictures: never more than a screen can show.
+
+use super::Point;
+
+/// At most so many points are kept.
+pub const POINTS_MAX: usize = 2000;
+
+/// A run of chunks, neighbours joined where there are more than [`POINTS_MAX`].
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    points: Vec<Point>,
+    /// Log₂ of how many chunks make a point.
+    doublings: u32,
+    open: Option<(Point, u64)>,
+}
+
+impl Series {
+    pub(super) fn push(&mut self, chunk: Point) {
+        let (point, joined) = match self.open.take() {
+            None => (chunk, 1),
+            Some((mut point, joined)) => {
+                point.join(&chunk);
+                (point, joined + 1)
+            }
+        };
+        if joined < self.chunks_per_point() {
+            self.open = Some((point, joined));
+            return;
+        }
+        self.points.push(point);
+        if self.points.len() > POINTS_MAX {
+            self.halve();
+        }
+    }
+
+    /// The last point takes what is left.
+    pub(super) fn finish(mut self) -> Series {
+        self.points.extend(self.open.take().map(|(point, _)| point));
+        self
+    }
+
+    fn halve(&mut self) {
+        self.doublings += 1;
+        let odd = self.points.len() % 2 == 1;
+        let mut joined: Vec<Point> = Vec::with_capacity(POINTS_MAX);
+        for (index, point) in self.points.drain(..).enumerate() {
+            match joined.last_mut() {
+                Some(last) if index % 2 == 1 => last.join(&point),
+                _ => joined.push(point),
+            }
+        }
+        // An odd one out is a point half full: it stays open.
+        if odd {
+            self.open = joined.pop().map(|point| (point, self.chunks_per_point() / 2));
+        }
+        self.points = joined;
+    }
+
+    /// The points, in order.
+    #[must_use]
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// How many chunks make a point; the last one may have fewer.
+    #[must_use]
+    pub fn chunks_per_point(&self) -> u64 {
+        1 << self.doublings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sakiyomi_model::Nanos;
+
+    proptest! {
+        #[test]
+        fn joining_keeps_every_command_and_stays_bounded(chunks in 0u64..20_000) {
+            let mut series = Series::default();
+            for number in 0..chunks {
+                let mut chunk = Point::new(Nanos(number));
+                chunk.end = Nanos(number + 1);
+                chunk.counts.commands = 1;
+                series.push(chunk);
+            }
+            let series = series.finish();
+            prop_assert!(series.points().len() <= POINTS_MAX + 1);
+            prop_assert_eq!(series.points().iter().map(|point| point.counts.commands).sum::<u64>(), chunks);
+            for pair in series.points().windows(2) {
+                prop_assert_eq!(pair[0].end, pair[1].start);
+                prop_assert_eq!(pair[0].counts.commands, series.chunks_per_point());
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Commands that wait for the mechanism, and the rule by which the next one is chosen.
+//!
+//! The queue is in order of arrival. A [`Policy`] looks at the oldest `window` commands, with the arm's position and
+//! the platters' angle at that instant, and names one; it is asked anew at every command end. A hard age limit stands
+//! above every policy.
+
+mod elevator;
+mod fcfs;
+mod sptf;
+mod sstf;
+
+use sakiyomi_model::Nanos;
+
+use crate::servo::{Arm, Servo, Target};
+use crate::spec::{QueuePolicy, QueueSpec};
+
+/// A command, or dirty data that should go to the medium, as the policies see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) work: Work,
+    /// Since when it waits.
+    pub(crate) since: Nanos,
+    /// From when on it can be started: its command processing, or its data's way over the link, is over.
+    pub(crate) ready: Nanos,
+    /// The first sector to be transferred.
+    pub(crate) lba: u64,
+    pub(crate) target: Target,
+    pub(crate) write: bool,
+}
+
+/// What is waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A command, by its slot in the controller.
+    Command(usize),
+    /// Dirty data, by its first sector.
+    Destage(u64),
+}
+
+/// What a choice depends on, besides the commands.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) arm: Arm,
+    pub(crate) servo: &'a Servo,
+}
+
+/// A rule of choice; each lives in a file of its own.
+#[derive(Clone, Debug)]
+enum Policy {
+    Fcfs,
+    Sstf,
+    Elevator(elevator::Elevator),
+    Sptf(sptf::Sptf),
+}
+
+/// The rule of choice with what holds for all rules.
+#[derive(Clone, Debug)]
+pub(crate) struct Chooser {
+    policy: Policy,
+    age_limit: Nanos,
+    read_preference: Nanos,
+}
+
+impl Chooser {
+    pub(crate) fn new(spec: &QueueSpec) -> Chooser {
+        let policy = match spec.policy {
+            QueuePolicy::Fcfs => Policy::Fcfs,
+            QueuePolicy::Sstf => Policy::Sstf,
+            QueuePolicy::Look => Policy::Elevator(elevator::Elevator::new(true)),
+            QueuePolicy::CLook => Policy::Elevator(elevator::Elevator::new(false)),
+            QueuePolicy::Sptf => Policy::Sptf(sptf::Sptf::new(spec)),
+        };
+        Chooser { policy, age_limit: spec.age_limit, read_preference: spec.read_preference }
+    }
+
+    /// The index of the next one among `waiting`, which is in order of arrival; `None` if none is ready.
+    pub(crate) fn choose(&mut self, waiting: &[Waiting], view: View<'_>) -> Option<usize> {
+        if let Some(aged) = self.overdue(waiting, view.now) {
+            return Some(aged);
+        }
+        let preference = self.read_preference.0;
+        match &mut self.policy {
+            Policy::Fcfs => fcfs::choose(waiting, view, preference),
+            Policy::Sstf => sstf::choose(waiting, view, preference),
+            Policy::Elevator(elevator) => elevator.choose(waiting, view, preference),
+            Policy::Sptf(sptf) => sptf.choose(waiting, view, preference),
+        }
+    }
+
+    /// Whether a command that waits since `since` has passed the age limit.
+    pub(crate) fn is_overdue(&self, since: Nanos, now: Nanos) -> bool {
+        !self.age_limit.is_zero() && now.saturating_sub(since) > self.age_limit
+    }
+
+    fn overdue(&self, waiting: &[Waiting], now: Nanos) -> Option<usize> {
+        if self.age_limit.is_zero() {
+            return None;
+        }
+        let ready = waiting.iter().enumerate().filter(|(_, w)| w.ready <= now && self.is_overdue(w.since, now));
+        ready.min_by_key(|(_, w)| w.since).map(|(index, _)| index)
+    }
+}
+
+/// The least by `cost`, the earlier one where two are equal; reads are let off `preference`.
+fn least(waiting: &[Waiting], view: View<'_>, preference: u64, cost: impl Fn(&Waiting) -> i64) -> Option<usize> {
+    let mut best = None;
+    let mut best_cost = i64::MAX;
+    for (index, candidate) in waiting.iter().enumerate() {
+        if candidate.ready > view.now {
+            continue;
+        }
+        let cost = cost(candidate) - if candidate.write { 0 } else { preference as i64 };
+        if cost < best_cost || best.is_none() {
+            best = Some(index);
+            best_cost = cost;
+        }
+    }
+    best
+}

@@ -1,0 +1,40 @@
+//! LOOK and C-LOOK: sweep over the cylinders.
+
+use super::{View, Waiting, least};
+
+/// A sweep, and where it is heading.
+#[derive(Clone, Debug)]
+pub(super) struct Elevator {
+    both_ways: bool,
+    inwards: bool,
+}
+
+impl Elevator {
+    pub(super) fn new(both_ways: bool) -> Elevator {
+        Elevator { both_ways, inwards: true }
+    }
+
+    pub(super) fn choose(&mut self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
+        // A sweep has no measure of time to weigh a preference in: any preference lets reads go before all writes.
+        let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
+        if self.both_ways && !waiting.iter().any(|w| w.ready <= view.now && self.is_ahead(w, view)) {
+            self.inwards = !self.inwards;
+        }
+        let (inwards, own) = (self.inwards, i64::from(view.arm.cylinder));
+        least(waiting, view, 0, |candidate| {
+            let cylinder = i64::from(candidate.target.cylinder);
+            let ahead = if inwards { cylinder - own } else { own - cylinder };
+            // Behind the arm comes after everything ahead of it, C-LOOK from the far end.
+            let place = if ahead >= 0 { ahead } else { ahead + BEYOND };
+            place + if reads_first && candidate.write { 2 * BEYOND } else { 0 }
+        })
+    }
+
+    fn is_ahead(&self, candidate: &Waiting, view: View<'_>) -> bool {
+        let (cylinder, own) = (candidate.target.cylinder, view.arm.cylinder);
+        if self.inwards { cylinder >= own } else { cylinder <= own }
+    }
+}
+
+/// More than any number of cylinders.
+const BEYOND: i64 = 1 << 40;

@@ -1,0 +1,210 @@
+//! A host that replays a trace: open loop, each request at its time, or closed loop, each after another has ended.
+//!
+//! In front of the drive stands the host's own queue, because a drive refuses commands beyond its depth. It is
+//! bounded: while it is full no further request is taken from the trace, which is counted.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Request, RequestId, StreamId};
+
+use crate::controller::Drive;
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it comes, in an open loop.
+    pub at: Nanos,
+    /// After its end, how long until the next request, in a closed loop.
+    pub think: Nanos,
+    /// Who asks.
+    pub stream: StreamId,
+    /// What is asked.
+    pub op: Op,
+    /// Force unit access.
+    pub fua: bool,
+    /// Where.
+    pub extent: Extent,
+}
+
+/// When requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// At the times of the trace, however the drive fares.
+    Open,
+    /// So many at first, and another one, after its think time, whenever one has ended.
+    Closed {
+        /// Requests outstanding, at least 1.
+        outstanding: usize,
+    },
+}
+
+/// Is told what happens.
+pub trait Watcher {
+    /// Time is about to reach `now`; the drive still stands where it stood.
+    fn before(&mut self, drive: &Drive, now: Nanos);
+
+    /// A command has ended, just now. `backlog` requests wait in the host.
+    fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize);
+}
+
+/// How the host's side of a replay went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSide {
+    /// The end of the last command.
+    pub end: Nanos,
+    /// The most requests that waited in the host's queue at once.
+    pub backlog_max: usize,
+    /// Requests that were taken from the trace late because the host's queue was full.
+    pub held_back: u64,
+}
+
+/// The host's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// When requests are made.
+    pub pace: Pace,
+    /// Bound of the host's queue, at least 1.
+    pub host_queue: usize,
+}
+
+impl Replay {
+    /// Replays `arrivals`, in ascending order of time, until all have ended.
+    ///
+    /// # Errors
+    /// The first error among the arrivals; what came before it was replayed.
+    pub fn run<E>(
+        &self,
+        drive: &mut Drive,
+        arrivals: impl Iterator<Item = Result<Arrival, E>>,
+        watcher: &mut impl Watcher,
+    ) -> Result<HostSide, E> {
+        match self.pace {
+            Pace::Open => self.open(drive, arrivals, watcher),
+            Pace::Closed { outstanding } => closed(drive, arrivals, watcher, outstanding.max(1)),
+        }
+    }
+
+    fn open<E>(
+        &self,
+        drive: &mut Drive,
+        mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
+        watcher: &mut impl Watcher,
+    ) -> Result<HostSide, E> {
+        let mut host = Host::default();
+        let mut next = arrivals.next().transpose()?;
+        loop {
+            host.hand_over(drive);
+            let room = host.queue.len() < self.host_queue.max(1);
+            let arrival = next.filter(|_| room).map(|arrival| arrival.at);
+            let finished = next.is_none() && host.queue.is_empty() && drive.outstanding() == 0;
+            let Some(time) = arrival.into_iter().chain(drive.next_event()).min().filter(|_| !finished) else {
+                return Ok(host.side);
+            };
+            host.advance(drive, watcher, time.max(host.now));
+            while let Some(arrival) = next.filter(|arrival| arrival.at <= host.now) {
+                if host.queue.len() >= self.host_queue.max(1) {
+                    break;
+                }
+                host.side.held_back += u64::from(arrival.at < host.now);
+                host.enqueue(arrival, arrival.at);
+                next = arrivals.next().transpose()?;
+            }
+        }
+    }
+}
+
+fn closed<E>(
+    drive: &mut Drive,
+    mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
+    watcher: &mut impl Watcher,
+    outstanding: usize,
+) -> Result<HostSide, E> {
+    let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
+    let mut starts: BinaryHeap<Reverse<Nanos>> = (0..outstanding).map(|_| Reverse(Nanos::ZERO)).collect();
+    let mut over = false;
+    loop {
+        while !over && starts.peek().is_some_and(|start| start.0 <= host.now) {
+            match arrivals.next().transpose()? {
+                Some(arrival) => {
+                    let Reverse(start) = starts.pop().expect("just seen");
+                    host.enqueue(arrival, start.max(host.now));
+                }
+                None => over = true,
+            }
+        }
+        host.hand_over(drive);
+        let start = starts.peek().filter(|_| !over).map(|start| start.0);
+        let finished = over && host.queue.is_empty() && drive.outstanding() == 0;
+        let Some(time) = start.into_iter().chain(drive.next_event()).min().filter(|_| !finished) else {
+            return Ok(host.side);
+        };
+        host.advance(drive, watcher, time.max(host.now));
+        starts.extend(host.thought().map(Reverse));
+    }
+}
+
+/// The host's queue, and the time.
+#[derive(Default)]
+struct Host {
+    now: Nanos,
+    queue: VecDeque<Request>,
+    /// In a closed loop: (request, think time) of what is outstanding, by id, and who has ended.
+    thinking: Option<BinaryHeap<Reverse<(RequestId, Nanos)>>>,
+    done: Vec<Completion>,
+    next_id: u64,
+    side: HostSide,
+}
+
+impl Host {
+    fn enqueue(&mut self, arrival: Arrival, at: Nanos) {
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        let Arrival { think, stream, op, fua, extent, .. } = arrival;
+        self.queue.push_back(Request { id, stream, op, fua, extent, arrival: at });
+        if let Some(thinking) = &mut self.thinking {
+            thinking.push(Reverse((id, think)));
+        }
+    }
+
+    /// As many requests as the drive takes.
+    fn hand_over(&mut self, drive: &mut Drive) {
+        while drive.outstanding() < drive.depth() {
+            let Some(request) = self.queue.pop_front() else { break };
+            if let Err(full) = drive.submit(self.now, request) {
+                self.queue.push_front(full.0);
+                break;
+            }
+        }
+        self.side.backlog_max = self.side.backlog_max.max(self.queue.len());
+    }
+
+    fn advance(&mut self, drive: &mut Drive, watcher: &mut impl Watcher, now: Nanos) {
+        watcher.before(drive, now);
+        self.now = now;
+        self.done.clear();
+        drive.advance(now, &mut self.done);
+        for completion in &self.done {
+            self.side.end = completion.finish;
+            watcher.completed(drive, completion, self.queue.len());
+        }
+    }
+
+    /// When the requests follow that those just ended have made room for.
+    fn thought(&mut self) -> impl Iterator<Item = Nanos> {
+        let thinking = self.thinking.get_or_insert_default();
+        self.done.drain(..).map(|completion| {
+            // Few are outstanding, and mostly the oldest ends first: the heap is searched from its front.
+            let mut passed = Vec::new();
+            let think = loop {
+                match thinking.pop() {
+                    Some(Reverse((id, think))) if id == completion.request.id => break think,
+                    Some(other) => passed.push(other),
+                    None => break Nanos::ZERO,
+                }
+            };
+            thinking.extend(passed);
+            completion.finish + think
+        })
+    }
+}

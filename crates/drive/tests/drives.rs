@@ -1,0 +1,73 @@
+//! The drives that come with sakiyomi: possible, explained, and as fast as their sources say.
+
+use sakiyomi_drive::spec::{BUILTIN, DriveSpec, explain};
+
+#[test]
+fn every_builtin_drive_is_possible_and_survives_its_own_toml() {
+    for drive in BUILTIN {
+        let spec = drive.spec();
+        let again = DriveSpec::from_toml(&spec.to_toml(), drive.id).expect("what is written reads back");
+        assert_eq!(spec, again, "{}", drive.id);
+    }
+}
+
+#[test]
+fn every_figure_of_a_builtin_drive_names_its_source() {
+    for drive in BUILTIN {
+        for key in ["rpm", "head_switch", "depth", "link_rate", "heads", "sectors ="] {
+            let line = drive.toml.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+            assert!(line.contains('#'), "{}: `{key}` has no source: {line}", drive.id);
+        }
+    }
+}
+
+#[test]
+fn every_key_of_a_drive_is_explained() {
+    for drive in BUILTIN {
+        for (key, _) in drive.spec().entries() {
+            assert!(explain().iter().any(|entry| entry.matches(&key)), "{}: {key} is not explained", drive.id);
+        }
+    }
+}
+
+#[test]
+fn setting_a_key_changes_it_and_unknown_ones_are_refused_with_a_hint() {
+    let mut spec = BUILTIN[0].spec();
+    spec.set("cache.read_ahead.max", "1MiB").unwrap();
+    spec.set("interface.overhead.read_hit.after_write", "10us").unwrap();
+    spec.set("geometry.zones.3.offset", "7").unwrap();
+    spec.set("servo.write_settle", "-0.2ms").unwrap();
+    spec.check().unwrap();
+    let entries = spec.entries();
+    let value = |key: &str| entries.iter().find(|entry| entry.0 == key).map(|entry| entry.1.as_str());
+    assert_eq!(value("cache.read_ahead.max"), Some("1MiB"));
+    assert_eq!(value("interface.overhead.read_hit.after_read"), Some("60us"));
+    assert_eq!(value("interface.overhead.read_hit.after_write"), Some("10us"));
+    assert_eq!(value("servo.write_settle"), Some("-200us"));
+    let error = spec.set("cache.readahead.max", "1MiB").unwrap_err().to_string();
+    assert!(error.starts_with("no setting is called `cache.readahead.max`; did you mean"), "{error}");
+    let error = spec.set("queue.depth", "many").unwrap_err().to_string();
+    assert!(error.starts_with("queue.depth=many: invalid type"), "{error}");
+}
+
+#[test]
+fn impossible_drives_are_refused_with_key_and_reason() {
+    let cases = [
+        ("servo.rpm", "0", "servo.rpm: 0 revolutions a minute; expected 100 to 100000"),
+        ("queue.depth", "0", "queue.depth: 0 commands; expected 1 to 256"),
+        ("geometry.sector", "300", "geometry.sector: 300 bytes; expected 256, 512, 1024, 2048 or 4096"),
+        ("geometry.zones.1.first_cylinder", "5", "first_cylinder = 5 lies inside the zone before"),
+        ("geometry.zones.0.slips", "[5, 5]", "slips are not in ascending order, or one is listed twice"),
+        ("geometry.zones.0.remaps", "[[5, 6]]", "a remap must lead to a spare sector"),
+        ("cache.write.limit", "1GiB", "cache.write.limit: 1GiB does not fit cache.size"),
+        ("cache.write.low_watermark", "0.9", "expected a share from 0 to cache.write.high_watermark"),
+        ("cache.read_ahead.min", "1GiB", "is more than cache.read_ahead.max"),
+        ("interface.overhead.read_hit", "1h", "is longer than a second; check the unit"),
+    ];
+    for (key, value, expected) in cases {
+        let mut spec = BUILTIN[0].spec();
+        spec.set(key, value).unwrap();
+        let error = spec.check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{key}={value}: {error}");
+    }
+}
