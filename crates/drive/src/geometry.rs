@@ -76,7 +76,7 @@ impl Geometry {
         let mut zones: Vec<Zone> = Vec::with_capacity(spec.zones.len());
         let mut next = (0u64, 0u32);
         for zone in &spec.zones {
-            let zone = Zone::new(zone, spec.heads, next, revolution, servo);
+            let zone = Zone::new(zone, spec, next, revolution, servo);
             next = (next.0 + zone.lbas, zone.first_cylinder + zone.cylinders);
             zones.push(zone);
         }
@@ -212,7 +212,8 @@ struct Place {
 }
 
 impl Zone {
-    fn new(spec: &ZoneSpec, heads: u32, next: (u64, u32), revolution: u64, servo: &ServoSpec) -> Zone {
+    fn new(spec: &ZoneSpec, drive: &GeometrySpec, next: (u64, u32), revolution: u64, servo: &ServoSpec) -> Zone {
+        let heads = drive.heads;
         let track = u64::from(spec.sectors_per_track);
         let tracks = u64::from(spec.cylinders) * u64::from(heads);
         let spares = u64::from(spec.spares);
@@ -227,6 +228,10 @@ impl Zone {
             SparesPer::Track => tracks * track_used,
         };
         let passing = |time: Nanos| (time.0 * track).div_ceil(revolution) % track * MILLI;
+        // To the next cylinder's first track: the arm moves, and unless the order of heads turns, the head changes too.
+        let same_head = drive.layout != Layout::Cylinder || heads == 1;
+        let head_switch = if same_head { Nanos::ZERO } else { servo.head_switch };
+        let next_cylinder = crate::seek::single_cylinder(servo).max(head_switch);
         let milli = |skew: f64| (skew * MILLI as f64).round() as u64;
         Zone {
             first_lba: next.0,
@@ -237,7 +242,7 @@ impl Zone {
             track_used,
             cylinder_used,
             track_skew: spec.track_skew.map_or_else(|| passing(servo.head_switch), milli),
-            cylinder_skew: spec.cylinder_skew.map_or_else(|| passing(crate::seek::single_cylinder(servo)), milli),
+            cylinder_skew: spec.cylinder_skew.map_or_else(|| passing(next_cylinder), milli),
             offset: milli(spec.offset),
             slip_keys: spec.slips.iter().enumerate().map(|(before, slip)| slip - before as u64).collect(),
             remaps: spec.remaps.clone(),

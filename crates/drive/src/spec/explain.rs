@@ -45,7 +45,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "geometry.zones.*.cylinders", "count", "Cylinders in the zone.";
     "geometry.zones.*.sectors_per_track", "count", "Physical sectors on a track: the zone's transfer rate.";
     "geometry.zones.*.track_skew", "sectors", "Angle between successive tracks of one cylinder; by default what passes during a head switch. Too small costs a revolution, too large costs sustained rate.";
-    "geometry.zones.*.cylinder_skew", "sectors", "The same between cylinders; by default what passes during a seek over one cylinder.";
+    "geometry.zones.*.cylinder_skew", "sectors", "The same between cylinders; by default what passes while the arm moves on by one and the head changes.";
     "geometry.zones.*.offset", "sectors", "Angle of the zone's first sector.";
     "geometry.zones.*.spares", "count", "Sectors held back as spares.";
     "geometry.zones.*.spares_per", "zone, cylinder, track", "What `spares` counts for; spares lie at its end.";

@@ -82,8 +82,8 @@ pub struct ZoneSpec {
     /// during a head switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub track_skew: Option<f64>,
-    /// The same from a cylinder's last track to the next cylinder's first; by default as many as pass during a seek
-    /// over one cylinder.
+    /// The same from a cylinder's last track to the next cylinder's first; by default as many as pass while the
+    /// arm moves on by one and the head changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cylinder_skew: Option<f64>,
     /// Angle of the zone's first sector, in sectors.
