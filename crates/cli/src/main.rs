@@ -1,1 +1,37 @@
-fn main() {}
+//! The command line. Each command has a file of its own under `command/`; what they share stands beside this one.
+//!
+//! Results go to stdout, progress and warnings to stderr. Exit codes: 0 done, 1 a check that was asked for failed,
+//! 2 usage or operating error. A reader that closes its end of a pipe ends us quietly.
+
+mod args;
+mod command;
+mod console;
+mod machine;
+mod outcome;
+mod output;
+mod progress;
+mod simulation;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match command::run(cli) {
+        Ok(code) => code,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::complain(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io.into_iter().any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -112,11 +112,13 @@ impl Drive {
         let geometry = Geometry::new(&spec.geometry, &spec.servo);
         let sector = spec.geometry.sector;
         let cache = spec.cache.clone();
-        let near_window = cache.near_window.unwrap_or(cache.read_ahead.max).0 / sector.0;
+        let segments = Segments::new(&cache, sector);
+        // The same for every read-ahead that is tried on one buffer, so that their misses can be compared.
+        let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
         let shortest_positioning = QueueSpec { policy: QueuePolicy::Sptf, ..QueueSpec::default() };
         Ok(Drive {
             servo: Servo::new(&spec.servo, geometry.cylinders()),
-            segments: Segments::new(&cache, sector),
+            segments,
             ghosts: Ghosts::new(cache.ghosts),
             writes: WriteCache::new(&cache.write, sector),
             near_window,

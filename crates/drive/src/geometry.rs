@@ -170,12 +170,13 @@ impl Geometry {
         self.zones[zone].plain_relative(physical, u64::from(self.heads)).is_some()
     }
 
-    /// The end of the track, or of the cylinder, that holds `lba`: the first address after it.
+    /// The end of the track, or of the cylinder, that holds `lba`: the first address after it. A replaced sector counts
+    /// where it would lie.
     #[must_use]
     pub fn end_of(&self, lba: Lba, cylinder: bool) -> Lba {
         let zone = &self.zones[self.zones.partition_point(|zone| zone.first_lba <= lba.0) - 1];
         let heads = u64::from(self.heads);
-        let track = zone.place(lba.0 - zone.first_lba, heads).track;
+        let track = zone.home(lba.0 - zone.first_lba, heads).0 / zone.track_sectors;
         // Under a serpentine layout a cylinder's tracks are not neighbours in address order: its end is the track's.
         let last = if cylinder && self.layout != Layout::Serpentine { track / heads * heads + heads - 1 } else { track };
         Lba((zone.first_lba + zone.first_relative_after(last, heads)).min(self.capacity))
@@ -251,10 +252,10 @@ impl Zone {
 
     /// The place of the zone's `relative`-th address, with the sectors to and from the nearest gap on its track.
     fn place(&self, relative: u64, heads: u64) -> Place {
-        let slipped = self.slip_keys.partition_point(|key| *key <= relative);
-        let (physical, used_on_track) = self.physical(relative + slipped as u64, heads);
+        let (physical, used_on_track, slipped) = self.home(relative, heads);
         let (track, sector) = (physical / self.track_sectors, physical % self.track_sectors);
-        let mut to_gap = used_on_track - sector;
+        // After a zone's last address lie its spares.
+        let mut to_gap = (used_on_track - sector).min(self.lbas - relative);
         let mut from_gap = sector;
         if !self.slip_keys.is_empty() {
             to_gap = self.slip_keys.get(slipped).map_or(to_gap, |key| to_gap.min(key - relative));
@@ -264,6 +265,13 @@ impl Zone {
             return Place { track, sector, to_gap, from_gap };
         }
         self.remapped(physical, Place { track, sector, to_gap, from_gap })
+    }
+
+    /// Where an address lies unless it was replaced: physical index, addressed sectors of its track, slips before it.
+    fn home(&self, relative: u64, heads: u64) -> (u64, u64, usize) {
+        let slipped = self.slip_keys.partition_point(|key| *key <= relative);
+        let (physical, used_on_track) = self.physical(relative + slipped as u64, heads);
+        (physical, used_on_track, slipped)
     }
 
     /// Physical index of an address (slips passed over), and how many sectors of its track carry addresses.
@@ -321,9 +329,11 @@ impl Zone {
             }
         };
         let slipped = self.slips_until(index);
-        let is_slip = slipped > 0 && self.slip_keys[slipped - 1] + slipped as u64 - 1 == index;
+        if slipped > 0 && self.slip_keys[slipped - 1] + slipped as u64 - 1 == index {
+            return None;
+        }
         let relative = index - slipped as u64;
-        (!is_slip && relative < self.lbas).then_some(relative)
+        (relative < self.lbas).then_some(relative)
     }
 
     /// How many slipped sectors lie at or before a physical index.

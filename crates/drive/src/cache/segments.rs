@@ -65,6 +65,11 @@ impl Segments {
         }
     }
 
+    /// Sectors of a segment where all are equal: the longest read-ahead that the buffer could hold.
+    pub(crate) fn even_share(&self) -> u64 {
+        self.pool / self.count as u64
+    }
+
     /// The first sector from `sector` on, up to `limit`, that no segment holds.
     #[inline]
     pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
@@ -138,7 +143,7 @@ impl Segments {
     pub(crate) fn take(&mut self, sector: u64, wanted: u64, ghosts: &mut Ghosts) -> Option<SegmentId> {
         let room = self.pool - self.taken.min(self.pool);
         let capacity = match self.mode {
-            SegmentMode::Fixed => self.pool / self.count as u64,
+            SegmentMode::Fixed => self.even_share(),
             SegmentMode::Adaptive => wanted.min(room),
         };
         if capacity == 0 || capacity > room {

@@ -83,7 +83,7 @@ impl Drive {
     fn write_through(&mut self, slot: usize) {
         let overhead = self.interface.overhead.write_miss.after(self.last_was_write);
         let command = self.commands[slot];
-        self.writes.drop_range(command.start(), command.end(), place(&self.geometry));
+        self.drop_dirty(command.request.extent);
         let transfer = self.link_time(command.request.extent.sectors.0);
         let sending = (self.now + overhead).max(self.link_free);
         self.link_free = sending + transfer;
@@ -97,6 +97,12 @@ impl Drive {
         let target = place(&self.geometry)(lba);
         self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, target, write: true });
         self.announce(ready, Happening::Ready);
+    }
+
+    /// What of `extent` is dirty need not be written any more.
+    fn drop_dirty(&mut self, extent: Extent) {
+        self.writes.drop_range(extent.start.0, extent.end().0, place(&self.geometry));
+        self.dirty_data_left();
     }
 
     /// Sends the arm to write a command's data.
@@ -167,6 +173,11 @@ impl Drive {
             self.segments.grow(segment, last, &mut self.ghosts);
         }
         self.log_cache(CacheChange::Clean, extent);
+        self.dirty_data_left();
+    }
+
+    /// Dirty data was written or dropped: writes that waited for room come in, flushes that waited for it end.
+    fn dirty_data_left(&mut self) {
         self.share_room();
         while let Some(&slot) = self.stalled.front() {
             if !self.writes.has_room(self.commands[slot].request.extent.sectors.0) {
@@ -223,8 +234,9 @@ impl Drive {
         let extent = self.commands[slot].request.extent;
         self.commands[slot].class = Class::Discard;
         if !extent.sectors.is_zero() {
-            self.writes.drop_range(extent.start.0, extent.end().0, place(&self.geometry));
+            self.drop_dirty(extent);
             self.invalidate_reads(extent);
+            self.work_arrived();
         }
         self.finish_after_overhead(slot);
     }

@@ -17,7 +17,8 @@ impl Elevator {
     pub(super) fn choose(&mut self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
         // A sweep has no measure of time to weigh a preference in: any preference lets reads go before all writes.
         let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
-        if self.both_ways && !waiting.iter().any(|w| w.ready <= view.now && self.is_ahead(w, view)) {
+        let counts = |w: &Waiting| w.ready <= view.now && !(reads_first && w.write);
+        if self.both_ways && !waiting.iter().any(|w| counts(w) && self.is_ahead(w, view)) {
             self.inwards = !self.inwards;
         }
         let (inwards, own) = (self.inwards, i64::from(view.arm.cylinder));

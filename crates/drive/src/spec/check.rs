@@ -102,9 +102,17 @@ impl DriveSpec {
         let geometry = Geometry::new(&self.geometry, &self.servo);
         self.geometry.zones.iter().enumerate().try_for_each(|(index, zone)| {
             let taken = zone.remaps.iter().find(|remap| geometry.is_addressed(index, remap[1]));
-            check.that(taken.is_none(), &format!("geometry.zones.{index}.remaps"), || {
+            let key = format!("geometry.zones.{index}.remaps");
+            check.that(taken.is_none(), &key, || {
                 let [from, to] = taken.copied().unwrap_or_default();
                 format!("[{from}, {to}]: a remap must lead to a spare sector, and {to} is none; set spares")
+            })?;
+            let mut targets: Vec<u64> = zone.remaps.iter().map(|remap| remap[1]).chain(zone.slips.clone()).collect();
+            targets.sort_unstable();
+            let twice = targets.windows(2).find(|pair| pair[0] == pair[1]);
+            check.that(twice.is_none(), &key, || {
+                let to = twice.map_or(0, |pair| pair[0]);
+                format!("two remaps lead to sector {to}, or it is slipped as defective; each needs a spare of its own")
             })
         })
     }

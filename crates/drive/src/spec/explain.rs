@@ -94,7 +94,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "cache.write.destage_max", "size", "Written to the medium in one go at most.";
     "cache.write.on_cached", "invalidate, update", "What a write does to cached reads of its sectors.";
     "cache.write.keep", "true, false", "Written data stays readable from the cache after it went to the medium.";
-    "cache.near_window", "size", "A read this near after something cached is a near miss; by default cache.read_ahead.max.";
+    "cache.near_window", "size", "A read this near after something cached is a near miss; by default the size of a segment (of `count` equal ones), the longest read-ahead that the buffer could hold.";
     "cache.ghosts", "count", "Evicted ranges remembered, to tell purged misses from pure ones.";
     "interface.link_rate", "bytes a second", "Link rate.";
     "interface.overlap", "true, false", "Data goes to the host while the rest comes from the medium.";

@@ -231,7 +231,8 @@ pub struct CacheSpec {
     pub read_ahead: ReadAheadSpec,
     /// What happens to writes.
     pub write: WriteSpec,
-    /// A read this near after something cached is a near miss; by default the longest read-ahead.
+    /// A read this near after something cached is a near miss; by default the size of a segment (of `count` equal
+    /// ones), which is the longest read-ahead that the buffer could hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near_window: Option<Bytes>,
     /// How many evicted ranges are remembered, to tell purged misses from pure ones.

@@ -1,11 +1,22 @@
 //! What the tests share: a small drive whose every figure is known, and ways to run it.
 #![allow(dead_code)] // each test file uses its own part
 
-use sakiyomi_drive::Drive;
+use sakiyomi_drive::log::{CacheChange, CacheEvent, DiskCause, DiskEvent, Event};
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
-use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay};
+use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay, Watcher};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
+use sakiyomi_drive::{Drive, Usage};
+use sakiyomi_model::{
+    Bytes, Class, Completion, Device, Extent, Lba, Nanos, Op, ReadClass, Sectors, StreamId, WriteClass,
+};
+
+pub(crate) const FULL_HIT: Class = Class::Read(ReadClass::FullHit);
+pub(crate) const ACTIVE_HIT: Class = Class::Read(ReadClass::ActiveHit);
+pub(crate) const NEAR_MISS: Class = Class::Read(ReadClass::NearMiss);
+pub(crate) const PURGED_MISS: Class = Class::Read(ReadClass::PurgedMiss);
+pub(crate) const PURE_MISS: Class = Class::Read(ReadClass::PureMiss);
+pub(crate) const ABSORBED: Class = Class::Write(WriteClass::Absorbed);
+pub(crate) const MEDIA: Class = Class::Write(WriteClass::Media);
 
 /// 6000 rpm (10 ms a turn), 4 heads, two zones, no cache beyond a sector, no overhead, an instant link.
 pub(crate) fn bare() -> DriveSpec {
@@ -48,6 +59,35 @@ pub(crate) fn with(settings: &[(&str, &str)]) -> DriveSpec {
     spec
 }
 
+/// `bare` with a write cache of 128 sectors that writes to the medium only when it must, and some keys set.
+pub(crate) fn writing(settings: &[(&str, &str)]) -> DriveSpec {
+    let mut all = vec![
+        ("cache.write.enabled", "true"),
+        ("cache.write.limit", "64KiB"),
+        ("cache.write.high_watermark", "1"),
+        ("cache.write.low_watermark", "1"),
+        ("cache.write.idle_delay", "0"),
+        ("cache.write.max_age", "0"),
+    ];
+    all.extend(settings);
+    with(&all)
+}
+
+/// One turn of `bare`, in nanoseconds.
+pub(crate) const TURN: u64 = 10_000_000;
+/// How long a sector of its first zone takes to pass.
+pub(crate) const SECTOR: u64 = 20_000;
+/// Sectors of a track of its first zone.
+pub(crate) const TRACK: u64 = 500;
+/// Sectors of a cylinder there.
+pub(crate) const CYLINDER: u64 = 2000;
+
+/// When the head is over a sector of `bare`'s first cylinder, numbered from the index, `after` some instant or at it.
+/// (Track skew is 50 sectors, so head `h` has its sector 0 at the angle of sector `50 h`.)
+pub(crate) fn comes_round(after: u64, sector_angle: u64) -> u64 {
+    after + (sector_angle * SECTOR + TURN - after % TURN) % TURN
+}
+
 pub(crate) fn request(op: Op, lba: u64, sectors: u64) -> Arrival {
     Arrival {
         at: Nanos::ZERO,
@@ -67,6 +107,23 @@ pub(crate) fn write(lba: u64, sectors: u64) -> Arrival {
     request(Op::Write, lba, sectors)
 }
 
+pub(crate) fn fua(lba: u64, sectors: u64) -> Arrival {
+    Arrival { fua: true, ..write(lba, sectors) }
+}
+
+pub(crate) fn flush() -> Arrival {
+    request(Op::Flush, 0, 0)
+}
+
+pub(crate) fn discard(lba: u64, sectors: u64) -> Arrival {
+    request(Op::Discard, lba, sectors)
+}
+
+/// The same, 100 ms apart: each finds the drive at rest. The index is under the heads whenever one arrives.
+pub(crate) fn apart(arrivals: &[Arrival]) -> Vec<Arrival> {
+    arrivals.iter().enumerate().map(|(i, arrival)| at(100.0 * i as f64, *arrival)).collect()
+}
+
 pub(crate) fn at(millis: f64, arrival: Arrival) -> Arrival {
     Arrival { at: Nanos::from_secs_f64(millis / 1e3), ..arrival }
 }
@@ -83,6 +140,83 @@ pub(crate) fn run_iter(spec: &DriveSpec, pace: Pace, arrivals: impl Iterator<Ite
     let arrivals = arrivals.map(Ok::<_, std::convert::Infallible>);
     let host = replay.run(&mut drive, arrivals, &mut observation).expect("nothing fails here");
     (observation.finish(&drive, host.end), host)
+}
+
+/// A run told in full. Requests are named by their place among the arrivals.
+pub(crate) struct Story {
+    /// In the order in which they ended.
+    pub(crate) done: Vec<Completion>,
+    log: Vec<Event>,
+    pub(crate) usage: Usage,
+}
+
+impl Story {
+    pub(crate) fn of(&self, request: u64) -> &Completion {
+        let found = self.done.iter().find(|completion| completion.request.id.0 == request);
+        found.unwrap_or_else(|| panic!("request {request} never ended"))
+    }
+
+    /// When a request ended, in nanoseconds.
+    pub(crate) fn finish(&self, request: u64) -> u64 {
+        self.of(request).finish.0
+    }
+
+    /// Its time in the device, in nanoseconds.
+    pub(crate) fn took(&self, request: u64) -> u64 {
+        self.of(request).device_time().0
+    }
+
+    pub(crate) fn class(&self, request: u64) -> Class {
+        self.of(request).class
+    }
+
+    /// The requests in the order in which they ended.
+    pub(crate) fn order(&self) -> Vec<u64> {
+        self.done.iter().map(|completion| completion.request.id.0).collect()
+    }
+
+    pub(crate) fn accesses(&self) -> Vec<DiskEvent> {
+        let disk = |event: &Event| if let Event::Disk(access) = event { Some(*access) } else { None };
+        self.log.iter().filter_map(disk).collect()
+    }
+
+    /// Accesses that wrote dirty data to the medium.
+    pub(crate) fn destages(&self) -> Vec<DiskEvent> {
+        self.accesses().into_iter().filter(|access| access.cause == DiskCause::Destage).collect()
+    }
+
+    pub(crate) fn cache_events(&self, change: CacheChange) -> Vec<CacheEvent> {
+        let cache = |event: &Event| if let Event::Cache(event) = event { Some(*event) } else { None };
+        self.log.iter().filter_map(cache).filter(|event| event.change == change).collect()
+    }
+}
+
+struct Collector(Vec<Completion>);
+
+impl Watcher for Collector {
+    fn before(&mut self, _: &Drive, _: Nanos) {}
+
+    fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {
+        self.0.push(*completion);
+    }
+}
+
+/// Replays at the times given, and lets the drive go on until it has nothing more to do.
+pub(crate) fn tell(spec: &DriveSpec, arrivals: &[Arrival]) -> Story {
+    let mut drive = Drive::new(spec).expect("a drive of the test");
+    drive.keep_log();
+    let mut collector = Collector(Vec::new());
+    let replay = Replay { pace: Pace::Open, host_queue: 1 << 20 };
+    let arrivals = arrivals.iter().copied().map(Ok::<_, std::convert::Infallible>);
+    let host = replay.run(&mut drive, arrivals, &mut collector).expect("nothing fails here");
+    let mut now = host.end;
+    while let Some(next) = drive.next_event() {
+        now = next;
+        drive.advance(now, &mut collector.0);
+    }
+    let mut log = Vec::new();
+    drive.take_log(&mut log);
+    Story { done: collector.0, log, usage: drive.usage(now) }
 }
 
 pub(crate) const ALONE: Pace = Pace::Closed { outstanding: 1 };

@@ -1,0 +1,180 @@
+//! The command line's shape. Options that several commands share are groups here; each command's own stand in its file.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser};
+use sakiyomi_drive::replay::{Pace, Replay};
+use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_model::Nanos;
+use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
+
+use crate::command::Command;
+use crate::console::Colour;
+
+/// Help begins with what the command does and with examples, as people read it.
+pub(crate) const HELP: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
+#[derive(Debug, Parser)]
+#[command(
+    name = "sakiyomi",
+    version,
+    help_template = HELP,
+    before_help = "Examples:
+  sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
+  sakiyomi trace generate pc pc.csv
+",
+    after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
+Durations need their unit: 250us, 1.5ms, 10s.
+Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Print the result as one JSON object
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+    /// No progress and no notes on stderr
+    #[arg(short, long, global = true, help_heading = "Common options")]
+    pub(crate) quiet: bool,
+    /// Colour on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Common options"
+    )]
+    pub(crate) color: Colour,
+}
+
+/// Which drive, and what is changed of it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// A built-in drive (`sakiyomi drive list`), or a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) drive: String,
+    /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl DriveArgs {
+    /// The drive with its changes, checked.
+    pub(crate) fn spec(&self) -> Result<DriveSpec> {
+        let mut spec = drive_spec(&self.drive)?;
+        for setting in &self.set {
+            let (key, value) = setting.split_once('=').with_context(|| {
+                format!("--set {setting}: there is no `=`; write it like --set cache.read_ahead.max=1MiB")
+            })?;
+            spec.set(key.trim(), value.trim())?;
+        }
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+/// A built-in drive by its name, or one from a file.
+pub(crate) fn drive_spec(name: &str) -> Result<DriveSpec> {
+    if !name.ends_with(".toml") && !name.contains('/') {
+        return Ok(builtin(name)?.spec());
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read the drive {name}"))?;
+    Ok(DriveSpec::from_toml(&text, name)?)
+}
+
+/// How a trace is read.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "How the trace is read")]
+pub(crate) struct TraceArgs {
+    /// The trace's format, where it cannot be recognised (`sakiyomi trace formats`)
+    #[arg(long, value_name = "NAME")]
+    format: Option<Format>,
+    /// Only this device of a trace of many
+    #[arg(long, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
+    device: Option<u32>,
+    /// What to do with a trace of many devices: put them one behind the other
+    #[arg(long, value_name = "HOW", value_parser = ["concat"])]
+    map: Option<String>,
+    /// Records this much out of order are put in their place
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    sort_window: Nanos,
+    /// Factor on arrival and think times: 0.5 is twice as fast
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    time_scale: f64,
+    /// blkparse: the event that stands for a command
+    #[arg(long, value_name = "LETTER", default_value = "Q")]
+    action: char,
+}
+
+impl TraceArgs {
+    pub(crate) fn options(&self) -> Result<ReadOptions> {
+        let Ok(action) = u8::try_from(self.action) else {
+            bail!("--action {}: not one of blkparse's letters", self.action)
+        };
+        Ok(ReadOptions {
+            format: self.format,
+            sort_window: self.sort_window,
+            device: self.device,
+            map: if self.map.is_some() { DeviceMap::Concat } else { DeviceMap::Refuse },
+            time_scale: self.time_scale,
+            action,
+        })
+    }
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "How the trace is replayed")]
+pub(crate) struct ReplayArgs {
+    /// Each request at its time, however the drive fares [default, unless the trace is of a closed loop]
+    #[arg(long, conflicts_with = "closed_loop")]
+    open_loop: bool,
+    /// Each request when another has ended, after the trace's think time if it has one
+    #[arg(long)]
+    closed_loop: bool,
+    /// Closed loop: requests outstanding
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    outstanding: u32,
+    /// Requests that wait in the host at most while the drive's queue is full
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..))]
+    host_queue: u32,
+    /// Map addresses beyond the drive's end onto it
+    #[arg(long)]
+    pub(crate) wrap: bool,
+}
+
+impl ReplayArgs {
+    pub(crate) fn replay(&self, trace_is_closed: bool) -> Replay {
+        let closed = self.closed_loop || trace_is_closed && !self.open_loop;
+        let pace = if closed { Pace::Closed { outstanding: self.outstanding as usize } } else { Pace::Open };
+        Replay { pace, host_queue: self.host_queue as usize }
+    }
+}
+
+/// A trace on a drive: what `sim` and `sweep` have in common.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkloadArgs {
+    /// The trace: any of the formats, plain or packed; `-` is stdin
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+    /// Nothing before this time is counted
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub(crate) warm_up: Nanos,
+    #[command(flatten)]
+    pub(crate) reading: TraceArgs,
+    #[command(flatten)]
+    pub(crate) replaying: ReplayArgs,
+}

@@ -1,0 +1,63 @@
+//! `compare`: two simulations side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use sakiyomi_report::schema::SIM_SCHEMA;
+use sakiyomi_report::{Document, SimResult, chart, html, text};
+
+use crate::args::Common;
+use crate::console::{note, say, say_json};
+use crate::output::OutDir;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi sim pc.csv --drive deskstar-7k250 --set cache.read_ahead.max=64KiB --out short
+  sakiyomi sim pc.csv --drive deskstar-7k250 --set cache.read_ahead.max=1MiB --out long
+  sakiyomi compare short long --out comparison
+";
+
+/// Compare two simulations.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// The first result: the directory that `sim --out` made, or its result.json
+    a: PathBuf,
+    /// The second result
+    b: PathBuf,
+    /// Write report.html and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Compare {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let (a, b) = (load(&self.a)?, load(&self.b)?);
+        if let Some(out) = self.out.as_deref().map(OutDir::new).transpose()? {
+            out.write("report.html", html::compare(&a, &b).as_bytes())?;
+            out.write_charts(&chart::compare(&a.result, &b.result))?;
+            if !common.quiet {
+                note(&format!("report: {}", out.path().join("report.html").display()));
+            }
+        }
+        if common.json {
+            say_json(&serde_json::json!({ "schema": "sakiyomi.compare/1", "result": { "a": a, "b": b } }))?;
+        } else {
+            say(&text::compare(&a, &b, common.color.style()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn load(path: &Path) -> Result<Document<SimResult>> {
+    let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
+    let text = fs::read_to_string(&file).with_context(|| {
+        format!("cannot read {}; `sakiyomi sim … --out DIR` makes a result", file.display())
+    })?;
+    let no_result = || format!("{} is no result of `sakiyomi sim`", file.display());
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(no_result)?;
+    let schema = value["schema"].as_str().unwrap_or("no schema at all");
+    ensure!(schema == SIM_SCHEMA, "{}: it has {schema}, expected {SIM_SCHEMA}", no_result());
+    serde_json::from_value(value).with_context(no_result)
+}

@@ -1,0 +1,127 @@
+//! `drive`: which drives there are, and what they are made of.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use sakiyomi_drive::Geometry;
+use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
+use sakiyomi_model::Bytes;
+use serde::Serialize;
+
+use crate::args::{Common, DriveArgs, HELP};
+use crate::console::{say, say_json};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi drive list
+  sakiyomi drive show deskstar-7k250 > mine.toml
+  sakiyomi drive show deskstar-7k250 --explain
+";
+
+/// Drives.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Drive {
+    /// The drives that come with sakiyomi
+    List,
+    /// A drive as TOML, with the source of every figure
+    #[command(help_template = HELP)]
+    Show(Show),
+}
+
+/// A drive as TOML.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// A built-in drive, or a TOML file
+    #[arg(value_name = "NAME|FILE")]
+    drive: String,
+    /// Change a figure first, such as cache.read_ahead.max=1MiB; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Every key with its value, what it may be, and what it does
+    #[arg(long)]
+    explain: bool,
+}
+
+/// A drive in one line.
+#[derive(Serialize)]
+struct Line {
+    id: &'static str,
+    name: String,
+    capacity_bytes: u64,
+    rpm: f64,
+    cache_bytes: u64,
+    queue_depth: u32,
+}
+
+impl Drive {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        match self {
+            Drive::List => list(common)?,
+            Drive::Show(show) => show.run(common)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn list(common: &Common) -> Result<()> {
+    let lines: Vec<Line> = BUILTIN.iter().map(|drive| line(drive.id, &drive.spec())).collect();
+    if common.json {
+        return say_json(&lines);
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["name", "drive", "capacity", "rpm", "cache", "queue"]);
+    for line in lines {
+        let capacity = format!("{:.0} GB", line.capacity_bytes as f64 / 1e9);
+        let row = [line.id.to_owned(), line.name, capacity, line.rpm.to_string()];
+        table.add_row(
+            row.into_iter().chain([Bytes(line.cache_bytes).to_string(), line.queue_depth.to_string()]),
+        );
+    }
+    Ok(say(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))?)
+}
+
+fn line(id: &'static str, spec: &DriveSpec) -> Line {
+    let geometry = Geometry::new(&spec.geometry, &spec.servo);
+    Line {
+        id,
+        name: spec.name.clone(),
+        capacity_bytes: geometry.capacity().to_bytes(geometry.sector()).0,
+        rpm: spec.servo.rpm,
+        cache_bytes: spec.cache.size.0,
+        queue_depth: spec.queue.depth,
+    }
+}
+
+impl Show {
+    fn run(&self, common: &Common) -> Result<()> {
+        let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec()?;
+        if common.json {
+            return say_json(&spec);
+        }
+        if self.explain {
+            return Ok(say(&explained(&spec))?);
+        }
+        match builtin(&self.drive) {
+            // As it is kept, with its comments.
+            Ok(drive) if self.set.is_empty() => Ok(say(drive.toml)?),
+            _ => Ok(say(&spec.to_toml())?),
+        }
+    }
+}
+
+fn explained(spec: &DriveSpec) -> String {
+    let entries = spec.entries();
+    let mut text = String::new();
+    for entry in explain() {
+        let values: Vec<&str> =
+            entries.iter().filter(|(key, _)| entry.matches(key)).map(|(_, value)| value.as_str()).collect();
+        let value = match values.as_slice() {
+            [] => "by default".to_owned(),
+            [one] => (*one).to_owned(),
+            [first, .., last] => format!("{first} … {last}"),
+        };
+        text.push_str(&format!("{} = {value}\n    [{}] {}\n", entry.key, entry.values, entry.meaning));
+    }
+    text
+}

@@ -1,0 +1,54 @@
+//! `completions` and `man`: sakiyomi described to the shell and to `man`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+
+pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
+  sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
+  sakiyomi completions zsh > ~/.zfunc/_sakiyomi
+";
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Result<ExitCode> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "sakiyomi", &mut script);
+        io::stdout().write_all(&script)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Print the manual page.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Write one page for each command into this directory instead
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Man {
+    pub(crate) fn run(&self) -> Result<ExitCode> {
+        match &self.out {
+            None => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?,
+            Some(directory) => {
+                std::fs::create_dir_all(directory)
+                    .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+                    .with_context(|| format!("cannot write manual pages into {}", directory.display()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,104 @@
+//! `sim`: a trace on a drive.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sakiyomi_drive::observe::Chunking;
+use sakiyomi_model::Nanos;
+use sakiyomi_report::{Document, SimResult, chart, html, text};
+
+use crate::args::{Common, WorkloadArgs};
+use crate::console::{note, say, say_json};
+use crate::outcome::{run, sim_result};
+use crate::output::{LogFormat, Logs, OutDir};
+use crate::progress::Progress;
+use crate::simulation::{simulate, trace_size};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi sim trace.csv.gz --drive deskstar-7k250
+  sakiyomi sim trace.csv.gz --drive deskstar-7k250 --set cache.read_ahead.max=1MiB --out long
+  sakiyomi sim trace.csv.gz --drive mine.toml --chunk commands=1000 --out result --log parquet
+";
+
+/// Simulate a block trace on a hard disk.
+#[derive(Debug, Args)]
+pub(crate) struct Sim {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// What makes a chunk: time=1s, bytes=64MiB or commands=1000
+    #[arg(long, value_name = "KIND=SIZE", default_value = "time=1s", value_parser = parse_chunking)]
+    chunk: Chunking,
+    /// Write result.json, report.html and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write the command, cache and disk logs and all chunks there as well
+    #[arg(long, value_name = "FORMAT", value_enum, requires = "out")]
+    log: Option<LogFormat>,
+}
+
+impl Sim {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let document = self.document(common)?;
+        if common.json {
+            say_json(&document)?;
+        } else {
+            say(&text::sim(&document, common.color.style()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn document(&self, common: &Common) -> Result<Document<SimResult>> {
+        let begun = Instant::now();
+        let spec = self.workload.drive.spec()?;
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let mut logs = match (&out, self.log) {
+            (Some(out), Some(format)) => Some(Logs::create(out, format)?),
+            _ => None,
+        };
+        let mut progress = Progress::new(trace_size(&self.workload.trace), common.quiet);
+        let simulated = simulate(&self.workload, &spec, self.chunk, logs.as_mut(), &mut progress)?;
+        drop(progress);
+        let settings = &self.workload.drive.set;
+        let result = sim_result(&simulated, &spec.name, settings, self.workload.warm_up, self.chunk);
+        let run = run(begun.elapsed(), result.commands, Nanos(result.simulated_ns));
+        let document = Document::sim(run, result);
+        if let Some(logs) = logs {
+            logs.finish()?;
+        }
+        if let Some(out) = &out {
+            out.write_json("result.json", &document)?;
+            out.write("report.html", html::sim(&document).as_bytes())?;
+            out.write_charts(&chart::sim(&document.result))?;
+            if !common.quiet {
+                note(&format!("report: {}", out.path().join("report.html").display()));
+            }
+        }
+        Ok(document)
+    }
+}
+
+fn parse_chunking(text: &str) -> Result<Chunking> {
+    let (kind, size) = text.split_once('=').context("write it like time=1s, bytes=64MiB or commands=1000")?;
+    let positive = "it must be more than 0";
+    match kind {
+        "time" => {
+            let time: Nanos = size.parse()?;
+            anyhow::ensure!(!time.is_zero(), positive);
+            Ok(Chunking::Time(time))
+        }
+        "bytes" => {
+            let bytes: sakiyomi_model::Bytes = size.parse()?;
+            anyhow::ensure!(!bytes.is_zero(), positive);
+            Ok(Chunking::Bytes(bytes))
+        }
+        "commands" => {
+            let commands: u64 = size.parse().context("the number of commands is no whole number")?;
+            anyhow::ensure!(commands > 0, positive);
+            Ok(Chunking::Commands(commands))
+        }
+        _ => anyhow::bail!("a chunk is made by time, bytes or commands, not by `{kind}`"),
+    }
+}

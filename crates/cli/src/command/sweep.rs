@@ -1,0 +1,203 @@
+//! `sweep`: all combinations of settings, on all cores.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use sakiyomi_drive::observe::Chunking;
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::Nanos;
+use sakiyomi_report::schema::SweepPoint;
+use sakiyomi_report::{Document, SweepResult, chart, html, text};
+use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
+
+use crate::args::{Common, WorkloadArgs};
+use crate::console::{note, say, say_json};
+use crate::outcome::run;
+use crate::output::OutDir;
+use crate::progress::Progress;
+use crate::simulation::simulate;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.segments.count=4,16,64 \\
+      --vary cache.segments.replacement=lru,fifo --out sweep
+";
+
+/// More combinations than this are a slip.
+const POINTS_MAX: usize = 100_000;
+
+/// Simulate all combinations of settings.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// A setting with the values to try; may be repeated: all combinations are tried
+    #[arg(long, value_name = "KEY=A,B,…", required = true)]
+    vary: Vec<String>,
+    /// Write result.json, points.parquet, report.html and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Sweep {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let begun = Instant::now();
+        ensure!(
+            self.workload.trace.as_os_str() != "-",
+            "a sweep reads its trace once for each combination, and stdin can be read only once; give a file"
+        );
+        let spec = self.workload.drive.spec()?;
+        let varied: Vec<(String, Vec<String>)> =
+            self.vary.iter().map(|text| parse_vary(text)).collect::<Result<_>>()?;
+        let drives = combinations(&spec, &varied)?;
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+
+        let (points, commands, simulated) = self.explore(&drives, common)?;
+        let keys = varied.into_iter().map(|(key, _)| key).collect();
+        let trace = self.workload.trace.display().to_string();
+        let mut result = SweepResult { trace, drive: spec.name, varied: keys, points };
+        result.mark_undominated();
+        let document = Document::sweep(run(begun.elapsed(), commands, simulated), result);
+        if let Some(out) = &out {
+            out.write_json("result.json", &document)?;
+            write_table(out, &document.result)?;
+            out.write("report.html", html::sweep(&document).as_bytes())?;
+            out.write_charts(&chart::sweep(&document.result))?;
+            if !common.quiet {
+                note(&format!("report: {}", out.path().join("report.html").display()));
+            }
+        }
+        if common.json {
+            say_json(&document)?;
+        } else {
+            say(&text::sweep(&document, common.color.style()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Simulates every combination, as many at a time as there are cores.
+    fn explore(
+        &self,
+        drives: &[(Vec<String>, DriveSpec)],
+        common: &Common,
+    ) -> Result<(Vec<SweepPoint>, u64, Nanos)> {
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<Option<Result<(SweepPoint, u64, Nanos)>>>> =
+            Mutex::new(drives.iter().map(|_| None).collect());
+        let progress = Mutex::new((Progress::new(Some(drives.len() as u64), common.quiet), 0));
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(drives.len());
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some((values, spec)) = drives.get(index) else { break };
+                        let outcome = self.point(values, spec);
+                        if outcome.is_err() {
+                            // One failure is the answer: nobody begins another one.
+                            next.store(drives.len(), Ordering::Relaxed);
+                        }
+                        done.lock().expect("no worker panics while it holds the results")[index] =
+                            Some(outcome);
+                        let mut progress = progress.lock().expect("no worker panics while it holds the bar");
+                        progress.1 += 1;
+                        let finished = progress.1;
+                        progress.0.set(finished, || format!("{finished} of {} combinations", drives.len()));
+                    }
+                });
+            }
+        });
+        let outcomes = done.into_inner().expect("the workers have ended");
+        let mut all = (Vec::with_capacity(drives.len()), 0, Nanos::ZERO);
+        for (point, commands, simulated) in outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()? {
+            all.0.push(point);
+            all.1 += commands;
+            all.2 += simulated;
+        }
+        Ok(all)
+    }
+
+    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<(SweepPoint, u64, Nanos)> {
+        // Chunks are not asked for: one for the whole run.
+        let whole = Chunking::Commands(u64::MAX);
+        let mut silent = Progress::new(None, true);
+        let simulated = simulate(&self.workload, spec, whole, None, &mut silent)?;
+        let summary = &simulated.summary;
+        let response = summary.tally.response(|_| true);
+        let elapsed = summary.end - summary.start;
+        let point = SweepPoint {
+            values: values.to_vec(),
+            hit_ratio: summary.tally.counts.hit_ratio(),
+            response_mean_ns: response.mean().0,
+            response_p99_ns: response.quantile(0.99).0,
+            response_max_ns: response.max().0,
+            seeks: summary.usage.seeks.total(),
+            idle_ratio: summary.usage.time.idle.0 as f64 / elapsed.0.max(1) as f64,
+            undominated: false,
+        };
+        Ok((point, summary.tally.counts.commands, elapsed))
+    }
+}
+
+fn parse_vary(text: &str) -> Result<(String, Vec<String>)> {
+    let example = "write it like --vary cache.read_ahead.max=64KiB,256KiB,1MiB";
+    let (key, values) =
+        text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {example}"))?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {example}");
+    Ok((key.trim().to_owned(), values))
+}
+
+/// Every combination of values with the drive that has them, the last key varying fastest. All are checked before any
+/// is simulated.
+fn combinations(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
+    let count = varied.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
+    if count.is_none_or(|count| count > POINTS_MAX) {
+        bail!("more than {POINTS_MAX} combinations; vary fewer keys, or fewer values of each");
+    }
+    let mut drives = vec![(Vec::new(), spec.clone())];
+    for (key, values) in varied {
+        let mut wider = Vec::with_capacity(drives.len() * values.len());
+        for (chosen, drive) in &drives {
+            for value in values {
+                let mut drive = drive.clone();
+                drive.set(key, value)?;
+                wider.push(([chosen.as_slice(), &[value.clone()]].concat(), drive));
+            }
+        }
+        drives = wider;
+    }
+    drives.iter().try_for_each(|(_, drive)| drive.check())?;
+    Ok(drives)
+}
+
+fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
+    let path = out.path().join("points.parquet");
+    let mut columns: Vec<Column> = result.varied.iter().map(|key| Column::new(key, Kind::Text)).collect();
+    columns.push(Column::new("hit_ratio", Kind::F64));
+    columns.extend(
+        ["response_mean_ns", "response_p99_ns", "response_max_ns", "seeks"]
+            .map(|name| Column::new(name, Kind::U64)),
+    );
+    columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
+    let write = || {
+        let mut table = TableFile::create(&path, columns)?;
+        for point in &result.points {
+            let mut row: Vec<Value<'_>> = point.values.iter().map(|value| Value::Text(value)).collect();
+            row.push(Value::F64(point.hit_ratio));
+            row.extend(
+                [point.response_mean_ns, point.response_p99_ns, point.response_max_ns, point.seeks]
+                    .map(Value::U64),
+            );
+            row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
+            table.row(&row)?;
+        }
+        table.finish()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,229 @@
+//! `trace`: describe, convert, generate block traces.
+
+mod generate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use sakiyomi_report::number;
+use sakiyomi_trace::stats::{Collector, Distribution, Info};
+use sakiyomi_trace::{DeviceMap, Format, OutFormat, Trace as Records, Writer};
+use serde::Serialize;
+
+use crate::args::{Common, HELP, TraceArgs};
+use crate::console::{note, say, say_json};
+use crate::progress::Progress;
+use crate::simulation::trace_size;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi trace info trace.csv.gz
+  sakiyomi trace convert trace.csv.gz trace.parquet
+  sakiyomi trace generate pc pc.csv
+";
+
+/// Block traces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// What a trace is like: rates, sizes, sequentiality, footprint
+    #[command(help_template = HELP)]
+    Info(InfoArgs),
+    /// Write a trace in another format
+    #[command(help_template = HELP, before_help = "Examples:
+  sakiyomi trace convert trace.blkparse.gz trace.parquet
+  sakiyomi trace convert trace.csv.gz trace.ascii --to disksim --device 0
+")]
+    Convert(Convert),
+    /// Make a trace: a pattern, or the life of a PC
+    #[command(subcommand, help_template = HELP, before_help = generate::EXAMPLES)]
+    Generate(generate::Generate),
+    /// The formats that are understood
+    Formats,
+}
+
+/// What a trace is like.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// The trace, `-` for stdin
+    trace: PathBuf,
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+/// Write a trace in another format.
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// The trace, `-` for stdin
+    trace: PathBuf,
+    /// The file to write: .parquet, else CSV, packed for .gz and .zst
+    into: PathBuf,
+    /// The format to write, where the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
+    #[arg(long, value_name = "NAME")]
+    to: Option<OutFormat>,
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+impl Trace {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        match self {
+            Trace::Info(info) => info.run(common)?,
+            Trace::Convert(convert) => convert.run(common)?,
+            Trace::Generate(generate) => generate.run(common)?,
+            Trace::Formats => formats(common)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Serialize)]
+struct InfoDocument<'a> {
+    trace: &'a str,
+    format: &'static str,
+    #[serde(flatten)]
+    info: &'a Info,
+}
+
+impl InfoArgs {
+    fn run(&self, common: &Common) -> Result<()> {
+        let mut options = self.reading.options()?;
+        if options.device.is_none() && options.map == DeviceMap::Refuse {
+            // To describe a trace of many devices, none need be chosen.
+            options.map = DeviceMap::Keep;
+        }
+        let mut trace = Records::open(&self.trace, &options)?;
+        let mut collector = Collector::default();
+        let mut progress = Progress::new(trace_size(&self.trace), common.quiet);
+        let mut taken = 0u64;
+        while let Some(record) = trace.next() {
+            collector.observe(&record?);
+            taken += 1;
+            if taken.is_multiple_of(1 << 16) {
+                progress.set(trace.bytes_read(), || format!("{taken} records"));
+            }
+        }
+        drop(progress);
+        let info = collector.finish();
+        if common.json {
+            let result = InfoDocument { trace: trace.name(), format: trace.format().name(), info: &info };
+            return say_json(&serde_json::json!({ "schema": "sakiyomi.trace_info/1", "result": result }));
+        }
+        Ok(say(&described(trace.name(), trace.format(), &info))?)
+    }
+}
+
+fn described(name: &str, format: Format, info: &Info) -> String {
+    let mut text = format!("{name}\n");
+    let mut line = |key: &str, value: String| text.push_str(&format!("  {key:<18} {value}\n"));
+    let share = |ratio: Option<f64>| ratio.map_or_else(|| number::NONE.to_owned(), number::percent);
+    line("format", format!("{} ({})", format.name(), format.description()));
+    line("records", number::count(info.records));
+    line(
+        "reads",
+        format!(
+            "{} ({}), {}",
+            number::count(info.reads),
+            share(info.read_ratio),
+            number::bytes(info.read_bytes)
+        ),
+    );
+    line("writes", format!("{}, {}", number::count(info.writes), number::bytes(info.written_bytes)));
+    if info.flushes + info.discards + info.fua_writes > 0 {
+        let (flushes, discards) = (number::count(info.flushes), number::count(info.discards));
+        line(
+            "others",
+            format!(
+                "{flushes} flushes, {discards} discards, {} writes with FUA",
+                number::count(info.fua_writes)
+            ),
+        );
+    }
+    line("devices", info.devices.to_string());
+    if let Some(duration) = info.duration_ns {
+        let rate =
+            info.requests_per_second.map_or_else(String::new, |rate| format!(", {rate:.1} commands/s"));
+        line("duration", format!("{}{rate}", number::duration(duration)));
+    }
+    line("pace", if info.closed_loop { "closed loop" } else { "open loop" }.to_owned());
+    let sizes = info.size_bytes.as_ref().map(|sizes| spread(sizes, number::bytes));
+    line("size", sizes.unwrap_or_else(|| number::NONE.to_owned()));
+    line(
+        "sequential",
+        format!(
+            "{}, within 32 streams {}",
+            share(info.sequential_ratio),
+            share(info.stream_sequential_ratio)
+        ),
+    );
+    line("footprint", number::bytes(info.footprint_bytes));
+    line("reaches to", number::bytes(info.highest_end_bytes));
+    for (key, times) in [
+        ("inter-arrival", &info.inter_arrival_ns),
+        ("think time", &info.think_ns),
+        ("measured response", &info.response_ns),
+    ] {
+        if let Some(times) = times {
+            line(key, format!("{}, CoV {:.2}", spread(times, number::duration), times.cov));
+        }
+    }
+    if let Some(depth) = info.mean_queue_depth {
+        line("mean queue depth", format!("{depth:.2}"));
+    }
+    text
+}
+
+fn spread(distribution: &Distribution, format: impl Fn(u64) -> String) -> String {
+    format!(
+        "mean {}, median {}, p90 {}, p99 {}, {} to {}",
+        format(distribution.mean.round() as u64),
+        format(distribution.p50),
+        format(distribution.p90),
+        format(distribution.p99),
+        format(distribution.min),
+        format(distribution.max)
+    )
+}
+
+impl Convert {
+    fn run(&self, common: &Common) -> Result<()> {
+        let mut trace = Records::open(&self.trace, &self.reading.options()?)?;
+        let mut writer =
+            Writer::create(&self.into, self.to.unwrap_or_else(|| OutFormat::of_path(&self.into)))?;
+        let mut progress = Progress::new(trace_size(&self.trace), common.quiet);
+        let mut taken = 0u64;
+        while let Some(record) = trace.next() {
+            writer.write(&record?)?;
+            taken += 1;
+            if taken.is_multiple_of(1 << 16) {
+                progress.set(trace.bytes_read(), || format!("{taken} records"));
+            }
+        }
+        drop(progress);
+        let records = writer.finish()?;
+        written(common, records, &self.into)
+    }
+}
+
+/// Tells how much was written where.
+fn written(common: &Common, records: u64, path: &std::path::Path) -> Result<()> {
+    if common.json {
+        return say_json(
+            &serde_json::json!({ "schema": "sakiyomi.trace_written/1", "result": { "records": records, "path": path } }),
+        );
+    }
+    if !common.quiet {
+        note(&format!("{records} records in {}", path.display()));
+    }
+    Ok(())
+}
+
+fn formats(common: &Common) -> Result<()> {
+    if common.json {
+        let all = Format::ALL
+            .map(|format| serde_json::json!({ "name": format.name(), "description": format.description() }));
+        return say_json(&all);
+    }
+    let lines = Format::ALL.map(|format| format!("{:<20} {}\n", format.name(), format.description()));
+    Ok(say(&lines.concat())?)
+}

@@ -1,0 +1,60 @@
+//! What a person sees: the only place that prints.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use sakiyomi_report::text::Style;
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The widest a table is drawn on a wide terminal, and where there is no terminal.
+const WIDTH_MAX: usize = 110;
+
+impl Colour {
+    /// Whether to colour what goes to stdout, and how wide it may be.
+    pub(crate) fn style(self) -> Style {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let colour = match self {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => io::stdout().is_terminal() && !plain,
+        };
+        let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        Style { width: width.unwrap_or(WIDTH_MAX).clamp(40, WIDTH_MAX), colour }
+    }
+}
+
+/// Writes a result to stdout.
+pub(crate) fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Writes a result to stdout as JSON, on several lines.
+pub(crate) fn say_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    Ok(say(&serde_json::to_string_pretty(value)?)?)
+}
+
+/// Tells of something on stderr that is not the result. Nobody may be there to read it.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Tells of an error on stderr.
+pub(crate) fn complain(text: &str) {
+    note(&format!("sakiyomi: {text}"));
+}

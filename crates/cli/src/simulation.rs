@@ -1,0 +1,139 @@
+//! A trace on a drive, in virtual time: what `sim` and `sweep` run.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::observe::{Chunking, Observation, Summary};
+use sakiyomi_drive::replay::{Arrival, HostSide, Replay, Watcher};
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::{Completion, Nanos};
+use sakiyomi_trace::{Fit, Record, Trace, TraceError};
+
+use crate::args::WorkloadArgs;
+use crate::output::Logs;
+use crate::progress::Progress;
+
+/// How often progress is looked at, in records.
+const LOOK_EVERY: u64 = 1 << 14;
+
+/// What came of a simulation.
+pub(crate) struct Simulated {
+    pub(crate) summary: Summary,
+    pub(crate) host: HostSide,
+    pub(crate) trace: String,
+}
+
+/// Runs `workload` on `spec`. `logs` takes down what happens; `progress` is moved on.
+pub(crate) fn simulate(
+    workload: &WorkloadArgs,
+    spec: &DriveSpec,
+    chunking: Chunking,
+    logs: Option<&mut Logs>,
+    progress: &mut Progress,
+) -> Result<Simulated> {
+    let mut drive = Drive::new(spec)?;
+    let trace = Trace::open(&workload.trace, &workload.reading.options()?)?;
+    let name = trace.name().to_owned();
+    let replay = workload.replaying.replay(trace.is_closed_loop());
+    let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: workload.replaying.wrap };
+    let arrivals = Arrivals { trace, fit, name: name.clone(), taken: 0, progress };
+    let observation = Observation::new(chunking, workload.warm_up, drive.sector());
+    let (summary, host) = match logs {
+        None => {
+            let mut observation = observation;
+            let host = replay.run(&mut drive, arrivals, &mut observation)?;
+            (observation.finish(&drive, host.end), host)
+        }
+        Some(logs) => logged(&mut drive, &replay, arrivals, observation, logs)?,
+    };
+    if summary.tally.counts.commands == 0 {
+        let after = if workload.warm_up.is_zero() { "" } else { " after the warm-up" };
+        bail!("{name}: no command ended{after}, so that there is nothing to report");
+    }
+    Ok(Simulated { summary, host, trace: name })
+}
+
+/// The size of the trace's file, for a progress bar.
+pub(crate) fn trace_size(trace: &Path) -> Option<u64> {
+    std::fs::metadata(trace).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
+}
+
+/// The trace's records as the host's requests.
+struct Arrivals<'a> {
+    trace: Trace,
+    fit: Fit,
+    name: String,
+    taken: u64,
+    progress: &'a mut Progress,
+}
+
+impl Arrivals<'_> {
+    fn arrival(&self, record: &Record) -> Result<Arrival, TraceError> {
+        Ok(Arrival {
+            at: record.time,
+            think: record.think.unwrap_or(Nanos::ZERO),
+            stream: record.stream,
+            op: record.op,
+            fua: record.fua,
+            extent: self.fit.extent(record, &self.name)?,
+        })
+    }
+}
+
+impl Iterator for Arrivals<'_> {
+    type Item = Result<Arrival, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.trace.next()?;
+        self.taken += 1;
+        if self.taken.is_multiple_of(LOOK_EVERY) {
+            let (read, taken) = (self.trace.bytes_read(), self.taken);
+            self.progress.set(read, || format!("{taken} commands"));
+        }
+        Some(record.and_then(|record| self.arrival(&record)))
+    }
+}
+
+fn logged(
+    drive: &mut Drive,
+    replay: &Replay,
+    arrivals: Arrivals<'_>,
+    mut observation: Observation,
+    logs: &mut Logs,
+) -> Result<(Summary, HostSide)> {
+    drive.keep_log();
+    observation.keep_chunks();
+    let mut logging = Logging { observation, logs, failed: None };
+    let host = replay.run(drive, arrivals, &mut logging)?;
+    let Logging { mut observation, logs, failed } = logging;
+    if let Some(error) = failed {
+        return Err(error).context("cannot write the logs");
+    }
+    let summary = observation.finish(drive, host.end);
+    logs.drain(drive, &mut observation).context("cannot write the logs")?;
+    Ok((summary, host))
+}
+
+/// Observes, and takes down. The first failure to write is kept: a watcher cannot stop a replay.
+struct Logging<'a> {
+    observation: Observation,
+    logs: &'a mut Logs,
+    failed: Option<std::io::Error>,
+}
+
+impl Watcher for Logging<'_> {
+    fn before(&mut self, drive: &Drive, now: Nanos) {
+        self.observation.before(drive, now);
+    }
+
+    fn completed(&mut self, drive: &mut Drive, completion: &Completion, backlog: usize) {
+        self.observation.completed(drive, completion, backlog);
+        if self.failed.is_some() {
+            return;
+        }
+        let written =
+            self.logs.command(completion).and_then(|()| self.logs.drain(drive, &mut self.observation));
+        self.failed = written.err();
+    }
+}

@@ -1,0 +1,72 @@
+//! Commands a second, logs off. `cargo bench -p sakiyomi-drive`; the figures wanted are in `docs/speed.md`.
+//!
+//! The traces are made beforehand: what is measured is drive, replay and observation, as `sim` runs them.
+
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+use rand_core::Rng;
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::observe::{Chunking, Observation, Summary};
+use sakiyomi_drive::replay::{Arrival, Pace, Replay};
+use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
+
+fn main() {
+    divan::main();
+}
+
+fn drive(settings: &[(&str, &str)]) -> DriveSpec {
+    let mut spec = builtin("deskstar-7k250").expect("a built-in drive").spec();
+    settings.iter().for_each(|(key, value)| spec.set(key, value).expect("a setting"));
+    spec
+}
+
+fn read(lba: u64, sectors: u64) -> Arrival {
+    Arrival {
+        at: Nanos::ZERO,
+        think: Nanos::ZERO,
+        stream: StreamId(0),
+        op: Op::Read,
+        fua: false,
+        extent: Extent::new(Lba(lba), Sectors(sectors)),
+    }
+}
+
+fn replay(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> Summary {
+    let mut drive = Drive::new(spec).expect("a drive");
+    let mut observation = Observation::new(Chunking::Time(Nanos::SECOND), Nanos::ZERO, Bytes(512));
+    let arrivals = arrivals.iter().copied().map(Ok::<_, std::convert::Infallible>);
+    let host = Replay { pace, host_queue: 1 << 20 }.run(&mut drive, arrivals, &mut observation).expect("no error");
+    observation.finish(&drive, host.end)
+}
+
+/// 99 of 100 reads find what a stream before them left in the buffer.
+#[divan::bench]
+fn hits(bencher: Bencher<'_, '_>) {
+    const COMMANDS: usize = 400_000;
+    let mut random = rand_pcg::Pcg64::new(1, 1);
+    let reads: Vec<Arrival> = (0..COMMANDS)
+        .map(|i| {
+            let place = if i % 100 == 0 { random.next_u64() % 8 * 1_000_000 } else { random.next_u64() % 120 * 8 };
+            read(place, 8)
+        })
+        .collect();
+    let spec = drive(&[("cache.read_ahead.max", "512KiB"), ("cache.read_ahead.min", "512KiB")]);
+    let hit_ratio = replay(&spec, Pace::Closed { outstanding: 1 }, &reads).tally.counts.hit_ratio();
+    assert!(hit_ratio >= 0.95, "{hit_ratio}");
+    bencher.counter(ItemsCount::new(COMMANDS)).bench_local(|| {
+        black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads))
+    });
+}
+
+/// Random reads over the whole drive, SPTF over 32 waiting commands.
+#[divan::bench]
+fn misses_sptf_32(bencher: Bencher<'_, '_>) {
+    const COMMANDS: usize = 200_000;
+    let mut random = rand_pcg::Pcg64::new(2, 1);
+    let reads: Vec<Arrival> = (0..COMMANDS).map(|_| read(random.next_u64() % 60_000_000 * 8, 8)).collect();
+    let spec = drive(&[("queue.depth", "32"), ("queue.policy", "sptf"), ("cache.read_ahead.mode", "off")]);
+    bencher.counter(ItemsCount::new(COMMANDS)).bench_local(|| {
+        black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads))
+    });
+}

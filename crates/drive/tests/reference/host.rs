@@ -1,0 +1,143 @@
+//! A host that hands requests to a drive by hand, at the instants of the load, and holds the drive to its interface.
+
+use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_drive::{Drive, Usage};
+use sakiyomi_model::{Completion, Device, Nanos, Request};
+
+/// All that a run shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Story {
+    pub(crate) accepted: Vec<Request>,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) log: Vec<Event>,
+    /// When nothing more was to do.
+    pub(crate) end: Nanos,
+    pub(crate) usage: Usage,
+}
+
+impl Story {
+    pub(crate) fn disk(&self) -> impl Iterator<Item = &DiskEvent> {
+        self.log.iter().filter_map(|event| if let Event::Disk(disk) = event { Some(disk) } else { None })
+    }
+
+    pub(crate) fn cache(&self) -> impl Iterator<Item = &CacheEvent> {
+        self.log.iter().filter_map(|event| if let Event::Cache(cache) = event { Some(cache) } else { None })
+    }
+}
+
+/// When the host looks at the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake<'a> {
+    /// At every instant the drive asks for.
+    Exactly,
+    /// So long after it would have been due, again and again from the start of the list.
+    Late(&'a [u64]),
+    /// Only when it has something to submit, and at the end.
+    Never,
+}
+
+/// More events than any load of the tests gives rise to: time stands still.
+const EVENTS_MAX: usize = 200_000;
+
+struct Host<'a> {
+    drive: Drive,
+    now: Nanos,
+    wake: Wake<'a>,
+    wakes: usize,
+    done: Vec<Completion>,
+}
+
+/// Submits each request at its arrival, refused ones lost, and runs on until the drive has nothing left to do.
+pub(crate) fn run(spec: &DriveSpec, requests: &[Request], wake: Wake<'_>) -> Story {
+    let mut drive = Drive::new(spec).expect("a drive of the tests");
+    drive.keep_log();
+    let mut host = Host { drive, now: Nanos::ZERO, wake, wakes: 0, done: Vec::new() };
+    let mut accepted = Vec::new();
+    for request in requests {
+        host.run_until(request.arrival);
+        host.now = request.arrival;
+        let full = host.drive.outstanding() >= host.drive.depth();
+        match host.drive.submit(request.arrival, *request) {
+            Ok(()) => accepted.push(*request),
+            Err(back) => {
+                assert_eq!(back.0, *request, "a refused request comes back as it was");
+                assert!(full || wake != Wake::Exactly, "refused although there was room");
+            }
+        }
+    }
+    host.run_until(Nanos::MAX);
+    host.story(accepted)
+}
+
+/// Submits each request when the one before has ended, and a think time given by its arrival's distance has passed.
+pub(crate) fn run_alone(spec: &DriveSpec, requests: &[Request]) -> Story {
+    let mut drive = Drive::new(spec).expect("a drive of the tests");
+    drive.keep_log();
+    let mut host = Host { drive, now: Nanos::ZERO, wake: Wake::Exactly, wakes: 0, done: Vec::new() };
+    let (mut accepted, mut before) = (Vec::new(), Nanos::ZERO);
+    for request in requests {
+        let think = request.arrival - before;
+        before = request.arrival;
+        while host.drive.outstanding() > 0 {
+            let due = host.drive.next_event().expect("a command that is not over has an event");
+            host.advance(due);
+        }
+        let at = host.done.last().map_or(Nanos::ZERO, |last| last.finish) + think;
+        host.run_until(at);
+        host.now = at;
+        let request = Request { arrival: at, ..*request };
+        host.drive.submit(at, request).expect("nothing is outstanding");
+        accepted.push(request);
+    }
+    host.run_until(Nanos::MAX);
+    host.story(accepted)
+}
+
+impl Host<'_> {
+    fn run_until(&mut self, limit: Nanos) {
+        if self.wake == Wake::Never && limit != Nanos::MAX {
+            return;
+        }
+        while let Some(due) = self.drive.next_event() {
+            let late = match self.wake {
+                Wake::Late(delays) => delays[self.wakes % delays.len()],
+                Wake::Exactly | Wake::Never => 0,
+            };
+            let at = due + Nanos(late);
+            if at > limit {
+                return;
+            }
+            self.advance(at);
+        }
+    }
+
+    fn advance(&mut self, at: Nanos) {
+        let due = self.drive.next_event().expect("someone asked to be advanced");
+        assert!(due >= self.now || self.wake != Wake::Exactly, "asked for {due}, and it is {}", self.now);
+        assert_eq!(self.drive.usage(at.min(due.max(self.now))).time.total(), at.min(due.max(self.now)));
+        self.wakes += 1;
+        assert!(self.wakes < EVENTS_MAX, "no end of events, at {at}");
+        let ended = self.done.len();
+        self.drive.advance(at, &mut self.done);
+        self.now = at;
+        assert_eq!(self.drive.usage(at).time.total(), at, "five activities make up the elapsed time");
+        for completion in &self.done[ended..] {
+            assert!(completion.finish <= at && completion.finish >= completion.submitted);
+            assert!(self.wake != Wake::Exactly || completion.finish == at, "ended when it was due");
+        }
+    }
+
+    fn story(mut self, accepted: Vec<Request>) -> Story {
+        assert_eq!(self.drive.outstanding(), 0, "a command was forgotten");
+        let mut log = Vec::new();
+        self.drive.take_log(&mut log);
+        let usage = self.drive.usage(self.now);
+        Story { accepted, completions: self.done, log, end: self.now, usage }
+    }
+}
+
+/// How long the link is busy with so many sectors.
+pub(crate) fn link_time(spec: &DriveSpec, sectors: u64) -> u64 {
+    (sectors as f64 * (spec.geometry.sector.0 as f64 * 1e9 / spec.interface.link_rate.0 as f64)) as u64
+}

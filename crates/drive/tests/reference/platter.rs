@@ -1,0 +1,170 @@
+//! A drive's sectors, one after another in address order: the geometry without any arithmetic that could be wrong.
+
+use sakiyomi_drive::spec::{DriveSpec, GeometrySpec, Layout, ServoSpec, SparesPer, ZoneSpec};
+
+/// A sector that carries an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sector {
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
+    pub(crate) number: u64,
+    pub(crate) track_sectors: u64,
+    /// Angle of the track's sector 0, in nanoseconds.
+    pub(crate) track_angle: u64,
+    /// Angle of its leading edge.
+    pub(crate) angle: u64,
+    /// How long it takes to pass.
+    pub(crate) width: u64,
+    /// Put here because its own place turned bad.
+    pub(crate) replaced: bool,
+    /// The track that its address belongs to, replaced or not; counted over the whole drive.
+    pub(crate) home_track: usize,
+    pub(crate) home_cylinder: u32,
+}
+
+/// All addressed sectors of a drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Platter {
+    pub(crate) sectors: Vec<Sector>,
+    pub(crate) revolution: u64,
+    pub(crate) cylinders: u32,
+}
+
+impl Platter {
+    pub(crate) fn new(spec: &DriveSpec) -> Platter {
+        let geometry = &spec.geometry;
+        let revolution = (60e9 / spec.servo.rpm).round() as u64;
+        let (mut sectors, mut cylinder, mut tracks) = (Vec::new(), 0, 0);
+        for zone in &geometry.zones {
+            let first = zone.first_cylinder.unwrap_or(cylinder);
+            let physical = physical(zone, geometry, &spec.servo, revolution, (first, tracks));
+            let carries = carries_address(zone, geometry.heads);
+            let replacement = |at: usize| zone.remaps.iter().find(|remap| remap[0] == at as u64).map(|remap| remap[1]);
+            for (at, home) in physical.iter().enumerate().filter(|(at, _)| carries[*at]) {
+                let Sector { home_track, home_cylinder, .. } = *home;
+                sectors.push(match replacement(at) {
+                    Some(to) => Sector { replaced: true, home_track, home_cylinder, ..physical[to as usize] },
+                    None => *home,
+                });
+            }
+            cylinder = first + zone.cylinders;
+            tracks += (zone.cylinders * geometry.heads) as usize;
+        }
+        sectors.truncate(geometry.sectors.unwrap_or(u64::MAX) as usize);
+        Platter { sectors, revolution, cylinders: cylinder }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.sectors.len() as u64
+    }
+
+    /// Whether sector `lba + 1` lies right behind sector `lba`, both at their own places.
+    pub(crate) fn goes_on(&self, lba: u64) -> bool {
+        let Some(next) = self.sectors.get(lba as usize + 1) else { return false };
+        let this = &self.sectors[lba as usize];
+        let same_track = (this.cylinder, this.head) == (next.cylinder, next.head);
+        same_track && !this.replaced && !next.replaced && next.number == this.number + 1
+    }
+}
+
+/// Every sector of a zone, spare or not, in the order of addresses.
+fn physical(
+    zone: &ZoneSpec,
+    drive: &GeometrySpec,
+    servo: &ServoSpec,
+    revolution: u64,
+    (first_cylinder, first_track): (u32, usize),
+) -> Vec<Sector> {
+    let spt = u64::from(zone.sectors_per_track);
+    let (track_skew, cylinder_skew) = skews(zone, drive, servo, revolution);
+    let mut skew = thousandths(zone.offset);
+    let mut sectors = Vec::new();
+    let tracks = tracks(zone, drive);
+    for (index, &(cylinder, head)) in tracks.iter().enumerate() {
+        if index > 0 {
+            skew += if tracks[index - 1].0 == cylinder { track_skew } else { cylinder_skew };
+        }
+        let track_angle = skew % (spt * 1000) * revolution / (spt * 1000);
+        let edge = |number: u64| number * revolution / spt;
+        sectors.extend((0..spt).map(|number| Sector {
+            cylinder: first_cylinder + cylinder,
+            head,
+            number,
+            track_sectors: spt,
+            track_angle,
+            angle: (track_angle + edge(number)) % revolution,
+            width: edge(number + 1) - edge(number),
+            replaced: false,
+            home_track: first_track + index,
+            home_cylinder: first_cylinder + cylinder,
+        }));
+    }
+    sectors
+}
+
+/// (cylinder, head) of a zone's tracks, in the order of addresses.
+fn tracks(zone: &ZoneSpec, drive: &GeometrySpec) -> Vec<(u32, u32)> {
+    let (mut tracks, heads, cylinders) = (Vec::new(), drive.heads, zone.cylinders);
+    match drive.layout {
+        Layout::Cylinder => {
+            for cylinder in 0..cylinders {
+                tracks.extend((0..heads).map(|head| (cylinder, head)));
+            }
+        }
+        Layout::Zigzag => {
+            for cylinder in 0..cylinders {
+                let turn = |head| if cylinder % 2 == 0 { head } else { heads - 1 - head };
+                tracks.extend((0..heads).map(|head| (cylinder, turn(head))));
+            }
+        }
+        Layout::Serpentine => {
+            for head in 0..heads {
+                let turn = |cylinder| if head % 2 == 0 { cylinder } else { cylinders - 1 - cylinder };
+                tracks.extend((0..cylinders).map(|cylinder| (turn(cylinder), head)));
+            }
+        }
+    }
+    tracks
+}
+
+/// Track and cylinder skew in thousandths of a sector.
+fn skews(zone: &ZoneSpec, drive: &GeometrySpec, servo: &ServoSpec, revolution: u64) -> (u64, u64) {
+    let spt = u64::from(zone.sectors_per_track);
+    // As many whole sectors as are begun while `time` passes.
+    let passing = |time: u64| (0..).find(|n| n * revolution >= time * spt).expect("a number") % spt * 1000;
+    let step = crate::mechanism::seek_time(&servo.seek, 1);
+    let changes_head = drive.layout == Layout::Cylinder && drive.heads > 1;
+    let next_cylinder = if changes_head { step.max(servo.head_switch.0) } else { step };
+    (
+        zone.track_skew.map_or_else(|| passing(servo.head_switch.0), thousandths),
+        zone.cylinder_skew.map_or_else(|| passing(next_cylinder), thousandths),
+    )
+}
+
+fn thousandths(skew: f64) -> u64 {
+    (skew * 1000.0).round() as u64
+}
+
+/// Of each physical sector of a zone, whether it carries an address, remaps left aside.
+pub(crate) fn carries_address(zone: &ZoneSpec, heads: u32) -> Vec<bool> {
+    let track = zone.sectors_per_track as usize;
+    let total = track * heads as usize * zone.cylinders as usize;
+    let mut carries = vec![true; total];
+    zone.slips.iter().for_each(|slip| carries[*slip as usize] = false);
+    let unit = match zone.spares_per {
+        SparesPer::Zone => total,
+        SparesPer::Cylinder => track * heads as usize,
+        SparesPer::Track => track,
+    };
+    // Slips use up spares; what is left of them lies at the unit's end.
+    for end in (unit..=total).step_by(unit) {
+        let mut spares = (zone.spares as usize).saturating_sub(zone.slips.len());
+        for sector in carries[end - unit..end].iter_mut().rev() {
+            if spares > 0 && *sector {
+                *sector = false;
+                spares -= 1;
+            }
+        }
+    }
+    carries
+}

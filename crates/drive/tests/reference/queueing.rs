@@ -1,0 +1,265 @@
+//! Order and times of a drive that caches nothing: every policy, reads and writes, many commands at once.
+
+use proptest::prelude::*;
+use sakiyomi_drive::spec::{QueuePolicy, ReadAheadMode};
+use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Request, Sectors};
+
+use crate::generate::{self, Spec, Step};
+use crate::host::{Wake, run};
+use crate::mechanism::{Mechanism, Pass};
+
+/// A command that waits.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    request: Request,
+    ready: u64,
+    /// When a write's last byte is in the drive.
+    data_at: u64,
+}
+
+impl Item {
+    fn write(&self) -> bool {
+        self.request.op == Op::Write
+    }
+
+    fn first(&self) -> u64 {
+        self.request.extent.start.0
+    }
+
+    fn sectors(&self) -> u64 {
+        self.request.extent.sectors.0
+    }
+}
+
+/// What the naive drive says of a command: id, arm sets out, first sector begins, last one ends, command over.
+type Account = (u64, u64, u64, u64, u64);
+
+/// A drive without a cache.
+struct Naive {
+    spec: Spec,
+    mechanism: Mechanism,
+    waiting: Vec<Item>,
+    busy: Option<(Item, Account)>,
+    inwards: bool,
+    link_free: u64,
+    after_write: bool,
+    accounts: Vec<Account>,
+    /// Read seek, read data, write seek, write data.
+    time: [u64; 4],
+}
+
+impl Naive {
+    fn new(spec: &Spec) -> Naive {
+        Naive {
+            spec: spec.clone(),
+            mechanism: Mechanism::new(spec),
+            waiting: Vec::new(),
+            busy: None,
+            inwards: true,
+            link_free: 0,
+            after_write: false,
+            accounts: Vec::new(),
+            time: [0; 4],
+        }
+    }
+
+    fn link(&self, sectors: u64) -> u64 {
+        crate::host::link_time(&self.spec, sectors)
+    }
+
+    fn run(mut self, requests: &[Request]) -> Naive {
+        for request in requests {
+            self.until(request.arrival.0);
+            self.arrive(*request);
+        }
+        self.until(u64::MAX);
+        self
+    }
+
+    fn until(&mut self, limit: u64) {
+        loop {
+            let next = match &self.busy {
+                Some((_, account)) => Some(account.3),
+                None => self.waiting.iter().map(|item| item.ready).min(),
+            };
+            let Some(next) = next.filter(|next| *next <= limit) else { return };
+            if let Some((item, account)) = self.busy.take() {
+                self.end(&item, account);
+            }
+            let idle_since = next;
+            if let Some(index) = self.choose(idle_since) {
+                self.begin(index, idle_since);
+            }
+        }
+    }
+
+    fn arrive(&mut self, request: Request) {
+        let (now, overhead) = (request.arrival.0, &self.spec.interface.overhead);
+        let kind = if request.op == Op::Write { overhead.write_miss } else { overhead.read_miss };
+        let processed = now + kind.after(self.after_write).0;
+        self.after_write = request.op == Op::Write;
+        let mut item = Item { request, ready: processed, data_at: 0 };
+        if item.write() {
+            item.data_at = processed.max(self.link_free) + self.link(item.sectors());
+            self.link_free = item.data_at;
+            item.ready = if self.spec.interface.overlap { processed } else { item.data_at };
+        }
+        self.waiting.push(item);
+    }
+
+    fn begin(&mut self, index: usize, now: u64) {
+        let item = self.waiting.remove(index);
+        let (first, last) = (item.first(), item.first() + item.sectors());
+        let data_ready = if item.write() { self.data_ready(&item) } else { 0 };
+        let mut passes = vec![self.mechanism.pass(first, now, item.write(), data_ready)];
+        passes.extend(self.mechanism.transfer((first + 1, last), passes[0].end, item.write()));
+        let end = passes.last().expect("at least one").end;
+        let data: u64 = passes.iter().map(|pass: &Pass| pass.end - pass.begin).sum();
+        let kind = if item.write() { 2 } else { 0 };
+        self.time[kind] += end - now - data;
+        self.time[kind + 1] += data;
+        self.busy = Some((item, (item.request.id.0, now, passes[0].begin, end, 0)));
+    }
+
+    /// From when on a write's data may pass: sectors of its first row may pass before the last one has come.
+    fn data_ready(&self, item: &Item) -> u64 {
+        if !self.spec.interface.overlap {
+            return item.data_at;
+        }
+        let platter = &self.mechanism.platter;
+        let row = (item.first()..).take_while(|lba| platter.goes_on(*lba)).count() as u64 + 1;
+        let end = item.first() + row.min(item.sectors());
+        let passing: u64 = (item.first()..end).map(|lba| platter.sectors[lba as usize].width).sum();
+        let first_there = item.data_at.saturating_sub(self.link(item.sectors())) + self.link(1);
+        first_there.max(item.data_at.saturating_sub(passing))
+    }
+
+    fn end(&mut self, item: &Item, (id, begun, data_from, end, _): Account) {
+        let mut over = end;
+        if !item.write() {
+            let from = if self.spec.interface.overlap { data_from } else { end };
+            over = (from.max(self.link_free) + self.link(item.sectors())).max(end + self.link(1));
+            self.link_free = over;
+        }
+        over += self.spec.interface.overhead.completion.0;
+        self.accounts.push((id, begun, data_from, end, over));
+    }
+
+    fn choose(&mut self, now: u64) -> Option<usize> {
+        let queue = self.spec.queue.clone();
+        let seen: Vec<(usize, Item)> = self.waiting.iter().copied().enumerate().take(queue.window as usize).collect();
+        let mut ready: Vec<(usize, Item)> = seen.into_iter().filter(|(_, item)| item.ready <= now).collect();
+        let age = |item: &Item| now - item.request.arrival.0;
+        let overdue = |item: &Item| !queue.age_limit.is_zero() && age(item) > queue.age_limit.0;
+        if let Some((index, _)) = ready.iter().find(|(_, item)| overdue(item)) {
+            return Some(*index);
+        }
+        let sweeps = matches!(queue.policy, QueuePolicy::Look | QueuePolicy::CLook);
+        if sweeps && !queue.read_preference.is_zero() && ready.iter().any(|(_, item)| !item.write()) {
+            ready.retain(|(_, item)| !item.write());
+        }
+        if sweeps {
+            return self.sweep(&ready);
+        }
+        let let_off = |item: &Item| if item.write() { 0 } else { i128::from(queue.read_preference.0) };
+        ready.iter().min_by_key(|(_, item)| self.cost(item, now) - let_off(item)).map(|(index, _)| *index)
+    }
+
+    fn cost(&self, item: &Item, now: u64) -> i128 {
+        let queue = &self.spec.queue;
+        let travel = self.mechanism.travel(item.first(), item.write());
+        match queue.policy {
+            QueuePolicy::Fcfs => i128::from(item.request.arrival.0),
+            QueuePolicy::Sstf => i128::from(travel),
+            _ => {
+                let all = self.mechanism.positioning(item.first(), now, item.write());
+                let missed = all - travel < queue.rpo_margin.0;
+                let waited = (queue.age_weight * (now - item.request.arrival.0) as f64) as i128;
+                i128::from(all) + if missed { i128::from(self.mechanism.platter.revolution) } else { 0 } - waited
+            }
+        }
+    }
+
+    /// The nearest ahead; else LOOK turns round, and C-LOOK goes back to the outermost.
+    fn sweep(&mut self, ready: &[(usize, Item)]) -> Option<usize> {
+        let own = self.mechanism.cylinder;
+        let cylinder = |item: &Item| self.mechanism.platter.sectors[item.first() as usize].cylinder;
+        let inner = ready.iter().filter(|(_, item)| cylinder(item) >= own).min_by_key(|(_, item)| cylinder(item));
+        let outer = ready
+            .iter()
+            .filter(|(_, item)| cylinder(item) <= own)
+            .min_by_key(|(_, item)| own - cylinder(item));
+        if self.spec.queue.policy == QueuePolicy::CLook {
+            let outermost = ready.iter().min_by_key(|(_, item)| cylinder(item));
+            return inner.or(outermost).map(|(index, _)| *index);
+        }
+        let (ahead, behind) = if self.inwards { (inner, outer) } else { (outer, inner) };
+        if ahead.is_none() {
+            self.inwards = !self.inwards;
+        }
+        ahead.or(behind).map(|(index, _)| *index)
+    }
+}
+
+/// No read-ahead, no write cache, and a buffer of one sector that no request of the load finds useful.
+fn without_cache() -> impl Strategy<Value = Spec> {
+    generate::drive().prop_map(|mut spec| {
+        spec.cache.size = Bytes(512);
+        spec.cache.segments.count = 1;
+        spec.cache.read_ahead.mode = ReadAheadMode::Off;
+        spec.cache.read_ahead.on_arrival = false;
+        spec.cache.write.enabled = false;
+        spec.queue.depth = 256;
+        spec.check().expect("possible");
+        spec
+    })
+}
+
+/// Requests that neither touch nor overlap: none can be served by what another one fetched.
+fn apart(requests: Vec<Request>, capacity: u64) -> Vec<Request> {
+    let slot = capacity / requests.len() as u64;
+    let mut free: Vec<u64> = (0..requests.len() as u64).filter(|_| slot >= 3).collect();
+    let place = |request: Request| {
+        if free.is_empty() {
+            return None;
+        }
+        let start = free.remove((request.extent.start.0 % free.len() as u64) as usize) * slot;
+        let sectors = Sectors(request.extent.sectors.0.min(slot - 2));
+        Some(Request { extent: Extent::new(Lba(start), sectors), ..request })
+    };
+    requests.into_iter().filter_map(place).collect()
+}
+
+fn requests(spec: &Spec, steps: &[Step]) -> Vec<Request> {
+    let capacity = Mechanism::new(spec).platter.capacity();
+    let close: Vec<Step> = steps.iter().map(|step| Step { gap: step.gap / 8, ..*step }).collect();
+    apart(generate::requests(&close, capacity), capacity)
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![Just(Op::Read), Just(Op::Write)]
+}
+
+proptest! {
+    #![proptest_config(crate::cases(250))]
+
+    #[test]
+    fn order_and_times_are_those_of_a_drive_that_looks_at_every_sector(
+        spec in without_cache(),
+        steps in generate::load_of(any_op(), 24),
+    ) {
+        let requests = requests(&spec, &steps);
+        let naive = Naive::new(&spec).run(&requests);
+        let story = run(&spec, &requests, Wake::Exactly);
+        let over = |id: u64| story.completions.iter().find(|c| c.request.id.0 == id).expect("it ended").finish.0;
+        let accounts: Vec<Account> = story.disk().map(|access| {
+            let id = access.request.expect("all work is a command's").0;
+            let data_from = access.start + access.seek + access.rotation;
+            (id, access.start.0, data_from.0, access.end.0, over(id))
+        }).collect();
+        prop_assert_eq!(&accounts, &naive.accounts);
+        let time = story.usage.time;
+        let parts = [time.read_seek, time.read_data, time.write_seek, time.write_data].map(|part: Nanos| part.0);
+        prop_assert_eq!(parts, naive.time);
+    }
+}

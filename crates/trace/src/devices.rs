@@ -1,0 +1,108 @@
+//! Which of a trace's devices are read, and where they come to lie.
+
+use std::collections::BTreeMap;
+
+use sakiyomi_model::{Bytes, StreamId};
+
+use crate::error::TraceError;
+use crate::options::{DeviceMap, ReadOptions};
+use crate::record::{OFFSET_MAX, Record};
+use crate::source::Source;
+
+/// Each device begins at a multiple of this on the common address space.
+const CONCAT_ALIGN: u64 = 1 << 20;
+/// How many other devices are remembered for the message that the wanted one does not occur.
+const OTHERS_MAX: usize = 32;
+
+/// The treatment of devices, decided when the trace is opened.
+pub(crate) enum Devices {
+    /// The one asked for, and a few of the others that were seen.
+    Only { wanted: u32, found: bool, others: Vec<u32> },
+    /// The only one, once it is known.
+    Single(Option<u32>),
+    /// Each one's start on the common address space; whether its number becomes the stream.
+    Concat { starts: BTreeMap<u32, Bytes>, to_stream: bool },
+    /// As they are.
+    Keep,
+}
+
+impl Devices {
+    /// Those of `options` for a trace that needs no first pass.
+    pub(crate) fn new(options: &ReadOptions) -> Devices {
+        match (options.device, options.map) {
+            (Some(wanted), _) => Devices::Only { wanted, found: false, others: Vec::new() },
+            (None, DeviceMap::Keep) => Devices::Keep,
+            (None, _) => Devices::Single(None),
+        }
+    }
+
+    /// Reads `source` to its end to learn how far each device reaches, and lays them one behind the other.
+    pub(crate) fn concat(mut source: Source) -> Result<Devices, TraceError> {
+        let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+        while let Some(record) = source.next()? {
+            let end = ends.entry(record.device).or_default();
+            *end = record.end().0.max(*end);
+        }
+        let mut starts = BTreeMap::new();
+        let mut next = 0u64;
+        for (device, end) in ends {
+            starts.insert(device, Bytes(next));
+            next = end
+                .checked_next_multiple_of(CONCAT_ALIGN)
+                .and_then(|size| next.checked_add(size))
+                .filter(|&end| end <= OFFSET_MAX.0)
+                .ok_or_else(|| TraceError::ConcatTooLarge { path: source.path().to_owned() })?;
+        }
+        Ok(Devices::Concat { starts, to_stream: !source.format().has_streams() })
+    }
+
+    /// The record as it is to be delivered; `None` to pass it over.
+    pub(crate) fn apply(&mut self, mut record: Record, path: &str) -> Result<Option<Record>, TraceError> {
+        match self {
+            Devices::Keep => {}
+            Devices::Only { wanted, found, others } => {
+                if record.device != *wanted {
+                    if !*found && others.len() < OTHERS_MAX && !others.contains(&record.device) {
+                        others.push(record.device);
+                    }
+                    return Ok(None);
+                }
+                *found = true;
+            }
+            Devices::Single(known) => {
+                let first = *known.get_or_insert(record.device);
+                if first != record.device {
+                    let (line, second) = (record.line, record.device);
+                    return Err(TraceError::SecondDevice { path: path.to_owned(), line, first, second });
+                }
+            }
+            Devices::Concat { starts, to_stream } => {
+                if *to_stream {
+                    record.stream = StreamId(record.device);
+                }
+                let start = starts.get(&record.device).copied().unwrap_or_default();
+                // A file that grew since the first pass may reach further than was then seen.
+                record.offset = record.offset.saturating_add(start);
+                record.device = 0;
+            }
+        }
+        Ok(Some(record))
+    }
+
+    /// Called at the end of the trace: a device that was asked for must have occurred.
+    pub(crate) fn finish(&mut self, path: &str) -> Result<(), TraceError> {
+        match self {
+            Devices::Only { wanted, found: false, others } if !others.is_empty() => {
+                others.sort_unstable();
+                let more = if others.len() == OTHERS_MAX { " and more" } else { "" };
+                let present: Vec<String> = others.iter().map(u32::to_string).collect();
+                Err(TraceError::NoSuchDevice {
+                    path: path.to_owned(),
+                    device: *wanted,
+                    present: format!("{}{more}", present.join(", ")),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}

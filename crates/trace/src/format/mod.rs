@@ -1,0 +1,246 @@
+//! The trace formats, one file each.
+//!
+//! A text format is a [`Parser`]: it is given one line after the other and appends the records they hold. It knows
+//! nothing of files, order, or the devices wanted.
+
+mod blkparse;
+mod cloudphysics;
+mod disksim;
+mod disksim_validation;
+mod fio;
+mod hadoop;
+mod hplajw;
+mod mqsim;
+mod msr;
+pub(crate) mod parquet;
+pub(crate) mod sakiyomi;
+pub(crate) mod sniff;
+mod spc;
+mod systor17;
+
+pub(crate) use disksim::write as write_disksim;
+pub(crate) use fio::{HEADER_V3 as FIO_HEADER, write as write_fio};
+pub(crate) use mqsim::write as write_mqsim;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::TraceError;
+use crate::field::Problem;
+use crate::options::ReadOptions;
+use crate::record::Record;
+
+/// The sector of the formats that count in sectors, in bytes.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// A format that traces can be read in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// sakiyomi's own CSV.
+    Sakiyomi,
+    /// The columns of sakiyomi's CSV in Parquet.
+    Parquet,
+    /// DiskSim's ASCII input.
+    Disksim,
+    /// The traces that DiskSim's drive models were validated with.
+    DisksimValidation,
+    /// The ASCII input of MQSim and SSDsim.
+    Mqsim,
+    /// MSR Cambridge (SNIA IOTTA).
+    Msr,
+    /// Storage Performance Council, as at UMass.
+    Spc,
+    /// SYSTOR '17 (SNIA IOTTA).
+    Systor17,
+    /// The text that blkparse prints.
+    Blkparse,
+    /// fio's I/O log, versions 2 and 3.
+    Fio,
+    /// CloudPhysics vSCSI, decoded to CSV.
+    Cloudphysics,
+    /// blktrace of a Hadoop node, decoded to CSV.
+    Hadoop,
+    /// HP Labs' hplajw of 1992, decoded to CSV.
+    Hplajw,
+}
+
+impl Format {
+    /// Every format, in the order of lists.
+    pub const ALL: [Format; 13] = [
+        Format::Sakiyomi,
+        Format::Parquet,
+        Format::Disksim,
+        Format::DisksimValidation,
+        Format::Mqsim,
+        Format::Msr,
+        Format::Spc,
+        Format::Systor17,
+        Format::Blkparse,
+        Format::Fio,
+        Format::Cloudphysics,
+        Format::Hadoop,
+        Format::Hplajw,
+    ];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Sakiyomi => "sakiyomi",
+            Format::Parquet => "parquet",
+            Format::Disksim => "disksim",
+            Format::DisksimValidation => "disksim-validation",
+            Format::Mqsim => "mqsim",
+            Format::Msr => "msr",
+            Format::Spc => "spc",
+            Format::Systor17 => "systor17",
+            Format::Blkparse => "blkparse",
+            Format::Fio => "fio",
+            Format::Cloudphysics => "cloudphysics",
+            Format::Hadoop => "hadoop",
+            Format::Hplajw => "hplajw",
+        }
+    }
+
+    /// What a line holds, in a few words.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Format::Sakiyomi => "CSV with a header: time_ns,device,stream,op,fua,offset_bytes,length_bytes,…",
+            Format::Parquet => "the sakiyomi columns in Parquet",
+            Format::Disksim => "arrival in ms, device, LBN, sectors, flags with bit 0 for a read",
+            Format::DisksimValidation => "R|W, label, LBN, sectors, service time and think time in us",
+            Format::Mqsim => "arrival in ns, device, LBA, sectors, 1 for a read",
+            Format::Msr => "FILETIME, host, disk, Read|Write, offset and size in bytes, response in 100 ns",
+            Format::Spc => "ASU, LBA, size in bytes, r|w, time in s, separated by commas",
+            Format::Systor17 => "Timestamp and Response in s, IOType, LUN, Offset and Size in bytes",
+            Format::Blkparse => "blkparse's default output",
+            Format::Fio => "fio iolog, version 2 or 3",
+            Format::Cloudphysics => "CSV: time_us,scsi_op_hex,bytes,lba512",
+            Format::Hadoop => "CSV: issue_us,lba512,sectors,op",
+            Format::Hplajw => "CSV: enqueue_us,start_us,stop_us,bytes,lba256,disk,…",
+        }
+    }
+
+    /// Whether the format itself says who issued a command.
+    #[must_use]
+    pub fn has_streams(self) -> bool {
+        matches!(self, Format::Sakiyomi | Format::Parquet | Format::Blkparse)
+    }
+
+    /// The reader of its lines; `None` for Parquet, which has none.
+    pub(crate) fn parser(self, options: &ReadOptions) -> Option<Box<dyn Parser>> {
+        Some(match self {
+            Format::Parquet => return None,
+            Format::Sakiyomi => Box::new(sakiyomi::Reader::default()),
+            Format::Disksim => Box::new(disksim::Reader),
+            Format::DisksimValidation => Box::new(disksim_validation::Reader),
+            Format::Mqsim => Box::new(mqsim::Reader),
+            Format::Msr => Box::new(msr::Reader::default()),
+            Format::Spc => Box::new(spc::Reader),
+            Format::Systor17 => Box::new(systor17::Reader),
+            Format::Blkparse => Box::new(blkparse::Reader::new(options.action)),
+            Format::Fio => Box::new(fio::Reader::default()),
+            Format::Cloudphysics => Box::new(cloudphysics::Reader::default()),
+            Format::Hadoop => Box::new(hadoop::Reader::default()),
+            Format::Hplajw => Box::new(hplajw::Reader::default()),
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = TraceError;
+
+    /// Finds a format by its [`name`](Format::name).
+    fn from_str(text: &str) -> Result<Format, TraceError> {
+        Format::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| TraceError::Parameter {
+            name: "the format",
+            value: format!("`{text}`"),
+            wanted: format!("one of {}", Format::ALL.map(Format::name).join(", ")),
+        })
+    }
+}
+
+/// Reads a device's number as people write it: `3`, or the kernel's `8,16` (major × 2^20 + minor).
+///
+/// # Errors
+/// [`TraceError::Parameter`] for anything else.
+pub fn parse_device(text: &str) -> Result<u32, TraceError> {
+    let number = match text.split_once(',') {
+        Some((major, minor)) => {
+            blkparse::device_number(major.trim().as_bytes(), minor.trim().as_bytes()).ok()
+        }
+        None => text.trim().parse().ok(),
+    };
+    number.ok_or_else(|| TraceError::Parameter {
+        name: "the device",
+        value: format!("`{text}`"),
+        wanted: "a number such as 3, or the kernel's major,minor such as 8,16".to_owned(),
+    })
+}
+
+/// Reads the lines of one trace.
+pub(crate) trait Parser: Send {
+    /// Appends the records of `line`, which is not blank, to `out`. Their `line` is filled in by the caller.
+    fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem>;
+}
+
+/// The header line of a CSV layout: it must come first, and only there.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    seen: bool,
+}
+
+impl Header {
+    /// Whether `line` is the header; an error if one is due and this is not it.
+    pub(crate) fn take(&mut self, line: &[u8], wanted: &str) -> Result<bool, Problem> {
+        if self.seen {
+            return Ok(false);
+        }
+        if line.trim_ascii() != wanted.as_bytes() {
+            return Err(format!("the header line is missing; the file must begin with `{wanted}`"));
+        }
+        self.seen = true;
+        Ok(true)
+    }
+}
+
+/// Feeds `text` line by line to the format's parser: what a format's own tests look at.
+#[cfg(test)]
+pub(crate) fn parse_text(format: Format, text: &str) -> Result<Vec<Record>, Problem> {
+    let mut parser = format.parser(&ReadOptions::default()).expect("a text format");
+    let mut records = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        parser.line(line.as_bytes(), &mut records)?;
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_leads_back_to_its_format() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse::<Format>().unwrap(), format);
+        }
+        let error = "cvs".parse::<Format>().unwrap_err().to_string();
+        assert!(error.starts_with("the format is `cvs`, but must be one of sakiyomi, parquet"), "{error}");
+    }
+
+    #[test]
+    fn devices_are_numbers_or_major_and_minor() {
+        assert_eq!(parse_device("3").unwrap(), 3);
+        assert_eq!(parse_device("8,16").unwrap(), (8 << 20) + 16);
+        assert!(parse_device("sda").is_err());
+        assert!(parse_device("9999,1").is_err());
+    }
+}

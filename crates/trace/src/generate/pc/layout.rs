@@ -1,0 +1,161 @@
+//! Where the files of a PC lie: groups of files, each in its own part of the disk, in extents that do not overlap.
+
+use sakiyomi_model::Bytes;
+
+use super::super::sample::Sampler;
+use super::super::sequential::Sequential;
+use super::PcParams;
+
+/// The longest command; an extent holds at least one.
+pub(super) const COMMAND_MAX: Bytes = Bytes(256 << 10);
+/// The file system's allocation unit.
+pub(super) const CLUSTER: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// A kind of files: so many, of sizes from `size_min` to `size_max` (every factor alike), in a part of the disk.
+pub(super) struct Group {
+    files: u32,
+    size_min: Bytes,
+    size_max: Bytes,
+    /// The part of the disk, in thousandths of the span.
+    part: std::ops::Range<u64>,
+}
+
+/// The groups, by the names of the constants below. Together they hold some 9 GiB: on a large disk most of a part is
+/// gaps, files of others.
+pub(super) const GROUPS: [Group; 4] = [
+    Group { files: 600, size_min: Bytes(512 << 10), size_max: Bytes(8 * MIB), part: 20..250 },
+    Group { files: 250, size_min: Bytes(2 * MIB), size_max: Bytes(12 * MIB), part: 250..500 },
+    Group { files: 8, size_min: Bytes(128 * MIB), size_max: Bytes(512 * MIB), part: 500..700 },
+    Group { files: 24, size_min: Bytes(32 * MIB), size_max: Bytes(128 * MIB), part: 700..900 },
+];
+/// Programs and their libraries.
+pub(super) const PROGRAMS: usize = 0;
+/// Pictures and music.
+pub(super) const MEDIA: usize = 1;
+/// Video.
+pub(super) const VIDEO: usize = 2;
+/// A game's packed resources.
+pub(super) const GAME: usize = 3;
+
+/// In thousandths of the span: where the log is, the metadata, and the free space that new files go to.
+const LOG_AT: u64 = 0;
+const METADATA_AT: u64 = 10;
+const OUTPUT_AT: u64 = 900;
+const LOG_SIZE: Bytes = Bytes(64 * MIB);
+const OUTPUT_SIZE: Bytes = Bytes(1024 * MIB);
+/// Metadata is few places, read over and over.
+const METADATA_PLACES: u64 = 64;
+
+/// A contiguous piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) start: Bytes,
+    pub(super) length: Bytes,
+}
+
+impl Piece {
+    pub(super) fn end(self) -> Bytes {
+        self.start + self.length
+    }
+}
+
+pub(super) struct Layout {
+    /// Of each group, each file's pieces in the file's order.
+    pub(super) groups: Vec<Vec<Vec<Piece>>>,
+    pub(super) log: Sequential,
+    pub(super) output: Sequential,
+    metadata: Bytes,
+}
+
+impl Layout {
+    pub(super) fn new(params: &PcParams, sampler: &mut Sampler) -> Layout {
+        let at = |thousandths: u64| align(params.span / 1000 * thousandths);
+        let groups = GROUPS
+            .iter()
+            .map(|group| {
+                let files: Vec<_> = (0..group.files).map(|_| pieces(group, params, sampler)).collect();
+                place(&files, at(group.part.start), at(group.part.end), sampler)
+            })
+            .collect();
+        Layout {
+            groups,
+            log: Sequential::new(at(LOG_AT), LOG_SIZE),
+            output: Sequential::new(at(OUTPUT_AT), OUTPUT_SIZE),
+            metadata: at(METADATA_AT),
+        }
+    }
+
+    /// One of the places that metadata is read from.
+    pub(super) fn metadata(&self, sampler: &mut Sampler) -> Bytes {
+        self.metadata + Bytes(CLUSTER) * sampler.below(METADATA_PLACES)
+    }
+}
+
+fn align(size: Bytes) -> Bytes {
+    Bytes(size.0 - size.0 % CLUSTER)
+}
+
+/// Draws a file's size, and cuts it into the lengths of its pieces.
+fn pieces(group: &Group, params: &PcParams, sampler: &mut Sampler) -> Vec<Bytes> {
+    let size = sampler.log_uniform(group.size_min.0 as f64, group.size_max.0 as f64) as u64;
+    let mut left = align(Bytes(size));
+    if !sampler.chance(params.fragmented) {
+        return vec![left];
+    }
+    let mut lengths = Vec::new();
+    while left > COMMAND_MAX * 2 {
+        let length = align(Bytes(sampler.exponential(params.fragment.0 as f64) as u64));
+        let length = length.max(COMMAND_MAX).min(left - COMMAND_MAX);
+        lengths.push(length);
+        left -= length;
+    }
+    lengths.push(left);
+    lengths
+}
+
+/// Gives the pieces places from `start` to `end`: in random order, as on a disk long in use, with random gaps.
+fn place(files: &[Vec<Bytes>], start: Bytes, end: Bytes, sampler: &mut Sampler) -> Vec<Vec<Piece>> {
+    let mut order: Vec<(usize, usize)> = files
+        .iter()
+        .enumerate()
+        .flat_map(|(file, pieces)| (0..pieces.len()).map(move |piece| (file, piece)))
+        .collect();
+    for last in (1..order.len()).rev() {
+        order.swap(last, sampler.below(last as u64 + 1) as usize);
+    }
+    let used: Bytes = files.iter().flatten().copied().sum();
+    let mut gap_left = (end - start).saturating_sub(used);
+    let mut next = start;
+    let mut placed: Vec<Vec<Piece>> =
+        files.iter().map(|pieces| vec![Piece { start, length: Bytes::ZERO }; pieces.len()]).collect();
+    for (at, &(file, piece)) in order.iter().enumerate() {
+        let mean = gap_left.0 as f64 / (order.len() - at) as f64;
+        let gap = align(Bytes(sampler.exponential(mean) as u64).min(gap_left));
+        gap_left -= gap;
+        next += gap;
+        let length = files[file][piece];
+        placed[file][piece] = Piece { start: next, length };
+        next += length;
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SPAN_MIN;
+    use super::*;
+
+    #[test]
+    fn pieces_lie_inside_their_parts_and_do_not_overlap() {
+        for fragmented in [0.0, 0.3, 1.0] {
+            let params = PcParams { span: SPAN_MIN, fragmented, ..PcParams::default() };
+            let layout = Layout::new(&params, &mut Sampler::new(8));
+            let mut all: Vec<Piece> = layout.groups.iter().flatten().flatten().copied().collect();
+            all.sort_by_key(|piece| piece.start);
+            assert!(all.iter().all(|piece| piece.length >= COMMAND_MAX));
+            assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start));
+            assert!(all.last().unwrap().end() <= params.span / 1000 * OUTPUT_AT);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Puts a nearly ordered stream in order of time, in bounded memory.
+//!
+//! A record is held back until one has been seen that is more than the window later: nothing that may still come can
+//! then precede it. Records with the same time keep the file's order. What already is in order waits in a queue; only
+//! the stragglers pay for a heap.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use sakiyomi_model::Nanos;
+
+use crate::record::Record;
+
+/// How many records are held at most, whatever the window: about 100 MB.
+pub(crate) const HELD_MAX: usize = 1 << 20;
+
+/// A record that comes too late to be put in its place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// It lies this far back, which is more than the window.
+    Window(Nanos),
+    /// It precedes one that had to be let go because [`HELD_MAX`] were held.
+    Full,
+}
+
+struct Straggler {
+    number: u64,
+    record: Record,
+}
+
+impl Straggler {
+    fn key(&self) -> (Nanos, u64) {
+        (self.record.time, self.number)
+    }
+}
+
+impl PartialEq for Straggler {
+    fn eq(&self, other: &Straggler) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Straggler {}
+impl PartialOrd for Straggler {
+    fn partial_cmp(&self, other: &Straggler) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Straggler {
+    fn cmp(&self, other: &Straggler) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+pub(crate) struct Reorder {
+    window: Nanos,
+    held_max: usize,
+    /// In order of time and, by construction, of number.
+    in_order: VecDeque<Straggler>,
+    stragglers: BinaryHeap<Reverse<Straggler>>,
+    next_number: u64,
+    newest: Nanos,
+    /// The time of the last record let go.
+    released: Nanos,
+}
+
+impl Reorder {
+    pub(crate) fn new(window: Nanos) -> Reorder {
+        Reorder::with_capacity(window, HELD_MAX)
+    }
+
+    fn with_capacity(window: Nanos, held_max: usize) -> Reorder {
+        Reorder {
+            window,
+            held_max,
+            in_order: VecDeque::new(),
+            stragglers: BinaryHeap::new(),
+            next_number: 0,
+            newest: Nanos::ZERO,
+            released: Nanos::ZERO,
+        }
+    }
+
+    /// Takes the next record of the file.
+    pub(crate) fn push(&mut self, record: Record) -> Result<(), Late> {
+        let back = self.newest.saturating_sub(record.time);
+        if back > self.window {
+            return Err(Late::Window(back));
+        }
+        if record.time < self.released {
+            return Err(Late::Full);
+        }
+        self.newest = self.newest.max(record.time);
+        let entry = Straggler { number: self.next_number, record };
+        self.next_number += 1;
+        if self.in_order.back().is_some_and(|last| last.record.time > entry.record.time) {
+            self.stragglers.push(Reverse(entry));
+        } else {
+            self.in_order.push_back(entry);
+        }
+        Ok(())
+    }
+
+    /// The next record in order, if no later one of the file can precede it any more.
+    pub(crate) fn pop_ready(&mut self) -> Option<Record> {
+        let first = self.first()?;
+        let full = self.in_order.len() + self.stragglers.len() >= self.held_max;
+        if full || self.newest.saturating_sub(first) > self.window { self.pop() } else { None }
+    }
+
+    /// The next record in order, once the file has ended.
+    pub(crate) fn pop(&mut self) -> Option<Record> {
+        let straggler_first = match (self.stragglers.peek(), self.in_order.front()) {
+            (Some(Reverse(straggler)), Some(other)) => straggler < other,
+            (Some(_), None) => true,
+            _ => false,
+        };
+        let entry = if straggler_first {
+            self.stragglers.pop().map(|Reverse(entry)| entry)
+        } else {
+            self.in_order.pop_front()
+        }?;
+        self.released = entry.record.time;
+        Some(entry.record)
+    }
+
+    fn first(&self) -> Option<Nanos> {
+        let straggler = self.stragglers.peek().map(|Reverse(entry)| entry.record.time);
+        let other = self.in_order.front().map(|entry| entry.record.time);
+        straggler.into_iter().chain(other).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sakiyomi_model::{Bytes, Op};
+
+    fn record(time: u64, line: u64) -> Record {
+        Record { line, ..Record::new(Nanos(time), Op::Read, Bytes(0), Bytes(512)) }
+    }
+
+    fn run(mut reorder: Reorder, records: &[Record]) -> Result<Vec<Record>, Late> {
+        let mut out = Vec::new();
+        for &record in records {
+            reorder.push(record)?;
+            out.extend(std::iter::from_fn(|| reorder.pop_ready()));
+        }
+        out.extend(std::iter::from_fn(|| reorder.pop()));
+        Ok(out)
+    }
+
+    #[test]
+    fn a_record_beyond_the_window_is_refused_with_its_distance() {
+        let records = [record(100, 1), record(89, 2)];
+        assert_eq!(run(Reorder::new(Nanos(10)), &records), Err(Late::Window(Nanos(11))));
+        assert!(run(Reorder::new(Nanos(11)), &records).is_ok());
+    }
+
+    #[test]
+    fn no_more_than_the_capacity_is_held() {
+        let reorder = || Reorder::with_capacity(Nanos::SECOND, 2);
+        assert!(run(reorder(), &[record(2, 1), record(1, 2), record(3, 3)]).is_ok());
+        assert_eq!(run(reorder(), &[record(2, 1), record(3, 2), record(1, 3)]), Err(Late::Full));
+    }
+
+    proptest! {
+        #[test]
+        fn disorder_within_the_window_comes_out_as_a_stable_sort(
+            gaps in prop::collection::vec(0u64..30, 0..200),
+            shifts in prop::collection::vec(0u64..50, 200),
+        ) {
+            // Times that rise, each moved forward by less than the window: none lies further back than it.
+            let mut base = 0;
+            let mut records = Vec::new();
+            for (at, gap) in gaps.iter().enumerate() {
+                base += gap;
+                records.push(record(base + shifts[at], at as u64));
+            }
+            let mut sorted = records.clone();
+            sorted.sort_by_key(|record| record.time);
+            prop_assert_eq!(run(Reorder::new(Nanos(50)), &records).unwrap(), sorted);
+        }
+    }
+}

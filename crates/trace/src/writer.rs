@@ -1,0 +1,188 @@
+//! Traces out: a file appears under its name only when it is whole.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::atomic::AtomicFile;
+use crate::error::TraceError;
+use crate::format::sakiyomi::{Field, row};
+use crate::format::{FIO_HEADER, write_disksim, write_fio, write_mqsim};
+use crate::pack::{Packed, Packing};
+use crate::record::Record;
+use crate::table::{TableFormat, TableWriter};
+
+/// A format that traces can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutFormat {
+    /// sakiyomi's CSV: holds everything.
+    Sakiyomi,
+    /// The same columns in Parquet: holds everything.
+    Parquet,
+    /// DiskSim's ASCII input: reads and writes in sectors of 512 bytes, without streams, FUA and measured times.
+    Disksim,
+    /// MQSim's and SSDsim's ASCII input: as DiskSim's.
+    Mqsim,
+    /// fio's I/O log, version 3: times in microseconds, cut off; without streams, FUA and measured times.
+    Fio,
+}
+
+impl OutFormat {
+    /// Every format, in the order of lists.
+    pub const ALL: [OutFormat; 5] =
+        [OutFormat::Sakiyomi, OutFormat::Parquet, OutFormat::Disksim, OutFormat::Mqsim, OutFormat::Fio];
+
+    /// The name on the command line: that of the [`Format`](crate::Format) it is read back in.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            OutFormat::Sakiyomi => "sakiyomi",
+            OutFormat::Parquet => "parquet",
+            OutFormat::Disksim => "disksim",
+            OutFormat::Mqsim => "mqsim",
+            OutFormat::Fio => "fio",
+        }
+    }
+
+    /// The format that a file's name suggests: Parquet for `.parquet`, else sakiyomi's CSV.
+    #[must_use]
+    pub fn of_path(path: &Path) -> OutFormat {
+        match TableFormat::of_path(path) {
+            TableFormat::Parquet => OutFormat::Parquet,
+            TableFormat::Csv => OutFormat::Sakiyomi,
+        }
+    }
+}
+
+impl fmt::Display for OutFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for OutFormat {
+    type Err = TraceError;
+
+    /// Finds a format by its [`name`](OutFormat::name).
+    fn from_str(text: &str) -> Result<OutFormat, TraceError> {
+        OutFormat::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| TraceError::Parameter {
+            name: "the output format",
+            value: format!("`{text}`"),
+            wanted: format!("one of {}", OutFormat::ALL.map(OutFormat::name).join(", ")),
+        })
+    }
+}
+
+/// Writes a trace record by record.
+///
+/// On a file, [`finish`](Writer::finish) makes it durable and puts it under its name; dropped before, nothing is left.
+#[derive(Debug)]
+pub struct Writer<W: Write + Send = AtomicFile> {
+    path: String,
+    format: OutFormat,
+    sink: Sink<W>,
+    records: u64,
+}
+
+#[derive(Debug)]
+enum Sink<W: Write + Send> {
+    Table(TableWriter<Packed<W>>),
+    Lines { packed: Packed<W>, line: Vec<u8> },
+}
+
+impl Writer<AtomicFile> {
+    /// Begins a trace at `path`, packed as its name says (`.gz`, `.zst`); Parquet packs by itself.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`].
+    pub fn create(path: impl AsRef<Path>, format: OutFormat) -> Result<Writer, TraceError> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let file =
+            AtomicFile::create(path).map_err(|source| TraceError::Write { path: name.clone(), source })?;
+        Writer::new(file, &name, format, Packing::of_path(path))
+    }
+
+    /// Ends the trace and puts it under its name. Returns the number of records.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`]; the file that was there before is then as it was.
+    pub fn finish(self) -> Result<u64, TraceError> {
+        let (path, records) = (self.path.clone(), self.records);
+        let file = self.into_inner()?;
+        file.commit().map_err(|source| TraceError::Write { path, source })?;
+        Ok(records)
+    }
+}
+
+impl<W: Write + Send> Writer<W> {
+    /// Begins a trace on `writer`, which needs no buffer of its own; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`].
+    pub fn new(writer: W, name: &str, format: OutFormat, packing: Packing) -> Result<Writer<W>, TraceError> {
+        let sink = Sink::new(writer, format, packing)
+            .map_err(|source| TraceError::Write { path: name.to_owned(), source })?;
+        Ok(Writer { path: name.to_owned(), format, sink, records: 0 })
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// [`TraceError::Unsupported`] for what the format has no place for, [`TraceError::Write`].
+    pub fn write(&mut self, record: &Record) -> Result<(), TraceError> {
+        self.records += 1;
+        let written = match &mut self.sink {
+            Sink::Table(table) => table.row(&row(record)),
+            Sink::Lines { packed, line } => {
+                line.clear();
+                let laid_out = match self.format {
+                    OutFormat::Disksim => write_disksim(record, line),
+                    OutFormat::Mqsim => write_mqsim(record, line),
+                    _ => write_fio(record, line),
+                };
+                laid_out.map_err(|problem| TraceError::Unsupported {
+                    path: self.path.clone(),
+                    format: self.format.name(),
+                    record: self.records,
+                    problem,
+                })?;
+                packed.write_all(line)
+            }
+        };
+        written.map_err(|source| TraceError::Write { path: self.path.clone(), source })
+    }
+
+    /// Writes what is still held, and gives the writer back.
+    ///
+    /// # Errors
+    /// [`TraceError::Write`].
+    pub fn into_inner(self) -> Result<W, TraceError> {
+        let packed = match self.sink {
+            Sink::Table(table) => table.finish(),
+            Sink::Lines { packed, .. } => Ok(packed),
+        };
+        packed.and_then(Packed::finish).map_err(|source| TraceError::Write { path: self.path, source })
+    }
+}
+
+impl<W: Write + Send> Sink<W> {
+    fn new(writer: W, format: OutFormat, packing: Packing) -> io::Result<Sink<W>> {
+        let table_format = match format {
+            OutFormat::Sakiyomi => TableFormat::Csv,
+            OutFormat::Parquet => TableFormat::Parquet,
+            OutFormat::Disksim | OutFormat::Mqsim | OutFormat::Fio => {
+                let mut packed = Packed::new(writer, packing)?;
+                if format == OutFormat::Fio {
+                    writeln!(packed, "{FIO_HEADER}")?;
+                }
+                return Ok(Sink::Lines { packed, line: Vec::new() });
+            }
+        };
+        let packing = if format == OutFormat::Parquet { Packing::Plain } else { packing };
+        let columns = Field::ALL.map(Field::column).to_vec();
+        Ok(Sink::Table(TableWriter::new(Packed::new(writer, packing)?, table_format, columns)?))
+    }
+}
