@@ -10,6 +10,7 @@ use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, Pace, Replay};
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
+use sakiyomi_trace::generate::pc::PcParams;
 
 fn main() {
     divan::main();
@@ -69,4 +70,18 @@ fn misses_sptf_32(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(COMMANDS)).bench_local(|| {
         black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads))
     });
+}
+
+/// The desktop life of `trace generate pc`. An item is a simulated second: items per second are times real time.
+#[divan::bench]
+fn pc_seconds(bencher: Bencher<'_, '_>) {
+    let records = PcParams::default().records(1).expect("the default parameters are valid");
+    let commands: Vec<Arrival> = records
+        .map(|record| Arrival { at: record.time, op: record.op, ..read(record.offset.0 / 512, record.length.0 / 512) })
+        .collect();
+    let spec = drive(&[("cache.read_ahead.max", "384KiB"), ("cache.read_ahead.min", "384KiB")]);
+    let simulated = commands.last().map_or(Nanos::ZERO, |last| last.at).as_secs_f64();
+    bencher
+        .counter(ItemsCount::new(simulated as u64))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Open, &commands)));
 }

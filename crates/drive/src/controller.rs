@@ -274,7 +274,8 @@ impl Drive {
     fn accept(&mut self, request: Request) {
         self.quiet_since = self.now;
         self.tidying = false;
-        let slot = self.commands.insert(Command::new(request, self.now));
+        let slot = self.commands.insert(Command::new(request, self.now, self.last_was_write));
+        self.last_was_write = request.op == Op::Write;
         let empty = request.extent.sectors.is_zero();
         let beyond = request.extent.start.0.checked_add(request.extent.sectors.0).is_none_or(|end| end > self.capacity().0);
         match request.op {
@@ -285,7 +286,6 @@ impl Drive {
             Op::Flush => self.arrive_flush(slot),
             Op::Discard => self.arrive_discard(slot),
         }
-        self.last_was_write = request.op == Op::Write;
     }
 
     fn refuse(&mut self, slot: usize) {
@@ -295,7 +295,8 @@ impl Drive {
 
     /// A command that moves no data: over after its processing.
     fn finish_after_overhead(&mut self, slot: usize) {
-        let overhead = self.interface.overhead.control.after(self.last_was_write);
+        let overheads = &self.interface.overhead;
+        let overhead = overheads.control.after(self.commands[slot].after_write) + overheads.completion;
         self.commands[slot].breakdown.overhead = overhead;
         self.announce(self.now + overhead, Happening::Finished(slot));
     }

@@ -241,3 +241,173 @@ impl Segments {
         self.meta.swap_remove(id.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::SegmentSpec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use std::collections::BTreeSet;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        /// A read from a sector, of so many, and so many ahead.
+        Read(u64, u64, u64),
+        Invalidate(u64, u64),
+        Yield(u64),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            6 => (0u64..80, 1u64..10, 0u64..12).prop_map(|(start, length, ahead)| Act::Read(start, length, ahead)),
+            1 => (0u64..80, 1u64..20).prop_map(|(start, length)| Act::Invalidate(start, start + length)),
+            1 => (0u64..40).prop_map(Act::Yield),
+        ]
+    }
+
+    /// One segment of the plain version: its sectors, one by one, and all that replacement asks for.
+    #[derive(Clone, Debug)]
+    struct Plain {
+        sectors: Vec<u64>,
+        capacity: u64,
+        created: usize,
+        used: usize,
+        in_sequence: usize,
+        expected: Option<u64>,
+    }
+
+    struct Naive {
+        segments: Vec<Plain>,
+        spec: CacheSpec,
+        taken: u64,
+        evicted: BTreeSet<u64>,
+    }
+
+    impl Naive {
+        fn room(&self) -> u64 {
+            (self.spec.size.0 / 512).saturating_sub(self.taken)
+        }
+
+        fn allotted(&self) -> u64 {
+            self.segments.iter().map(|segment| segment.capacity).sum()
+        }
+
+        fn evict_one(&mut self) {
+            let rank = |segment: &Plain| match self.spec.segments.replacement {
+                _ if segment.sectors.is_empty() => (0, 0, 0),
+                Replacement::Lru => (1, 0, segment.used),
+                Replacement::Fifo => (1, 0, segment.created),
+                Replacement::ConsumedFirst => {
+                    let consumed = segment.expected == segment.sectors.last().map(|last| last + 1);
+                    (1, usize::from(!consumed), segment.used)
+                }
+                Replacement::LeastRecentlySequential => (1, segment.in_sequence, segment.used),
+            };
+            let victim = (0..self.segments.len()).min_by_key(|index| rank(&self.segments[*index])).expect("one to evict");
+            self.evicted.extend(self.segments.remove(victim).sectors);
+        }
+
+        /// A read of `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
+        fn read(&mut self, (start, end, until): (u64, u64, u64), now: usize) {
+            let continued = self.segments.iter().position(|segment| segment.sectors.last().is_some_and(|last| last + 1 == start));
+            let index = match continued {
+                Some(index) => index,
+                None => {
+                    let fixed = self.spec.segments.mode == SegmentMode::Fixed;
+                    let pool = self.spec.size.0 / 512;
+                    let count = u64::from(self.spec.segments.count);
+                    let capacity = if fixed { pool / count } else { (until - start).min(self.room()) };
+                    if capacity == 0 || capacity > self.room() {
+                        return;
+                    }
+                    while self.allotted() + capacity > self.room() || self.segments.len() as u64 >= count {
+                        self.evict_one();
+                    }
+                    let new = Plain { sectors: vec![], capacity, created: now, used: now, in_sequence: 0, expected: None };
+                    self.segments.push(new);
+                    self.segments.len() - 1
+                }
+            };
+            let segment = &mut self.segments[index];
+            segment.used = now;
+            if segment.expected == Some(start) {
+                segment.in_sequence = now;
+            }
+            segment.expected = Some(end);
+            segment.sectors.extend(start..until);
+            while segment.sectors.len() as u64 > segment.capacity {
+                self.evicted.insert(segment.sectors.remove(0));
+            }
+        }
+
+        fn invalidate(&mut self, start: u64, end: u64) {
+            for segment in &mut self.segments {
+                let before: Vec<u64> = segment.sectors.iter().copied().filter(|sector| *sector < start).collect();
+                let after: Vec<u64> = segment.sectors.iter().copied().filter(|sector| *sector >= end).collect();
+                if before.len() + after.len() < segment.sectors.len() {
+                    segment.sectors = if before.len() >= after.len() { before } else { after };
+                }
+            }
+        }
+    }
+
+    /// As the controller reads: what is cached is passed over, the rest goes into a segment.
+    fn read(segments: &mut Segments, ghosts: &mut Ghosts, (start, end, until): (u64, u64, u64)) {
+        let id = segments.ending_at(start).or_else(|| segments.take(start, until - start, ghosts));
+        if let Some(id) = id {
+            segments.used(id, start, end);
+            segments.grow(id, until, ghosts);
+        }
+    }
+
+    fn spec() -> impl Strategy<Value = CacheSpec> {
+        let rules = vec![
+            Replacement::Lru,
+            Replacement::Fifo,
+            Replacement::ConsumedFirst,
+            Replacement::LeastRecentlySequential,
+        ];
+        let mode = select(vec![SegmentMode::Fixed, SegmentMode::Adaptive]);
+        (1u32..6, 8u64..60, mode, select(rules)).prop_map(|(count, sectors, mode, replacement)| {
+            let segments = SegmentSpec { mode, count, replacement };
+            CacheSpec { size: Bytes(sectors * 512), segments, ..CacheSpec::default() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn segments_hold_what_plain_lists_of_sectors_hold(spec in spec(), acts in prop::collection::vec(act(), 0..60)) {
+            let (mut segments, mut ghosts) = (Segments::new(&spec, Bytes(512)), Ghosts::new(1000));
+            let mut naive = Naive { segments: vec![], spec, taken: 0, evicted: BTreeSet::new() };
+            for (now, act) in acts.into_iter().enumerate() {
+                match act {
+                    Act::Read(start, length, ahead) => {
+                        let end = start + length;
+                        let missing = segments.covered_until(start, end);
+                        if missing < end {
+                            read(&mut segments, &mut ghosts, (missing, end, end + ahead));
+                            naive.read((missing, end, end + ahead), now + 1);
+                        }
+                    }
+                    Act::Invalidate(start, end) => {
+                        segments.invalidate(start, end);
+                        naive.invalidate(start, end);
+                    }
+                    Act::Yield(sectors) => {
+                        segments.yield_room(sectors, None, &mut ghosts);
+                        naive.taken = sectors;
+                        while naive.allotted() > naive.room() {
+                            naive.evict_one();
+                        }
+                    }
+                }
+                let held: BTreeSet<u64> = naive.segments.iter().flat_map(|segment| segment.sectors.clone()).collect();
+                for sector in 0..130 {
+                    prop_assert_eq!(segments.holding(sector).is_some(), held.contains(&sector), "sector {}", sector);
+                    prop_assert_eq!(ghosts.contains(sector), naive.evicted.contains(&sector), "evicted {}", sector);
+                }
+            }
+        }
+    }
+}

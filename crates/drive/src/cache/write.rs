@@ -203,3 +203,116 @@ impl WriteCache {
         dirty
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// What happens to a cache.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Insert(u64, u64),
+        Drop(u64, u64),
+        Launch(usize, u64),
+        Land,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            5 => (0u64..60, 1u64..12).prop_map(|(start, length)| Act::Insert(start, start + length)),
+            2 => (0u64..60, 1u64..20).prop_map(|(start, length)| Act::Drop(start, start + length)),
+            3 => (any::<usize>(), 1u64..10).prop_map(|(which, most)| Act::Launch(which, most)),
+            3 => Just(Act::Land),
+        ]
+    }
+
+    fn target(sector: u64) -> Target {
+        Target { cylinder: sector as u32, head: 0, angle: 0 }
+    }
+
+    fn cache(coalesce: bool) -> WriteCache {
+        let spec = WriteSpec { limit: Bytes(512 * 1000), coalesce, ..WriteSpec::default() };
+        WriteCache::new(&spec, Bytes(512))
+    }
+
+    /// The plain version: of each sector the number of the write that made it dirty.
+    #[derive(Default)]
+    struct Naive {
+        dirty: BTreeMap<u64, u64>,
+        flying: Vec<u64>,
+        oldest_flying: u64,
+        writes: u64,
+    }
+
+    impl Naive {
+        fn holds(&self, sector: u64) -> bool {
+            self.dirty.contains_key(&sector) || self.flying.contains(&sector)
+        }
+    }
+
+    fn apply(cache: &mut WriteCache, naive: &mut Naive, act: Act) {
+        match act {
+            Act::Insert(start, end) => {
+                naive.writes += 1;
+                naive.dirty.extend((start..end).map(|sector| (sector, naive.writes)));
+                cache.insert(start, end, (Nanos(naive.writes), Nanos(naive.writes)), target);
+            }
+            Act::Drop(start, end) => {
+                naive.dirty.retain(|sector, _| !(start..end).contains(sector));
+                cache.drop_range(start, end, target);
+            }
+            Act::Launch(which, most) if naive.flying.is_empty() && !cache.extents.is_empty() => {
+                let start = *cache.extents.keys().nth(which % cache.extents.len()).expect("within");
+                let end = cache.launch(start, most, target);
+                assert!(start < end && end - start <= most);
+                naive.flying = (start..end).collect();
+                let ages = (start..end).map(|sector| naive.dirty.remove(&sector).expect("only dirty data is launched"));
+                naive.oldest_flying = ages.min().expect("at least a sector");
+            }
+            Act::Launch(..) => {}
+            Act::Land => {
+                naive.flying.clear();
+                cache.land();
+            }
+        }
+    }
+
+    fn check_ranges(cache: &WriteCache, coalesce: bool) {
+        let ranges: Vec<(u64, u64)> = cache.extents.iter().map(|(start, dirty)| (*start, dirty.end)).collect();
+        assert!(ranges.iter().all(|(start, end)| start < end));
+        let apart = |pair: &[(u64, u64)]| if coalesce { pair[0].1 < pair[1].0 } else { pair[0].1 <= pair[1].0 };
+        assert!(coalesce || ranges.windows(2).all(apart), "{ranges:?}");
+        assert!(cache.extents.iter().all(|(start, dirty)| dirty.target == target(*start)), "each knows its own place");
+        assert_eq!(cache.by_age.len(), ranges.len());
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_the_sectors_that_a_map_of_sectors_holds(
+            acts in prop::collection::vec(act(), 0..60),
+            coalesce in any::<bool>(),
+        ) {
+            let (mut cache, mut naive) = (cache(coalesce), Naive::default());
+            for act in acts {
+                apply(&mut cache, &mut naive, act);
+                check_ranges(&cache, coalesce);
+                prop_assert_eq!(cache.sectors(), (naive.dirty.len() + naive.flying.len()) as u64);
+                prop_assert_eq!(cache.is_empty(), naive.dirty.is_empty());
+                for sector in 0..90 {
+                    let expected = (sector..90).find(|at| !naive.holds(*at)).unwrap_or(90);
+                    prop_assert_eq!(cache.covered_until(sector, 90), expected, "from {}", sector);
+                }
+                let flying = (!naive.flying.is_empty()).then_some(naive.oldest_flying);
+                let oldest = naive.dirty.values().copied().chain(flying).min();
+                for sequence in 1..=cache.next_sequence() {
+                    // Merged ranges wait for the oldest of them, so it may hold on longer than it must, never shorter.
+                    let must = oldest.is_some_and(|oldest| oldest < sequence);
+                    prop_assert!(cache.holds_older_than(sequence) || !must);
+                    prop_assert!(coalesce || cache.holds_older_than(sequence) == must);
+                }
+            }
+        }
+    }
+}

@@ -11,13 +11,22 @@ pub(super) struct Command {
     pub(super) submitted: Nanos,
     pub(super) class: Class,
     pub(super) breakdown: Breakdown,
+    /// The command before it was a write: its processing may take another time.
+    pub(super) after_write: bool,
     /// From when on its first data can go to the host.
     pub(super) data_from: Nanos,
 }
 
 impl Command {
-    pub(super) fn new(request: Request, now: Nanos) -> Command {
-        Command { request, submitted: now, class: Class::Refused, breakdown: Breakdown::default(), data_from: now }
+    pub(super) fn new(request: Request, now: Nanos, after_write: bool) -> Command {
+        Command {
+            request,
+            submitted: now,
+            class: Class::Refused,
+            breakdown: Breakdown::default(),
+            after_write,
+            data_from: now,
+        }
     }
 
     /// The first sector.

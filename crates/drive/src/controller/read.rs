@@ -40,7 +40,7 @@ impl Drive {
             self.serve_from_cache(slot);
             return;
         }
-        let overhead = self.interface.overhead.read_miss.after(self.last_was_write);
+        let overhead = self.interface.overhead.read_miss.after(command.after_write);
         self.commands[slot].breakdown.overhead = overhead;
         if self.join(slot, missing) {
             return;
@@ -76,8 +76,8 @@ impl Drive {
 
     /// A full hit: over the link as soon as that is free.
     fn serve_from_cache(&mut self, slot: usize) {
-        let overhead = self.interface.overhead.read_hit.after(self.last_was_write);
         let command = &mut self.commands[slot];
+        let overhead = self.interface.overhead.read_hit.after(command.after_write);
         command.class = Class::Read(ReadClass::FullHit);
         let (start, end, sectors) = (command.start(), command.end(), command.request.extent.sectors.0);
         let transfer = self.link_time(sectors);
@@ -112,8 +112,7 @@ impl Drive {
     fn join(&mut self, slot: usize, missing: u64) -> bool {
         let Media::Read(access) = &self.media else { return false };
         let progress = access.plan.progress(&self.servo, self.now).max(access.first);
-        let starved = self.waiting.iter().any(|waiting| self.chooser.is_overdue(waiting.since, self.now));
-        if missing < progress || missing > access.goal || starved {
+        if missing < progress || missing > access.goal || self.must_leave() {
             return false;
         }
         let command = self.commands[slot];

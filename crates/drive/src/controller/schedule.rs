@@ -65,6 +65,16 @@ impl Drive {
         !self.writes.is_empty() && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.aged_data().is_some())
     }
 
+    /// Whether something has waited so long, or is so urgent, that no further read may join the running access: a
+    /// stream of them would keep the mechanism for good.
+    pub(super) fn must_leave(&self) -> bool {
+        let stalled = self.stalled.front().map(|slot| self.commands[*slot].submitted);
+        let mut waits_since = self.waiting.iter().map(|waiting| waiting.since).chain(stalled);
+        !self.flushes.is_empty()
+            || self.aged_data().is_some()
+            || waits_since.any(|since| self.chooser.is_overdue(since, self.now))
+    }
+
     fn aged_data(&self) -> Option<u64> {
         let limit = self.cache.write.max_age;
         let (start, since) = self.writes.oldest()?;

@@ -54,8 +54,8 @@ impl Drive {
 
     /// Data over the link into the cache, and the command is over.
     fn absorb(&mut self, slot: usize, class: WriteClass) {
-        let overhead = self.interface.overhead.write_hit.after(self.last_was_write);
         let command = &mut self.commands[slot];
+        let overhead = self.interface.overhead.write_hit.after(command.after_write);
         command.class = Class::Write(class);
         let (start, end, extent) = (command.start(), command.end(), command.request.extent);
         let transfer = self.link_time(extent.sectors.0);
@@ -81,8 +81,8 @@ impl Drive {
 
     /// A write that is over only when the medium has it. What it overwrites in the cache need not be written any more.
     fn write_through(&mut self, slot: usize) {
-        let overhead = self.interface.overhead.write_miss.after(self.last_was_write);
         let command = self.commands[slot];
+        let overhead = self.interface.overhead.write_miss.after(command.after_write);
         self.drop_dirty(command.request.extent);
         let transfer = self.link_time(command.request.extent.sectors.0);
         let sending = (self.now + overhead).max(self.link_free);
@@ -167,6 +167,7 @@ impl Drive {
     fn destaged(&mut self, first: u64, last: u64) {
         self.writes.land();
         let extent = Extent::new(Lba(first), Sectors(last - first));
+        self.share_room();
         if self.cache.write.keep
             && let Some(segment) = self.segments.take(first, last - first, &mut self.ghosts)
         {

@@ -19,6 +19,7 @@ mod laws;
 mod mechanism;
 mod platter;
 mod queueing;
+mod writing;
 
 use proptest::prelude::ProptestConfig;
 

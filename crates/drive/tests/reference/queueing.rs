@@ -40,6 +40,8 @@ struct Naive {
     mechanism: Mechanism,
     waiting: Vec<Item>,
     busy: Option<(Item, Account)>,
+    /// Before this instant the queue has been looked at.
+    look_from: u64,
     inwards: bool,
     link_free: u64,
     after_write: bool,
@@ -55,6 +57,7 @@ impl Naive {
             mechanism: Mechanism::new(spec),
             waiting: Vec::new(),
             busy: None,
+            look_from: 0,
             inwards: true,
             link_free: 0,
             after_write: false,
@@ -80,15 +83,16 @@ impl Naive {
         loop {
             let next = match &self.busy {
                 Some((_, account)) => Some(account.3),
-                None => self.waiting.iter().map(|item| item.ready).min(),
+                // One that is ready may lie outside the window until another one is.
+                None => self.waiting.iter().map(|item| item.ready).filter(|ready| *ready >= self.look_from).min(),
             };
             let Some(next) = next.filter(|next| *next <= limit) else { return };
             if let Some((item, account)) = self.busy.take() {
                 self.end(&item, account);
             }
-            let idle_since = next;
-            if let Some(index) = self.choose(idle_since) {
-                self.begin(index, idle_since);
+            self.look_from = next.saturating_add(1);
+            if let Some(index) = self.choose(next) {
+                self.begin(index, next);
             }
         }
     }
@@ -104,6 +108,7 @@ impl Naive {
             self.link_free = item.data_at;
             item.ready = if self.spec.interface.overlap { processed } else { item.data_at };
         }
+        self.look_from = self.look_from.min(item.ready);
         self.waiting.push(item);
     }
 

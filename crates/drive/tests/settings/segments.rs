@@ -108,9 +108,8 @@ fn near_window_is_how_far_beyond_something_cached_a_miss_is_near() {
     assert_eq!(miss(&window, 0), NEAR_MISS);
     assert_eq!(miss(&window, 15), NEAR_MISS);
     assert_eq!(miss(&window, 16), PURE_MISS, "16 sectors make 8 KiB");
-    // By default it is the longest read-ahead, even where that is switched off.
-    let default = [("cache.read_ahead.max", "4KiB")];
-    assert_eq!((miss(&default, 7), miss(&default, 8)), (NEAR_MISS, PURE_MISS));
+    // By default it is an even share of the buffer: 64 KiB of 1 MiB, whatever is read ahead.
+    assert_eq!((miss(&[], 127), miss(&[], 128)), (NEAR_MISS, PURE_MISS));
     assert_eq!(miss(&[("cache.near_window", "0")], 0), PURE_MISS);
 }
 

@@ -72,6 +72,8 @@ pub struct PcParams {
     pub fragment: Bytes,
 }
 
+/// Calibrated so that on a 7200 rpm drive with 16 segments of 512 KiB a read-ahead of 64 KiB hits near 39 % of the reads
+/// and one of 384 KiB near 72 %, as published (Hosogi 2013, table 4); the other parameters are plausible guesses.
 impl Default for PcParams {
     fn default() -> PcParams {
         PcParams {
@@ -79,7 +81,7 @@ impl Default for PcParams {
             duration: Nanos::SECOND * 1020,
             commands: 11_500,
             rounds: 2,
-            command_gap: Nanos::MILLISECOND * 6,
+            command_gap: Nanos::MILLISECOND * 14,
             burst_commands: 24,
             read_sizes: Sizes::Weighted(vec![
                 (Bytes(16 << 10), 2),
@@ -89,10 +91,10 @@ impl Default for PcParams {
             ]),
             write_sizes: Sizes::Weighted(vec![(Bytes(16 << 10), 1), (Bytes(64 << 10), 3)]),
             write_share: 0.15,
-            sequential: 0.38,
-            skip: 0.34,
+            sequential: 0.52,
+            skip: 0.25,
             skip_min: Bytes(64 << 10),
-            skip_max: Bytes(512 << 10),
+            skip_max: Bytes(112 << 10),
             metadata: 0.03,
             turn: 0.1,
             fragmented: 0.25,

@@ -1,0 +1,97 @@
+//! Writes reach the medium: forced ones before they end, all acknowledged ones before a flush ends, the rest in time.
+//!
+//! Held against the disk log, sector by sector, under loads of everything. A sector that was written again or
+//! discarded since has nothing left to reach the medium with.
+
+use proptest::prelude::*;
+use sakiyomi_drive::log::DiskCause;
+use sakiyomi_model::{Class, Completion, Nanos, Op, WriteClass};
+
+use crate::generate::{self, Spec};
+use crate::host::{Story, Wake, run};
+use crate::mechanism::Mechanism;
+
+fn story(spec: &Spec, steps: &[generate::Step]) -> Story {
+    let capacity = Mechanism::new(spec).platter.capacity();
+    run(spec, &generate::requests(steps, capacity), Wake::Exactly)
+}
+
+/// Writes that were taken into the cache.
+fn absorbed(story: &Story) -> impl Iterator<Item = &Completion> {
+    story.completions.iter().filter(|completion| completion.class == Class::Write(WriteClass::Absorbed))
+}
+
+/// Whether the medium got a write's `sector` by `until`, or nobody wants it there any more.
+fn reached(story: &Story, write: &Completion, sector: u64, until: Nanos) -> bool {
+    let written = story.disk().any(|access| {
+        let covers = (access.lba.0..access.lba.0 + access.wanted.0).contains(&sector);
+        let writes = matches!(access.cause, DiskCause::Write | DiskCause::Destage);
+        writes && covers && access.start >= write.submitted && access.end <= until
+    });
+    let replaced = || {
+        story.completions.iter().any(|later| {
+            let extent = later.request.extent;
+            let covers = extent.start.0 <= sector && sector < extent.start.0.saturating_add(extent.sectors.0);
+            let content = matches!(later.class, Class::Write(_) | Class::Discard);
+            content && covers && later.request.id > write.request.id && later.submitted <= until
+        })
+    };
+    written || replaced()
+}
+
+fn all_reached(story: &Story, write: &Completion, until: Nanos) -> bool {
+    let extent = write.request.extent;
+    (extent.start.0..extent.end().0).all(|sector| reached(story, write, sector, until))
+}
+
+proptest! {
+    #![proptest_config(crate::cases(150))]
+
+    #[test]
+    fn a_flush_ends_after_every_write_acknowledged_before_it_is_on_the_medium(
+        spec in generate::drive(),
+        steps in generate::load_of(prop_oneof![2 => Just(Op::Read), 6 => Just(Op::Write), 3 => Just(Op::Flush)], 60),
+    ) {
+        let story = story(&spec, &steps);
+        for flush in story.completions.iter().filter(|completion| completion.class == Class::Flush) {
+            for write in absorbed(&story).filter(|write| write.finish <= flush.submitted) {
+                prop_assert!(all_reached(&story, write, flush.finish), "{:?} before {:?}", write, flush);
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_that_does_not_use_the_cache_ends_after_its_own_access(
+        spec in generate::drive(),
+        steps in generate::load(50),
+    ) {
+        let story = story(&spec, &steps);
+        let through = |c: &&Completion| c.request.fua || !spec.cache.write.enabled;
+        for write in story.completions.iter().filter(|c| matches!(c.class, Class::Write(_))).filter(through) {
+            let id = Some(write.request.id);
+            let access = story.disk().find(|access| access.request == id).expect("an access of its own");
+            prop_assert_eq!((access.lba, access.wanted), (write.request.extent.start, write.request.extent.sectors));
+            prop_assert_eq!(access.cause, DiskCause::Write);
+            prop_assert!(access.start >= write.submitted && access.end <= write.finish);
+        }
+    }
+
+    #[test]
+    fn dirty_data_reaches_the_medium_in_the_end_where_a_timer_runs(
+        mut spec in generate::drive(),
+        steps in generate::load(40),
+        delay in 1u64..50_000_000,
+        by_age in any::<bool>(),
+    ) {
+        let write = &mut spec.cache.write;
+        (write.enabled, write.idle_delay, write.max_age) = (true, Nanos(delay), Nanos::ZERO);
+        if by_age {
+            std::mem::swap(&mut write.idle_delay, &mut write.max_age);
+        }
+        spec.check().expect("possible");
+        let story = story(&spec, &steps);
+        for write in absorbed(&story) {
+            prop_assert!(all_reached(&story, write, story.end), "{:?}", write);
+        }
+    }
+}
