@@ -1,7 +1,7 @@
 //! The command line. Each command has a file of its own under `command/`; what they share stands beside this one.
 //!
 //! Results go to stdout, progress and warnings to stderr. Exit codes: 0 done, 1 a check that was asked for failed,
-//! 2 usage or operating error. A reader that closes its end of a pipe ends us quietly.
+//! 2 usage or operating error, 130 ended by Ctrl-C. A reader that closes its end of a pipe ends us quietly.
 
 mod args;
 mod command;
@@ -18,12 +18,18 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::Cli;
+use progress::Interrupted;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    progress::end_at_ctrl_c();
     match command::run(cli) {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Interrupted>() => {
+            console::complain(&error.to_string());
+            ExitCode::from(130)
+        }
         Err(error) => {
             console::complain(&format!("{error:#}"));
             ExitCode::from(2)

@@ -20,13 +20,25 @@ use crate::outcome::chunk_point;
 /// The directory that takes a run's files.
 pub(crate) struct OutDir {
     path: PathBuf,
+    /// Whether it was made for this run; then it goes again if nothing is put into it.
+    made: bool,
+}
+
+impl Drop for OutDir {
+    fn drop(&mut self) {
+        if self.made {
+            // Fails on a directory that is not empty, as it should.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 impl OutDir {
     /// The directory at `path`, made if it is not there.
     pub(crate) fn new(path: &Path) -> Result<OutDir> {
+        let made = !path.exists();
         fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        Ok(OutDir { path: path.to_owned() })
+        Ok(OutDir { path: path.to_owned(), made })
     }
 
     /// Writes a file, in place of the one of that name if there is one.

@@ -1,11 +1,33 @@
-//! Progress of long runs, on stderr when that is a terminal, from the second second on.
+//! Progress of long runs, on stderr when that is a terminal, from the second second on; and their end by Ctrl-C.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Shorter runs show nothing.
 const SILENT: Duration = Duration::from_secs(1);
+
+/// The user has pressed Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C ends a run at its next look at the progress, so that it can clean up.
+pub(crate) fn end_at_ctrl_c() {
+    // Where no handler can be set, Ctrl-C does what it always does.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
+
+/// A run that was ended by Ctrl-C.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted; nothing was written")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 /// A bar that appears only when it has been worth it.
 pub(crate) struct Progress {
@@ -30,9 +52,15 @@ impl Progress {
     }
 
     /// `done` of the total; `message` says what was done.
-    pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) {
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the user has had enough.
+    pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) -> Result<(), Interrupted> {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Err(Interrupted);
+        }
         if self.quiet || !self.shown && self.begun.elapsed() < SILENT {
-            return;
+            return Ok(());
         }
         if !self.shown {
             self.shown = true;
@@ -40,6 +68,7 @@ impl Progress {
         }
         self.bar.set_position(done);
         self.bar.set_message(message());
+        Ok(())
     }
 }
 

@@ -82,16 +82,18 @@ impl Arrivals<'_> {
 }
 
 impl Iterator for Arrivals<'_> {
-    type Item = Result<Arrival, TraceError>;
+    type Item = Result<Arrival>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let record = self.trace.next()?;
         self.taken += 1;
         if self.taken.is_multiple_of(LOOK_EVERY) {
             let (read, taken) = (self.trace.bytes_read(), self.taken);
-            self.progress.set(read, || format!("{taken} commands"));
+            if let Err(interrupted) = self.progress.set(read, || format!("{taken} commands")) {
+                return Some(Err(interrupted.into()));
+            }
         }
-        Some(record.and_then(|record| self.arrival(&record)))
+        Some(record.and_then(|record| self.arrival(&record)).map_err(anyhow::Error::from))
     }
 }
 

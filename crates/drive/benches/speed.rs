@@ -37,7 +37,8 @@ fn replay(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> Summary {
     let mut drive = Drive::new(spec).expect("a drive");
     let mut observation = Observation::new(Chunking::Time(Nanos::SECOND), Nanos::ZERO, Bytes(512));
     let arrivals = arrivals.iter().copied().map(Ok::<_, std::convert::Infallible>);
-    let host = Replay { pace, host_queue: 1 << 20 }.run(&mut drive, arrivals, &mut observation).expect("no error");
+    let host =
+        Replay { pace, host_queue: 1 << 20 }.run(&mut drive, arrivals, &mut observation).expect("no error");
     observation.finish(&drive, host.end)
 }
 
@@ -48,16 +49,17 @@ fn hits(bencher: Bencher<'_, '_>) {
     let mut random = rand_pcg::Pcg64::new(1, 1);
     let reads: Vec<Arrival> = (0..COMMANDS)
         .map(|i| {
-            let place = if i % 100 == 0 { random.next_u64() % 8 * 1_000_000 } else { random.next_u64() % 120 * 8 };
+            let place =
+                if i % 100 == 0 { random.next_u64() % 8 * 1_000_000 } else { random.next_u64() % 120 * 8 };
             read(place, 8)
         })
         .collect();
     let spec = drive(&[("cache.read_ahead.max", "512KiB"), ("cache.read_ahead.min", "512KiB")]);
     let hit_ratio = replay(&spec, Pace::Closed { outstanding: 1 }, &reads).tally.counts.hit_ratio();
     assert!(hit_ratio >= 0.95, "{hit_ratio}");
-    bencher.counter(ItemsCount::new(COMMANDS)).bench_local(|| {
-        black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads))
-    });
+    bencher
+        .counter(ItemsCount::new(COMMANDS))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &reads)));
 }
 
 /// Random reads over the whole drive, SPTF over 32 waiting commands.
@@ -67,9 +69,9 @@ fn misses_sptf_32(bencher: Bencher<'_, '_>) {
     let mut random = rand_pcg::Pcg64::new(2, 1);
     let reads: Vec<Arrival> = (0..COMMANDS).map(|_| read(random.next_u64() % 60_000_000 * 8, 8)).collect();
     let spec = drive(&[("queue.depth", "32"), ("queue.policy", "sptf"), ("cache.read_ahead.mode", "off")]);
-    bencher.counter(ItemsCount::new(COMMANDS)).bench_local(|| {
-        black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads))
-    });
+    bencher
+        .counter(ItemsCount::new(COMMANDS))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 32 }, &reads)));
 }
 
 /// The desktop life of `trace generate pc`. An item is a simulated second: items per second are times real time.
@@ -77,7 +79,11 @@ fn misses_sptf_32(bencher: Bencher<'_, '_>) {
 fn pc_seconds(bencher: Bencher<'_, '_>) {
     let records = PcParams::default().records(1).expect("the default parameters are valid");
     let commands: Vec<Arrival> = records
-        .map(|record| Arrival { at: record.time, op: record.op, ..read(record.offset.0 / 512, record.length.0 / 512) })
+        .map(|record| Arrival {
+            at: record.time,
+            op: record.op,
+            ..read(record.offset.0 / 512, record.length.0 / 512)
+        })
         .collect();
     let spec = drive(&[("cache.read_ahead.max", "384KiB"), ("cache.read_ahead.min", "384KiB")]);
     let simulated = commands.last().map_or(Nanos::ZERO, |last| last.at).as_secs_f64();

@@ -277,7 +277,12 @@ impl Drive {
         let slot = self.commands.insert(Command::new(request, self.now, self.last_was_write));
         self.last_was_write = request.op == Op::Write;
         let empty = request.extent.sectors.is_zero();
-        let beyond = request.extent.start.0.checked_add(request.extent.sectors.0).is_none_or(|end| end > self.capacity().0);
+        let beyond = request
+            .extent
+            .start
+            .0
+            .checked_add(request.extent.sectors.0)
+            .is_none_or(|end| end > self.capacity().0);
         match request.op {
             Op::Read | Op::Write if empty || beyond => self.refuse(slot),
             Op::Discard if beyond => self.refuse(slot),

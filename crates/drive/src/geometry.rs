@@ -128,7 +128,8 @@ impl Geometry {
         let place = zone.place(relative, u64::from(self.heads));
         let sectors = place.to_gap.min(self.capacity - lba.0).min(limit.max(1));
         let (cylinder, head, skew) = self.track(zone, place.track);
-        let track_angle = skew % (zone.track_sectors * MILLI) * self.revolution / (zone.track_sectors * MILLI);
+        let track_angle =
+            skew % (zone.track_sectors * MILLI) * self.revolution / (zone.track_sectors * MILLI);
         let angle = track_angle + place.sector * self.revolution / zone.track_sectors;
         Run {
             lba,
@@ -149,7 +150,10 @@ impl Geometry {
         let after = self.zones.partition_point(|zone| zone.first_cylinder <= cylinder);
         let zone = &self.zones[after.checked_sub(1)?];
         let within = u64::from(cylinder - zone.first_cylinder);
-        if within >= u64::from(zone.cylinders) || head >= self.heads || u64::from(sector) >= zone.track_sectors {
+        if within >= u64::from(zone.cylinders)
+            || head >= self.heads
+            || u64::from(sector) >= zone.track_sectors
+        {
             return None;
         }
         let (heads, head) = (u64::from(self.heads), u64::from(head));
@@ -157,7 +161,9 @@ impl Geometry {
             Layout::Cylinder => within * heads + head,
             Layout::Zigzag if within % 2 == 1 => within * heads + (heads - 1 - head),
             Layout::Zigzag => within * heads + head,
-            Layout::Serpentine if head % 2 == 1 => head * u64::from(zone.cylinders) + (u64::from(zone.cylinders) - 1 - within),
+            Layout::Serpentine if head % 2 == 1 => {
+                head * u64::from(zone.cylinders) + (u64::from(zone.cylinders) - 1 - within)
+            }
             Layout::Serpentine => head * u64::from(zone.cylinders) + within,
         };
         let relative = zone.relative_at(track, u64::from(sector), heads)?;
@@ -178,7 +184,11 @@ impl Geometry {
         let heads = u64::from(self.heads);
         let track = zone.home(lba.0 - zone.first_lba, heads).0 / zone.track_sectors;
         // Under a serpentine layout a cylinder's tracks are not neighbours in address order: its end is the track's.
-        let last = if cylinder && self.layout != Layout::Serpentine { track / heads * heads + heads - 1 } else { track };
+        let last = if cylinder && self.layout != Layout::Serpentine {
+            track / heads * heads + heads - 1
+        } else {
+            track
+        };
         Lba((zone.first_lba + zone.first_relative_after(last, heads)).min(self.capacity))
     }
 
@@ -187,11 +197,13 @@ impl Geometry {
         let (heads, cylinders) = (u64::from(self.heads), u64::from(zone.cylinders));
         let (cylinder, head, skew) = if self.layout == Layout::Serpentine {
             let (head, step) = (track / cylinders, track % cylinders);
-            let skew = head * ((cylinders - 1) * zone.cylinder_skew + zone.track_skew) + step * zone.cylinder_skew;
+            let skew =
+                head * ((cylinders - 1) * zone.cylinder_skew + zone.track_skew) + step * zone.cylinder_skew;
             (if head % 2 == 1 { cylinders - 1 - step } else { step }, head, skew)
         } else {
             let (cylinder, step) = (track / heads, track % heads);
-            let skew = cylinder * ((heads - 1) * zone.track_skew + zone.cylinder_skew) + step * zone.track_skew;
+            let skew =
+                cylinder * ((heads - 1) * zone.track_skew + zone.cylinder_skew) + step * zone.track_skew;
             let turned = self.layout == Layout::Zigzag && cylinder % 2 == 1;
             (cylinder, if turned { heads - 1 - step } else { step }, skew)
         };
@@ -213,7 +225,13 @@ struct Place {
 }
 
 impl Zone {
-    fn new(spec: &ZoneSpec, drive: &GeometrySpec, next: (u64, u32), revolution: u64, servo: &ServoSpec) -> Zone {
+    fn new(
+        spec: &ZoneSpec,
+        drive: &GeometrySpec,
+        next: (u64, u32),
+        revolution: u64,
+        servo: &ServoSpec,
+    ) -> Zone {
         let heads = drive.heads;
         let track = u64::from(spec.sectors_per_track);
         let tracks = u64::from(spec.cylinders) * u64::from(heads);
@@ -259,7 +277,8 @@ impl Zone {
         let mut from_gap = sector;
         if !self.slip_keys.is_empty() {
             to_gap = self.slip_keys.get(slipped).map_or(to_gap, |key| to_gap.min(key - relative));
-            from_gap = slipped.checked_sub(1).map_or(from_gap, |i| from_gap.min(relative - self.slip_keys[i]));
+            from_gap =
+                slipped.checked_sub(1).map_or(from_gap, |i| from_gap.min(relative - self.slip_keys[i]));
         }
         if self.remaps.is_empty() {
             return Place { track, sector, to_gap, from_gap };

@@ -126,7 +126,8 @@ impl Plan {
         for piece in &self.pieces {
             if now < piece.end {
                 let partial = !piece.wrapped && now > piece.start;
-                let passed = if partial { piece.run.passed(now - piece.start, servo.revolution()) } else { 0 };
+                let passed =
+                    if partial { piece.run.passed(now - piece.start, servo.revolution()) } else { 0 };
                 return piece.run.lba.0 + u64::from(passed);
             }
         }
@@ -136,9 +137,13 @@ impl Plan {
     /// The first address at whose leading edge the transfer can stop, at `now` or after it.
     pub(crate) fn stop_at(&self, servo: &Servo, now: Nanos) -> u64 {
         let passed = self.progress(servo, now);
-        let begun = self.pieces.iter().find(|piece| piece.run.lba.0 <= passed && passed < piece.run.lba.0 + u64::from(piece.run.sectors));
+        let begun = self.pieces.iter().find(|piece| {
+            piece.run.lba.0 <= passed && passed < piece.run.lba.0 + u64::from(piece.run.sectors)
+        });
         match begun {
-            Some(piece) if piece.wrapped && now > piece.start => piece.run.lba.0 + u64::from(piece.run.sectors),
+            Some(piece) if piece.wrapped && now > piece.start => {
+                piece.run.lba.0 + u64::from(piece.run.sectors)
+            }
             Some(piece) if now > piece.start && self.time_at(servo, passed) < now => passed + 1,
             _ => passed,
         }
@@ -179,7 +184,13 @@ pub(crate) struct Access {
 
 /// Reads a track from where the head comes down: either sectors before the wanted ones pass first and are taken
 /// along, or the wanted ones are passing already and are taken from the middle, the rest a turn later.
-fn on_arrival(mechanism: Mechanism<'_>, run: Run, settled: Nanos, wait: Nanos, wanted: u64) -> (Run, Nanos, bool) {
+fn on_arrival(
+    mechanism: Mechanism<'_>,
+    run: Run,
+    settled: Nanos,
+    wait: Nanos,
+    wanted: u64,
+) -> (Run, Nanos, bool) {
     let revolution = mechanism.servo.revolution();
     let edge = |sector: u64| sector * revolution.0 / u64::from(run.track_sectors);
     let start = settled + wait;

@@ -97,13 +97,19 @@ impl Chooser {
         if self.age_limit.is_zero() {
             return None;
         }
-        let ready = waiting.iter().enumerate().filter(|(_, w)| w.ready <= now && self.is_overdue(w.since, now));
+        let ready =
+            waiting.iter().enumerate().filter(|(_, w)| w.ready <= now && self.is_overdue(w.since, now));
         ready.min_by_key(|(_, w)| w.since).map(|(index, _)| index)
     }
 }
 
 /// The least by `cost`, the earlier one where two are equal; reads are let off `preference`.
-fn least(waiting: &[Waiting], view: View<'_>, preference: u64, cost: impl Fn(&Waiting) -> i64) -> Option<usize> {
+fn least(
+    waiting: &[Waiting],
+    view: View<'_>,
+    preference: u64,
+    cost: impl Fn(&Waiting) -> i64,
+) -> Option<usize> {
     let mut best = None;
     let mut best_cost = i64::MAX;
     for (index, candidate) in waiting.iter().enumerate() {

@@ -24,7 +24,11 @@ pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
 enum Curve<'a> {
     /// α√(d-1) + β(d-1) + t_min, with the three constants.
     Lee([f64; 3]),
-    TwoPiece { threshold: u32, short: [f64; 2], long: [f64; 2] },
+    TwoPiece {
+        threshold: u32,
+        short: [f64; 2],
+        long: [f64; 2],
+    },
     Points(&'a [(u32, Nanos)]),
 }
 
@@ -55,7 +59,9 @@ impl Curve<'_> {
         let d = f64::from(distance);
         let time = match self {
             Curve::Lee([root, linear, least]) => root * (d - 1.0).sqrt() + linear * (d - 1.0) + least,
-            Curve::TwoPiece { threshold, short, .. } if distance < *threshold => short[0] + short[1] * d.sqrt(),
+            Curve::TwoPiece { threshold, short, .. } if distance < *threshold => {
+                short[0] + short[1] * d.sqrt()
+            }
             Curve::TwoPiece { long, .. } => long[0] + long[1] * d,
             Curve::Points(points) => interpolate(points, distance),
         };
@@ -101,7 +107,11 @@ mod tests {
 
     #[test]
     fn datasheet_curve_meets_its_ends() {
-        let spec = SeekSpec::Datasheet { track_to_track: millis(1.1), average: millis(8.5), full_stroke: millis(15.1) };
+        let spec = SeekSpec::Datasheet {
+            track_to_track: millis(1.1),
+            average: millis(8.5),
+            full_stroke: millis(15.1),
+        };
         let table = table(&spec, 90_000);
         assert_eq!(table[1], 1_100_000);
         // The formula reaches t_max at a distance of N + 1 cylinders; at N it is within a thousandth.
@@ -110,10 +120,15 @@ mod tests {
 
     #[test]
     fn datasheet_average_is_the_mean_over_all_pairs_of_cylinders() {
-        let spec = SeekSpec::Datasheet { track_to_track: millis(0.8), average: millis(8.5), full_stroke: millis(18.0) };
+        let spec = SeekSpec::Datasheet {
+            track_to_track: millis(0.8),
+            average: millis(8.5),
+            full_stroke: millis(18.0),
+        };
         let (n, table) = (20_000u32, table(&spec, 20_000));
         let pairs = |d: u32| 2.0 * f64::from(n - d);
-        let mean = (1..n).map(|d| pairs(d) * f64::from(table[d as usize])).sum::<f64>() / f64::from(n).powi(2);
+        let mean =
+            (1..n).map(|d| pairs(d) * f64::from(table[d as usize])).sum::<f64>() / f64::from(n).powi(2);
         assert!((mean / 8.5e6 - 1.0).abs() < 0.01, "{mean}");
     }
 

@@ -178,13 +178,16 @@ mod tests {
         ledger.plan(Nanos(220), Nanos(250), Activity::WriteSeek);
         let time = ledger.time(Nanos(1000));
         assert_eq!(time.total(), Nanos(1000));
-        assert_eq!(time, DiskTime {
-            idle: Nanos(850),
-            read_seek: Nanos(50),
-            read_data: Nanos(70),
-            write_seek: Nanos(30),
-            write_data: Nanos(0),
-        });
+        assert_eq!(
+            time,
+            DiskTime {
+                idle: Nanos(850),
+                read_seek: Nanos(50),
+                read_data: Nanos(70),
+                write_seek: Nanos(30),
+                write_data: Nanos(0),
+            }
+        );
     }
 
     #[test]

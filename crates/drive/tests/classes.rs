@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    ABSORBED, ACTIVE_HIT, FULL_HIT, MEDIA, NEAR_MISS, PURE_MISS, PURGED_MISS, SECTOR, apart, at, fua, read, run, tell,
-    with, write, writing,
+    ABSORBED, ACTIVE_HIT, FULL_HIT, MEDIA, NEAR_MISS, PURE_MISS, PURGED_MISS, SECTOR, apart, at, fua, read,
+    run, tell, with, write, writing,
 };
 use sakiyomi_drive::replay::Pace;
 use sakiyomi_drive::spec::DriveSpec;
@@ -103,7 +103,15 @@ fn the_class_is_decided_when_the_command_is_taken_up() {
 
 #[test]
 fn writes_are_counted_apart_and_not_in_the_hit_ratio() {
-    let commands = apart(&[read(0, 8), read(0, 8), write(100, 8), write(200, 8), fua(300, 8), read(90_000, 8), read(0, 8)]);
+    let commands = apart(&[
+        read(0, 8),
+        read(0, 8),
+        write(100, 8),
+        write(200, 8),
+        fua(300, 8),
+        read(90_000, 8),
+        read(0, 8),
+    ]);
     let (summary, _) = run(&writing(&[]), Pace::Open, &commands);
     let counts = summary.tally.counts;
     assert_eq!((counts.reads(), counts.writes(), counts.commands), (4, 3, 7));

@@ -12,7 +12,9 @@ const REVOLUTION_MS: f64 = 10.0;
 
 /// Mean over all ordered pairs of addresses drawn evenly, by their cylinders.
 fn expected_seek_ms(spec: &sakiyomi_drive::spec::DriveSpec) -> f64 {
-    let SeekSpec::Datasheet { track_to_track, average, full_stroke } = spec.servo.seek else { unreachable!() };
+    let SeekSpec::Datasheet { track_to_track, average, full_stroke } = spec.servo.seek else {
+        unreachable!()
+    };
     let [least, mean, most] = [track_to_track, average, full_stroke].map(Nanos::as_millis_f64);
     let n = 3999.0f64;
     let root = (15.0 * mean - 10.0 * least - 5.0 * most) / (3.0 * n.sqrt());
@@ -57,13 +59,19 @@ fn sequential_reads_run_at_the_sustained_rate_on_every_builtin_drive() {
         let sector = turn / f64::from(zone.sectors_per_track);
         let skew = |time: Nanos| (time.as_secs_f64() / sector).ceil() * sector;
         let SeekSpec::Datasheet { track_to_track, .. } = spec.servo.seek else { unreachable!() };
-        let cylinder = (heads - 1.0) * skew(spec.servo.head_switch) + skew(track_to_track.max(spec.servo.head_switch)) + heads * turn;
+        let cylinder = (heads - 1.0) * skew(spec.servo.head_switch)
+            + skew(track_to_track.max(spec.servo.head_switch))
+            + heads * turn;
         let expected = 512.0 * heads * f64::from(zone.sectors_per_track) / cylinder;
 
         let reads = (0..4000u64).map(|i| read(i * 256, 256));
         let (summary, host) = run_iter(&spec, ALONE, reads);
         let rate = summary.tally.counts.read_bytes.0 as f64 / host.end.as_secs_f64();
-        assert!((rate / expected - 1.0).abs() < 0.01, "{}: {rate:.0} B/s, expected {expected:.0}", builtin.id);
+        assert!(
+            (rate / expected - 1.0).abs() < 0.01,
+            "{}: {rate:.0} B/s, expected {expected:.0}",
+            builtin.id
+        );
     }
 }
 
@@ -103,7 +111,11 @@ fn the_mechanism_s_time_adds_up_to_the_elapsed_time_in_every_chunk() {
         let mut next = 0;
         let arrivals: Vec<_> = (0..3000u64)
             .map(|i| {
-                next = if random.below(3) == 0 { random.below(capacity - 4096) } else { next + random.below(300) };
+                next = if random.below(3) == 0 {
+                    random.below(capacity - 4096)
+                } else {
+                    next + random.below(300)
+                };
                 let sectors = 1 + random.below(256);
                 let arrival = if random.below(3) == 0 { write(next, sectors) } else { read(next, sectors) };
                 common::at(i as f64 * 12.0 + random.below(100) as f64, arrival)

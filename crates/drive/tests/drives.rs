@@ -25,7 +25,11 @@ fn every_figure_of_a_builtin_drive_names_its_source() {
 fn every_key_of_a_drive_is_explained() {
     for drive in BUILTIN {
         for (key, _) in drive.spec().entries() {
-            assert!(explain().iter().any(|entry| entry.matches(&key)), "{}: {key} is not explained", drive.id);
+            assert!(
+                explain().iter().any(|entry| entry.matches(&key)),
+                "{}: {key} is not explained",
+                drive.id
+            );
         }
     }
 }

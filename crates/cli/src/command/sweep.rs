@@ -57,7 +57,10 @@ impl Sweep {
         let drives = combinations(&spec, &varied)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
 
-        let (points, commands, simulated) = self.explore(&drives, common)?;
+        let tried = self.explore(&drives, common)?;
+        let commands = tried.iter().map(|tried| tried.commands).sum();
+        let simulated = tried.iter().map(|tried| tried.simulated).sum();
+        let points = tried.into_iter().map(|tried| tried.point).collect();
         let keys = varied.into_iter().map(|(key, _)| key).collect();
         let trace = self.workload.trace.display().to_string();
         let mut result = SweepResult { trace, drive: spec.name, varied: keys, points };
@@ -80,56 +83,44 @@ impl Sweep {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Simulates every combination, as many at a time as there are cores.
-    fn explore(
-        &self,
-        drives: &[(Vec<String>, DriveSpec)],
-        common: &Common,
-    ) -> Result<(Vec<SweepPoint>, u64, Nanos)> {
+    /// Simulates every combination, as many at a time as there are cores; the first failure ends it.
+    fn explore(&self, drives: &[(Vec<String>, DriveSpec)], common: &Common) -> Result<Vec<Tried>> {
         let next = AtomicUsize::new(0);
-        let done: Mutex<Vec<Option<Result<(SweepPoint, u64, Nanos)>>>> =
-            Mutex::new(drives.iter().map(|_| None).collect());
-        let progress = Mutex::new((Progress::new(Some(drives.len() as u64), common.quiet), 0));
+        let outcomes: Mutex<Vec<(usize, Result<Tried>)>> = Mutex::new(Vec::with_capacity(drives.len()));
+        let progress = Mutex::new(Progress::new(Some(drives.len() as u64), common.quiet));
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(drives.len());
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((values, spec)) = drives.get(index) else { break };
-                        let outcome = self.point(values, spec);
-                        if outcome.is_err() {
-                            // One failure is the answer: nobody begins another one.
-                            next.store(drives.len(), Ordering::Relaxed);
-                        }
-                        done.lock().expect("no worker panics while it holds the results")[index] =
-                            Some(outcome);
-                        let mut progress = progress.lock().expect("no worker panics while it holds the bar");
-                        progress.1 += 1;
-                        let finished = progress.1;
-                        progress.0.set(finished, || format!("{finished} of {} combinations", drives.len()));
-                    }
-                });
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some((values, spec)) = drives.get(index) else { return };
+                let mut outcome = self.point(values, spec);
+                let mut outcomes = outcomes.lock().expect("no worker panics while it holds the outcomes");
+                let done = outcomes.len() as u64 + 1;
+                let message = || format!("{done} of {} combinations", drives.len());
+                let seen =
+                    progress.lock().expect("no worker panics while it holds the bar").set(done, message);
+                if let Err(interrupted) = seen {
+                    outcome = Err(interrupted.into());
+                }
+                if outcome.is_err() {
+                    next.store(drives.len(), Ordering::Relaxed);
+                }
+                outcomes.push((index, outcome));
             }
-        });
-        let outcomes = done.into_inner().expect("the workers have ended");
-        let mut all = (Vec::with_capacity(drives.len()), 0, Nanos::ZERO);
-        for (point, commands, simulated) in outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()? {
-            all.0.push(point);
-            all.1 += commands;
-            all.2 += simulated;
-        }
-        Ok(all)
+        };
+        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+        let mut outcomes = outcomes.into_inner().expect("the workers have ended");
+        outcomes.sort_by_key(|(index, _)| *index);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<(SweepPoint, u64, Nanos)> {
+    fn point(&self, values: &[String], spec: &DriveSpec) -> Result<Tried> {
         // Chunks are not asked for: one for the whole run.
         let whole = Chunking::Commands(u64::MAX);
         let mut silent = Progress::new(None, true);
-        let simulated = simulate(&self.workload, spec, whole, None, &mut silent)?;
-        let summary = &simulated.summary;
+        let summary = simulate(&self.workload, spec, whole, None, &mut silent)?.summary;
         let response = summary.tally.response(|_| true);
-        let elapsed = summary.end - summary.start;
+        let simulated = summary.end - summary.start;
         let point = SweepPoint {
             values: values.to_vec(),
             hit_ratio: summary.tally.counts.hit_ratio(),
@@ -137,11 +128,18 @@ impl Sweep {
             response_p99_ns: response.quantile(0.99).0,
             response_max_ns: response.max().0,
             seeks: summary.usage.seeks.total(),
-            idle_ratio: summary.usage.time.idle.0 as f64 / elapsed.0.max(1) as f64,
+            idle_ratio: summary.usage.time.idle.0 as f64 / simulated.0.max(1) as f64,
             undominated: false,
         };
-        Ok((point, summary.tally.counts.commands, elapsed))
+        Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
     }
+}
+
+/// One combination, simulated.
+struct Tried {
+    point: SweepPoint,
+    commands: u64,
+    simulated: Nanos,
 }
 
 fn parse_vary(text: &str) -> Result<(String, Vec<String>)> {
@@ -167,7 +165,7 @@ fn combinations(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Ve
             for value in values {
                 let mut drive = drive.clone();
                 drive.set(key, value)?;
-                wider.push(([chosen.as_slice(), &[value.clone()]].concat(), drive));
+                wider.push(([chosen.as_slice(), std::slice::from_ref(value)].concat(), drive));
             }
         }
         drives = wider;

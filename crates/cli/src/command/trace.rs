@@ -100,7 +100,7 @@ impl InfoArgs {
             collector.observe(&record?);
             taken += 1;
             if taken.is_multiple_of(1 << 16) {
-                progress.set(trace.bytes_read(), || format!("{taken} records"));
+                progress.set(trace.bytes_read(), || format!("{taken} records"))?;
             }
         }
         drop(progress);
@@ -196,7 +196,7 @@ impl Convert {
             writer.write(&record?)?;
             taken += 1;
             if taken.is_multiple_of(1 << 16) {
-                progress.set(trace.bytes_read(), || format!("{taken} records"));
+                progress.set(trace.bytes_read(), || format!("{taken} records"))?;
             }
         }
         drop(progress);

@@ -17,7 +17,13 @@ pub(crate) struct Ghosts {
 
 impl Ghosts {
     pub(crate) fn new(limit: u32) -> Ghosts {
-        Ghosts { limit: limit as usize, ranges: BTreeMap::new(), order: VecDeque::new(), clock: 0, evicted: None }
+        Ghosts {
+            limit: limit as usize,
+            ranges: BTreeMap::new(),
+            order: VecDeque::new(),
+            clock: 0,
+            evicted: None,
+        }
     }
 
     pub(crate) fn contains(&self, sector: u64) -> bool {

@@ -185,7 +185,12 @@ impl Segments {
     }
 
     /// Dirty data now takes `sectors` from reads; segments are evicted until the rest fits. `keep` stays.
-    pub(crate) fn yield_room(&mut self, sectors: u64, keep: Option<SegmentId>, ghosts: &mut Ghosts) -> Option<SegmentId> {
+    pub(crate) fn yield_room(
+        &mut self,
+        sectors: u64,
+        keep: Option<SegmentId>,
+        ghosts: &mut Ghosts,
+    ) -> Option<SegmentId> {
         self.taken = sectors;
         let room = self.pool - self.taken.min(self.pool);
         let mut keep = keep;
@@ -304,13 +309,18 @@ mod tests {
                 }
                 Replacement::LeastRecentlySequential => (1, segment.in_sequence, segment.used),
             };
-            let victim = (0..self.segments.len()).min_by_key(|index| rank(&self.segments[*index])).expect("one to evict");
+            let victim = (0..self.segments.len())
+                .min_by_key(|index| rank(&self.segments[*index]))
+                .expect("one to evict");
             self.evicted.extend(self.segments.remove(victim).sectors);
         }
 
         /// A read of `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
         fn read(&mut self, (start, end, until): (u64, u64, u64), now: usize) {
-            let continued = self.segments.iter().position(|segment| segment.sectors.last().is_some_and(|last| last + 1 == start));
+            let continued = self
+                .segments
+                .iter()
+                .position(|segment| segment.sectors.last().is_some_and(|last| last + 1 == start));
             let index = match continued {
                 Some(index) => index,
                 None => {
@@ -324,7 +334,14 @@ mod tests {
                     while self.allotted() + capacity > self.room() || self.segments.len() as u64 >= count {
                         self.evict_one();
                     }
-                    let new = Plain { sectors: vec![], capacity, created: now, used: now, in_sequence: 0, expected: None };
+                    let new = Plain {
+                        sectors: vec![],
+                        capacity,
+                        created: now,
+                        used: now,
+                        in_sequence: 0,
+                        expected: None,
+                    };
                     self.segments.push(new);
                     self.segments.len() - 1
                 }
@@ -343,8 +360,10 @@ mod tests {
 
         fn invalidate(&mut self, start: u64, end: u64) {
             for segment in &mut self.segments {
-                let before: Vec<u64> = segment.sectors.iter().copied().filter(|sector| *sector < start).collect();
-                let after: Vec<u64> = segment.sectors.iter().copied().filter(|sector| *sector >= end).collect();
+                let before: Vec<u64> =
+                    segment.sectors.iter().copied().filter(|sector| *sector < start).collect();
+                let after: Vec<u64> =
+                    segment.sectors.iter().copied().filter(|sector| *sector >= end).collect();
                 if before.len() + after.len() < segment.sectors.len() {
                     segment.sectors = if before.len() >= after.len() { before } else { after };
                 }

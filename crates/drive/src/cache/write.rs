@@ -87,8 +87,10 @@ impl WriteCache {
     pub(crate) fn covered_until(&self, sector: u64, limit: u64) -> u64 {
         let mut at = sector;
         while at < limit {
-            let held = self.extents.range(..=at).next_back().map(|(_, dirty)| dirty.end).filter(|end| at < *end);
-            let flying = self.in_flight.filter(|(start, end, _)| *start <= at && at < *end).map(|flight| flight.1);
+            let held =
+                self.extents.range(..=at).next_back().map(|(_, dirty)| dirty.end).filter(|end| at < *end);
+            let flying =
+                self.in_flight.filter(|(start, end, _)| *start <= at && at < *end).map(|flight| flight.1);
             match held.max(flying) {
                 Some(end) => at = end,
                 None => return at,
@@ -98,8 +100,20 @@ impl WriteCache {
     }
 
     /// Takes in `start..end`. `target` gives the place of the first sector of what becomes of it.
-    pub(crate) fn insert(&mut self, start: u64, end: u64, times: (Nanos, Nanos), target: impl Fn(u64) -> Target) {
-        let mut merged = Dirty { end, since: times.0, ready: times.1, target: target(start), sequence: self.next_sequence };
+    pub(crate) fn insert(
+        &mut self,
+        start: u64,
+        end: u64,
+        times: (Nanos, Nanos),
+        target: impl Fn(u64) -> Target,
+    ) {
+        let mut merged = Dirty {
+            end,
+            since: times.0,
+            ready: times.1,
+            target: target(start),
+            sequence: self.next_sequence,
+        };
         self.next_sequence += 1;
         let mut first = start;
         // Neighbours merge only when coalescing; what is overwritten always goes.
@@ -268,7 +282,8 @@ mod tests {
                 let end = cache.launch(start, most, target);
                 assert!(start < end && end - start <= most);
                 naive.flying = (start..end).collect();
-                let ages = (start..end).map(|sector| naive.dirty.remove(&sector).expect("only dirty data is launched"));
+                let ages = (start..end)
+                    .map(|sector| naive.dirty.remove(&sector).expect("only dirty data is launched"));
                 naive.oldest_flying = ages.min().expect("at least a sector");
             }
             Act::Launch(..) => {}
@@ -280,11 +295,16 @@ mod tests {
     }
 
     fn check_ranges(cache: &WriteCache, coalesce: bool) {
-        let ranges: Vec<(u64, u64)> = cache.extents.iter().map(|(start, dirty)| (*start, dirty.end)).collect();
+        let ranges: Vec<(u64, u64)> =
+            cache.extents.iter().map(|(start, dirty)| (*start, dirty.end)).collect();
         assert!(ranges.iter().all(|(start, end)| start < end));
-        let apart = |pair: &[(u64, u64)]| if coalesce { pair[0].1 < pair[1].0 } else { pair[0].1 <= pair[1].0 };
+        let apart =
+            |pair: &[(u64, u64)]| if coalesce { pair[0].1 < pair[1].0 } else { pair[0].1 <= pair[1].0 };
         assert!(coalesce || ranges.windows(2).all(apart), "{ranges:?}");
-        assert!(cache.extents.iter().all(|(start, dirty)| dirty.target == target(*start)), "each knows its own place");
+        assert!(
+            cache.extents.iter().all(|(start, dirty)| dirty.target == target(*start)),
+            "each knows its own place"
+        );
         assert_eq!(cache.by_age.len(), ranges.len());
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Command {
     pub(super) after_write: bool,
     /// From when on its first data can go to the host.
     pub(super) data_from: Nanos,
+    /// Of a read: how many of its sectors come from the medium, and from when on.
+    pub(super) missing: (u64, Nanos),
 }
 
 impl Command {
@@ -26,6 +28,7 @@ impl Command {
             breakdown: Breakdown::default(),
             after_write,
             data_from: now,
+            missing: (0, now),
         }
     }
 
@@ -37,6 +40,14 @@ impl Command {
     /// The first sector after the last one.
     pub(super) fn end(&self) -> u64 {
         self.request.extent.end().0
+    }
+
+    /// The medium brings a read's sectors from `missing` on, from the instant `from` on. With `immediate`, what was
+    /// cached before them goes to the host as soon as the command is processed.
+    pub(super) fn brings(&mut self, missing: u64, from: Nanos, immediate: bool) {
+        self.missing = (self.end() - missing, from);
+        let partial = missing > self.start() && immediate;
+        self.data_from = if partial { self.submitted + self.breakdown.overhead } else { from };
     }
 
     /// The command, over. Its time that is not accounted for was spent waiting.

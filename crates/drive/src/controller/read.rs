@@ -129,9 +129,10 @@ impl Drive {
         access.plan.cover(mechanism, &mut self.ledger, end);
         let ready = arrived + command.breakdown.overhead;
         let passed = access.plan.time_at(&self.servo, end).max(ready);
+        let coming = access.plan.time_at(&self.servo, missing).max(ready);
         let command = &mut self.commands[slot];
         command.class = Class::Read(ReadClass::ActiveHit);
-        command.data_from = self.now.max(ready);
+        command.brings(missing, coming, self.interface.immediate_partial);
         command.breakdown.transfer = passed.saturating_sub(self.now.max(ready));
         self.announce(passed, Happening::Transferred(slot));
         self.retarget();
@@ -162,8 +163,7 @@ impl Drive {
         let passed = access.plan.time_at(&self.servo, end);
         let command = &mut self.commands[slot];
         command.class = Class::Read(class);
-        let partial = missing > start && self.interface.immediate_partial;
-        command.data_from = if partial { command.submitted + command.breakdown.overhead } else { data_from };
+        command.brings(missing, data_from, self.interface.immediate_partial);
         command.breakdown.seek = access.positioning.travel;
         command.breakdown.rotation = access.positioning.wait;
         command.breakdown.transfer = passed.saturating_sub(data_from);
@@ -196,8 +196,10 @@ impl Drive {
     ) -> ReadAccess {
         let mut plan = Plan::default();
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
-        let on_arrival = self.cache.read_ahead.on_arrival && segment.is_some_and(|id| self.segments.end(id) == self.segments.start(id));
-        let access = Access { lba: from, wanted: demand - from, write: false, data_ready: self.now, on_arrival };
+        let on_arrival = self.cache.read_ahead.on_arrival
+            && segment.is_some_and(|id| self.segments.end(id) == self.segments.start(id));
+        let access =
+            Access { lba: from, wanted: demand - from, write: false, data_ready: self.now, on_arrival };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, demand.max(from + 1));
         let distance = plan.arm_at(from + 1).cylinder.abs_diff(self.arm.cylinder);
@@ -232,7 +234,11 @@ impl Drive {
         if let Some(segment) = self.segments.ending_at(missing) {
             return Some(segment);
         }
-        let ahead = if self.cache.read_ahead.mode == ReadAheadMode::Off { 0 } else { self.sectors(self.cache.read_ahead.max.0) };
+        let ahead = if self.cache.read_ahead.mode == ReadAheadMode::Off {
+            0
+        } else {
+            self.sectors(self.cache.read_ahead.max.0)
+        };
         self.segments.take(missing, end - missing + ahead, &mut self.ghosts)
     }
 
@@ -317,11 +323,11 @@ impl Drive {
         self.ledger.settle(self.now);
         let goal = access.goal;
         self.arm = access.plan.arm_at(goal);
-        if let Some(segment) = access.segment {
-            if goal > self.segments.end(segment) {
-                self.segments.grow(segment, goal, &mut self.ghosts);
-                self.segments.grow_front(segment, access.first);
-            }
+        if let Some(segment) = access.segment
+            && goal > self.segments.end(segment)
+        {
+            self.segments.grow(segment, goal, &mut self.ghosts);
+            self.segments.grow_front(segment, access.first);
         }
         self.log_read(&access);
         self.serve_waiting_hits(access.first, goal);
@@ -372,10 +378,12 @@ impl Drive {
     /// A read's last sector is in the buffer: the rest of it goes to the host.
     pub(super) fn send_to_host(&mut self, slot: usize) {
         let command = self.commands[slot];
-        let transfer = self.link_time(command.request.extent.sectors.0);
-        let from = if self.interface.overlap { command.data_from } else { self.now };
-        let last_sector = self.now + self.link_time(1);
-        let sent = (from.max(self.link_free) + transfer).max(last_sector);
+        let (missing, coming) = command.missing;
+        let (from, coming) =
+            if self.interface.overlap { (command.data_from, coming) } else { (self.now, self.now) };
+        let sending = |from: Nanos, sectors| from.max(self.link_free) + self.link_time(sectors);
+        let all = sending(from, command.request.extent.sectors.0);
+        let sent = all.max(sending(coming, missing)).max(self.now + self.link_time(1));
         self.link_free = sent;
         let over = sent + self.interface.overhead.completion;
         self.commands[slot].breakdown.overhead += over - self.now;

@@ -15,7 +15,9 @@ const DESTAGE_CANDIDATES: usize = 128;
 impl Drive {
     /// Whether something other than read-ahead wants the mechanism now.
     pub(super) fn work_waits(&mut self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.ready <= self.now) || self.must_destage() || self.writes.is_draining()
+        self.waiting.iter().any(|waiting| waiting.ready <= self.now)
+            || self.must_destage()
+            || self.writes.is_draining()
     }
 
     /// Work has come: a running read-ahead makes way, an idle mechanism begins.
@@ -56,13 +58,15 @@ impl Drive {
         if !self.flushes.is_empty() {
             return self.nearest_dirty().map(|dirty| dirty.work);
         }
-        let destage = if !self.stalled.is_empty() || self.writes.is_draining() { self.nearest_dirty() } else { None };
+        let destage =
+            if !self.stalled.is_empty() || self.writes.is_draining() { self.nearest_dirty() } else { None };
         self.by_policy(destage).or_else(|| self.when_quiet())
     }
 
     /// Whether dirty data must go before waiting commands or beside them, the watermark apart.
     fn must_destage(&self) -> bool {
-        !self.writes.is_empty() && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.aged_data().is_some())
+        !self.writes.is_empty()
+            && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.aged_data().is_some())
     }
 
     /// Whether something has waited so long, or is so urgent, that no further read may join the running access: a

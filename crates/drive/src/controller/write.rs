@@ -123,7 +123,8 @@ impl Drive {
         let breakdown = &mut self.commands[slot].breakdown;
         breakdown.seek = access.positioning.travel;
         breakdown.rotation = access.positioning.wait;
-        breakdown.transfer = access.end - (access.begun + access.positioning.travel + access.positioning.wait);
+        breakdown.transfer =
+            access.end - (access.begun + access.positioning.travel + access.positioning.wait);
         self.media = Media::Write(access);
     }
 

@@ -28,7 +28,8 @@ impl Latency {
     }
 
     fn with_digits(digits: u8) -> Latency {
-        let histogram = Histogram::new_with_bounds(1, LONGEST, digits).expect("the bounds are constant and valid");
+        let histogram =
+            Histogram::new_with_bounds(1, LONGEST, digits).expect("the bounds are constant and valid");
         Latency { histogram, sum: 0, max: Nanos::ZERO }
     }
 

@@ -18,7 +18,9 @@ impl Elevator {
         // A sweep has no measure of time to weigh a preference in: any preference lets reads go before all writes.
         let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
         let counts = |w: &Waiting| w.ready <= view.now && !(reads_first && w.write);
-        if self.both_ways && !waiting.iter().any(|w| counts(w) && self.is_ahead(w, view)) {
+        // With nothing to choose from there is nothing to turn round for.
+        let mut counted = waiting.iter().filter(|w| counts(w)).peekable();
+        if self.both_ways && counted.peek().is_some() && !counted.any(|w| self.is_ahead(w, view)) {
             self.inwards = !self.inwards;
         }
         let (inwards, own) = (self.inwards, i64::from(view.arm.cylinder));

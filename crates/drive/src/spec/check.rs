@@ -28,7 +28,7 @@ pub enum SpecError {
     /// A figure that no drive can have, or that contradicts another.
     #[error("{drive}: {key}: {problem}")]
     Impossible {
-        /// The drive's name.
+        /// The drive's name, or the file it comes from.
         drive: String,
         /// The key.
         key: String,
@@ -43,7 +43,7 @@ pub enum SpecError {
 }
 
 fn did_you_mean(similar: &[String]) -> String {
-    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}", similar.join(" or ")) }
 }
 
 /// No drive needs more; keeps every angle and address product within 64 bits.
@@ -122,7 +122,9 @@ impl DriveSpec {
         check.that((1..=256).contains(&queue.depth), "queue.depth", || {
             format!("{} commands; expected 1 to 256", queue.depth)
         })?;
-        check.that(queue.window >= 1, "queue.window", || "0 commands; at least 1 must be looked at".to_owned())?;
+        check.that(queue.window >= 1, "queue.window", || {
+            "0 commands; at least 1 must be looked at".to_owned()
+        })?;
         check.that((0.0..=1000.0).contains(&queue.age_weight), "queue.age_weight", || {
             format!("{}; expected 0 to 1000", queue.age_weight)
         })?;
@@ -149,7 +151,9 @@ impl DriveSpec {
         let for_reads = cache.size.saturating_sub(reserved);
         let smallest = if cache.segments.mode == SegmentMode::Fixed { count } else { 1 };
         check.that(for_reads.0 / smallest >= sector.0, "cache.segments.count", || {
-            format!("{count} segments in {for_reads} leave less than a sector of {sector} for each; use fewer")
+            format!(
+                "{count} segments in {for_reads} leave less than a sector of {sector} for each; use fewer"
+            )
         })?;
         let read_ahead = &cache.read_ahead;
         check.that(read_ahead.min <= read_ahead.max, "cache.read_ahead.min", || {
@@ -225,7 +229,9 @@ fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecE
             check.that(points.windows(2).all(|pair| pair[0].0 < pair[1].0), key, || {
                 "the points are not in ascending order of distance".to_owned()
             })?;
-            check.that(points[0].0 >= 1, key, || "the first point is for distance 0, which takes no time".to_owned())?;
+            check.that(points[0].0 >= 1, key, || {
+                "the first point is for distance 0, which takes no time".to_owned()
+            })?;
             points.iter().try_for_each(|point| check.mechanical(point.1, key))
         }
     }
@@ -249,7 +255,13 @@ fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), Spec
 }
 
 /// Checks one zone and returns the cylinder after it.
-fn check_zone(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32, next: u32) -> Result<u32, SpecError> {
+fn check_zone(
+    check: &Check<'_>,
+    key: &str,
+    zone: &ZoneSpec,
+    heads: u32,
+    next: u32,
+) -> Result<u32, SpecError> {
     let first = zone.first_cylinder.unwrap_or(next);
     check.that(first >= next, key, || {
         format!("first_cylinder = {first} lies inside the zone before, which ends at cylinder {next}")
@@ -264,7 +276,10 @@ fn check_zone(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32, next: u
     })?;
     for skew in [zone.track_skew, zone.cylinder_skew, Some(zone.offset)].into_iter().flatten() {
         check.that((0.0..=f64::from(zone.sectors_per_track)).contains(&skew), key, || {
-            format!("a skew or offset of {skew} sectors; expected 0 to sectors_per_track = {}", zone.sectors_per_track)
+            format!(
+                "a skew or offset of {skew} sectors; expected 0 to sectors_per_track = {}",
+                zone.sectors_per_track
+            )
         })?;
     }
     check_spares(check, key, zone, heads)?;
@@ -291,11 +306,14 @@ fn check_spares(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32) -> Re
     check.that(zone.slips.last().is_none_or(|slip| *slip < zone_sectors), key, || {
         format!("a slip lies beyond the zone's {zone_sectors} sectors")
     })?;
-    check.that((zone.slips.len() as u64) < zone_sectors - u64::from(zone.spares).min(zone_sectors - 1), key, || {
-        "more slips than sectors".to_owned()
-    })?;
+    check.that(
+        (zone.slips.len() as u64) < zone_sectors - u64::from(zone.spares).min(zone_sectors - 1),
+        key,
+        || "more slips than sectors".to_owned(),
+    )?;
     let beyond = zone.remaps.iter().flatten().find(|sector| **sector >= zone_sectors);
-    check.that(beyond.is_none(), key, || format!("a remap names a sector beyond the zone's {zone_sectors}"))?;
+    check
+        .that(beyond.is_none(), key, || format!("a remap names a sector beyond the zone's {zone_sectors}"))?;
     check.that(zone.remaps.windows(2).all(|pair| pair[0][0] < pair[1][0]), key, || {
         "remaps are not in ascending order of the defective sector, or one is listed twice".to_owned()
     })

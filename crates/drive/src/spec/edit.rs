@@ -14,8 +14,12 @@ impl DriveSpec {
             origin: origin.to_owned(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        spec.check()?;
-        Ok(spec)
+        match spec.check() {
+            Err(SpecError::Impossible { key, problem, .. }) => {
+                Err(SpecError::Impossible { drive: origin.to_owned(), key, problem })
+            }
+            other => other.map(|()| spec),
+        }
     }
 
     /// The drive as TOML, every key written out; reads back to the same drive.
@@ -84,7 +88,9 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Result<&'a mut Value, SpecError
 }
 
 fn both_ways(single: &Value) -> Value {
-    Value::Table(["after_read", "after_write"].map(|key| (key.to_owned(), single.clone())).into_iter().collect())
+    Value::Table(
+        ["after_read", "after_write"].map(|key| (key.to_owned(), single.clone())).into_iter().collect(),
+    )
 }
 
 fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
@@ -92,7 +98,10 @@ fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
     match value {
         Value::Table(table) => table.iter().for_each(|(name, child)| flatten(&join(name), child, entries)),
         Value::Array(items) if items.first().is_some_and(Value::is_table) => {
-            items.iter().enumerate().for_each(|(index, child)| flatten(&join(&index.to_string()), child, entries));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, child)| flatten(&join(&index.to_string()), child, entries));
         }
         Value::String(text) => entries.push((path.to_owned(), text.clone())),
         other => entries.push((path.to_owned(), other.to_string())),

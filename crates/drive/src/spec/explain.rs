@@ -17,7 +17,9 @@ impl Explanation {
     pub fn matches(&self, key: &str) -> bool {
         let mut parts = key.split('.');
         let same = self.key.split('.').all(|own| {
-            parts.next().is_some_and(|part| own == part || own == "*" && part.bytes().all(|b| b.is_ascii_digit()))
+            parts
+                .next()
+                .is_some_and(|part| own == part || own == "*" && part.bytes().all(|b| b.is_ascii_digit()))
         });
         same && parts.next().is_none()
     }

@@ -133,7 +133,11 @@ pub(crate) fn run(spec: &DriveSpec, pace: Pace, arrivals: &[Arrival]) -> (Summar
     run_iter(spec, pace, arrivals.iter().copied())
 }
 
-pub(crate) fn run_iter(spec: &DriveSpec, pace: Pace, arrivals: impl Iterator<Item = Arrival>) -> (Summary, HostSide) {
+pub(crate) fn run_iter(
+    spec: &DriveSpec,
+    pace: Pace,
+    arrivals: impl Iterator<Item = Arrival>,
+) -> (Summary, HostSide) {
     let mut drive = Drive::new(spec).expect("a drive of the test");
     let mut observation = Observation::new(Chunking::Time(Nanos::SECOND), Nanos::ZERO, Bytes(512));
     let replay = Replay { pace, host_queue: 1 << 20 };

@@ -8,9 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sakiyomi_drive::spec::{
-    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, Layout, Overhead, OverheadSpec, QueuePolicy, QueueSpec, ReadAheadMode,
-    ReadAheadSpec, Replacement, SeekSpec, SegmentMode, SegmentSpec, ServoSpec, SignedNanos, SparesPer, WriteOnCached,
-    WriteShare, WriteSpec, ZoneSpec,
+    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, Layout, Overhead, OverheadSpec, QueuePolicy,
+    QueueSpec, ReadAheadMode, ReadAheadSpec, Replacement, SeekSpec, SegmentMode, SegmentSpec, ServoSpec,
+    SignedNanos, SparesPer, WriteOnCached, WriteShare, WriteSpec, ZoneSpec,
 };
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
@@ -41,11 +41,13 @@ impl DerefMut for Spec {
 
 /// Any drive with any settings.
 pub(crate) fn drive() -> impl Strategy<Value = Spec> {
-    (geometry(), servo(), queue(), cache(), interface()).prop_map(|(geometry, servo, queue, cache, interface)| {
-        let spec = DriveSpec { name: "random".to_owned(), geometry, servo, queue, cache, interface };
-        spec.check().expect("random drives are possible by construction");
-        Spec(spec)
-    })
+    (geometry(), servo(), queue(), cache(), interface()).prop_map(
+        |(geometry, servo, queue, cache, interface)| {
+            let spec = DriveSpec { name: "random".to_owned(), geometry, servo, queue, cache, interface };
+            spec.check().expect("random drives are possible by construction");
+            Spec(spec)
+        },
+    )
 }
 
 pub(crate) fn geometry() -> impl Strategy<Value = GeometrySpec> {
@@ -135,7 +137,8 @@ impl RoughZone {
 /// Remaps from distinct addressed sectors to distinct spare ones.
 fn remaps(zone: &ZoneSpec, heads: u32, wanted: &[(u64, u64)]) -> Vec<[u64; 2]> {
     let carries = crate::platter::carries_address(zone, heads);
-    let among = |addressed: bool| (0..carries.len() as u64).filter(move |i| carries[*i as usize] == addressed);
+    let among =
+        |addressed: bool| (0..carries.len() as u64).filter(move |i| carries[*i as usize] == addressed);
     let mut from: Vec<u64> = among.clone()(true).collect();
     let mut to: Vec<u64> = among(false).filter(|spare| !zone.slips.contains(spare)).collect();
     let mut remaps = Vec::new();
@@ -143,7 +146,8 @@ fn remaps(zone: &ZoneSpec, heads: u32, wanted: &[(u64, u64)]) -> Vec<[u64; 2]> {
         if from.is_empty() || to.is_empty() {
             break;
         }
-        let pair = [from.remove((*a % from.len() as u64) as usize), to.remove((*b % to.len() as u64) as usize)];
+        let pair =
+            [from.remove((*a % from.len() as u64) as usize), to.remove((*b % to.len() as u64) as usize)];
         remaps.push(pair);
     }
     remaps.sort_unstable();
@@ -173,15 +177,10 @@ fn seek() -> impl Strategy<Value = SeekSpec> {
         });
         SeekSpec::Table { points: points.collect() }
     });
-    let pieces = (0u32..8, [nanos(0..3_000_000), nanos(0..800_000), nanos(0..8_000_000), nanos(0..90_000)]).prop_map(
-        |(threshold, [short_base, short_per_root, long_base, long_per_cylinder])| SeekSpec::TwoPiece {
-            threshold,
-            short_base,
-            short_per_root,
-            long_base,
-            long_per_cylinder,
-        },
-    );
+    let pieces = (0u32..8, [nanos(0..3_000_000), nanos(0..800_000), nanos(0..8_000_000), nanos(0..90_000)])
+        .prop_map(|(threshold, [short_base, short_per_root, long_base, long_per_cylinder])| {
+            SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder }
+        });
     prop_oneof![table, pieces]
 }
 
@@ -199,8 +198,13 @@ fn sectors(range: std::ops::Range<u64>) -> impl Strategy<Value = Bytes> {
 }
 
 pub(crate) fn queue() -> impl Strategy<Value = QueueSpec> {
-    let policy =
-        select(vec![QueuePolicy::Fcfs, QueuePolicy::Sstf, QueuePolicy::Look, QueuePolicy::CLook, QueuePolicy::Sptf]);
+    let policy = select(vec![
+        QueuePolicy::Fcfs,
+        QueuePolicy::Sstf,
+        QueuePolicy::Look,
+        QueuePolicy::CLook,
+        QueuePolicy::Sptf,
+    ]);
     let times = (some_nanos(0..60_000_000), some_nanos(0..2_000_000), some_nanos(0..20_000_000));
     (1u32..12, policy, select(vec![0.0, 0.1, 1.0, 5.0]), 1u32..16, times).prop_map(
         |(depth, policy, age_weight, window, (age_limit, rpo_margin, read_preference))| QueueSpec {
@@ -267,18 +271,20 @@ fn write() -> impl Strategy<Value = WriteSpec> {
     let on_cached = select(vec![WriteOnCached::Invalidate, WriteOnCached::Update]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (share, sectors(1..80), watermarks, times, sectors(1..40), on_cached, flags).prop_map(
-        |(share, limit, (a, b), (idle_delay, max_age), destage_max, on_cached, (enabled, coalesce, keep))| WriteSpec {
-            enabled,
-            share,
-            limit,
-            high_watermark: a.max(b),
-            low_watermark: a.min(b),
-            idle_delay,
-            max_age,
-            coalesce,
-            destage_max,
-            on_cached,
-            keep,
+        |(share, limit, (a, b), (idle_delay, max_age), destage_max, on_cached, (enabled, coalesce, keep))| {
+            WriteSpec {
+                enabled,
+                share,
+                limit,
+                high_watermark: a.max(b),
+                low_watermark: a.min(b),
+                idle_delay,
+                max_age,
+                coalesce,
+                destage_max,
+                on_cached,
+                keep,
+            }
         },
     )
 }
@@ -292,19 +298,23 @@ pub(crate) fn interface() -> impl Strategy<Value = InterfaceSpec> {
             twice.prop_map(|(after_read, after_write)| Overhead::After { after_read, after_write }),
         ]
     };
-    let overheads = (overhead(), overhead(), overhead(), overhead(), overhead(), some_nanos(0..100_000)).prop_map(
-        |(read_hit, read_miss, write_hit, write_miss, control, completion)| OverheadSpec {
+    let overheads = (overhead(), overhead(), overhead(), overhead(), overhead(), some_nanos(0..100_000))
+        .prop_map(|(read_hit, read_miss, write_hit, write_miss, control, completion)| OverheadSpec {
             read_hit,
             read_miss,
             write_hit,
             write_miss,
             control,
             completion,
+        });
+    (rate, any::<bool>(), any::<bool>(), overheads).prop_map(
+        |(link_rate, overlap, immediate_partial, overhead)| InterfaceSpec {
+            link_rate,
+            overlap,
+            immediate_partial,
+            overhead,
         },
-    );
-    (rate, any::<bool>(), any::<bool>(), overheads).prop_map(|(link_rate, overlap, immediate_partial, overhead)| {
-        InterfaceSpec { link_rate, overlap, immediate_partial, overhead }
-    })
+    )
 }
 
 /// A request, before the drive's size is known.
@@ -331,7 +341,8 @@ pub(crate) enum Place {
 
 /// Any load: every operation, addresses in sequence and scattered, a few of them wrong.
 pub(crate) fn load(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let op = prop_oneof![10 => Just(Op::Read), 6 => Just(Op::Write), 1 => Just(Op::Flush), 1 => Just(Op::Discard)];
+    let op =
+        prop_oneof![10 => Just(Op::Read), 6 => Just(Op::Write), 1 => Just(Op::Flush), 1 => Just(Op::Discard)];
     vec(step(op, prop_oneof![20 => 1u64..24, 1 => Just(0)], true), 1..most)
 }
 
@@ -352,8 +363,13 @@ fn step(
         6 => any::<u64>().prop_map(Place::Anywhere),
         u32::from(wrong) => prop_oneof![0u64..10, Just(u64::MAX)].prop_map(Place::Beyond),
     ];
-    (gap, op, place, sectors, prop::bool::weighted(0.1))
-        .prop_map(|(gap, op, place, sectors, fua)| Step { gap, op, place, sectors, fua })
+    (gap, op, place, sectors, prop::bool::weighted(0.1)).prop_map(|(gap, op, place, sectors, fua)| Step {
+        gap,
+        op,
+        place,
+        sectors,
+        fua,
+    })
 }
 
 /// The requests of a load on a drive of `capacity` sectors. All but those meant to be wrong fit the drive.

@@ -70,30 +70,6 @@ pub(crate) fn run(spec: &DriveSpec, requests: &[Request], wake: Wake<'_>) -> Sto
     host.story(accepted)
 }
 
-/// Submits each request when the one before has ended, and a think time given by its arrival's distance has passed.
-pub(crate) fn run_alone(spec: &DriveSpec, requests: &[Request]) -> Story {
-    let mut drive = Drive::new(spec).expect("a drive of the tests");
-    drive.keep_log();
-    let mut host = Host { drive, now: Nanos::ZERO, wake: Wake::Exactly, wakes: 0, done: Vec::new() };
-    let (mut accepted, mut before) = (Vec::new(), Nanos::ZERO);
-    for request in requests {
-        let think = request.arrival - before;
-        before = request.arrival;
-        while host.drive.outstanding() > 0 {
-            let due = host.drive.next_event().expect("a command that is not over has an event");
-            host.advance(due);
-        }
-        let at = host.done.last().map_or(Nanos::ZERO, |last| last.finish) + think;
-        host.run_until(at);
-        host.now = at;
-        let request = Request { arrival: at, ..*request };
-        host.drive.submit(at, request).expect("nothing is outstanding");
-        accepted.push(request);
-    }
-    host.run_until(Nanos::MAX);
-    host.story(accepted)
-}
-
 impl Host<'_> {
     fn run_until(&mut self, limit: Nanos) {
         if self.wake == Wake::Never && limit != Nanos::MAX {

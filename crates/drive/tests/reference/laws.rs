@@ -19,7 +19,10 @@ fn commands_are_conserved(story: &Story) {
     let mut ended: Vec<Request> = story.completions.iter().map(|completion| completion.request).collect();
     ended.sort_by_key(|request| request.id);
     assert_eq!(ended, story.accepted, "every accepted command ends exactly once");
-    assert!(story.completions.windows(2).all(|pair| pair[0].finish <= pair[1].finish), "in order of finish time");
+    assert!(
+        story.completions.windows(2).all(|pair| pair[0].finish <= pair[1].finish),
+        "in order of finish time"
+    );
     for completion in &story.completions {
         let parts = completion.breakdown;
         let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
@@ -40,7 +43,11 @@ fn class_fits(completion: &Completion) {
     assert!(fits, "{completion:?}");
     assert_eq!(completion.outcome == Outcome::Error, completion.class == Class::Refused);
     if completion.request.fua && completion.request.op == Op::Write {
-        assert_ne!(completion.class, Class::Write(WriteClass::Absorbed), "forced unit access waits for the medium");
+        assert_ne!(
+            completion.class,
+            Class::Write(WriteClass::Absorbed),
+            "forced unit access waits for the medium"
+        );
     }
 }
 
@@ -78,7 +85,9 @@ fn accesses_belong_to_misses(story: &Story) {
         };
         let (reads, writes) = (own(DiskCause::Read), own(DiskCause::Write));
         match completion.class {
-            Class::Read(read) => assert_eq!((reads, writes), (usize::from(!read.is_hit()), 0), "{completion:?}"),
+            Class::Read(read) => {
+                assert_eq!((reads, writes), (usize::from(!read.is_hit()), 0), "{completion:?}")
+            }
             // A write that waited for room is destaged like any other.
             Class::Write(WriteClass::Media) => assert!(reads == 0 && writes <= 1, "{completion:?}"),
             _ => assert_eq!((reads, writes), (0, 0), "{completion:?}"),

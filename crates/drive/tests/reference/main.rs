@@ -19,6 +19,7 @@ mod laws;
 mod mechanism;
 mod platter;
 mod queueing;
+mod reading;
 mod writing;
 
 use proptest::prelude::ProptestConfig;
@@ -27,5 +28,10 @@ use proptest::prelude::ProptestConfig;
 fn cases(cases: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let asked = usual.cases != 256;
-    ProptestConfig { cases: if asked { usual.cases } else { cases }, failure_persistence: None, max_shrink_iters: 4000, ..usual }
+    ProptestConfig {
+        cases: if asked { usual.cases } else { cases },
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..usual
+    }
 }

@@ -8,7 +8,7 @@ use crate::platter::Platter;
 pub(crate) fn seek_time(seek: &SeekSpec, distance: u32) -> u64 {
     match seek {
         _ if distance == 0 => 0,
-        SeekSpec::Datasheet { .. } => unimplemented!("the reference draws no datasheet curves"),
+        SeekSpec::Datasheet { .. } => unreachable!("the reference draws no datasheet curves"),
         SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder } => {
             if distance < *threshold {
                 (short_base.0 as f64 + short_per_root.0 as f64 * f64::from(distance).sqrt()).round() as u64
@@ -17,7 +17,8 @@ pub(crate) fn seek_time(seek: &SeekSpec, distance: u32) -> u64 {
             }
         }
         SeekSpec::Table { points } => {
-            let points: Vec<(i128, i128)> = points.iter().map(|(d, t)| (i128::from(*d), i128::from(t.0))).collect();
+            let points: Vec<(i128, i128)> =
+                points.iter().map(|(d, t)| (i128::from(*d), i128::from(t.0))).collect();
             through(&points, i128::from(distance))
         }
     }

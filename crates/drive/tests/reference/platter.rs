@@ -39,7 +39,8 @@ impl Platter {
             let first = zone.first_cylinder.unwrap_or(cylinder);
             let physical = physical(zone, geometry, &spec.servo, revolution, (first, tracks));
             let carries = carries_address(zone, geometry.heads);
-            let replacement = |at: usize| zone.remaps.iter().find(|remap| remap[0] == at as u64).map(|remap| remap[1]);
+            let replacement =
+                |at: usize| zone.remaps.iter().find(|remap| remap[0] == at as u64).map(|remap| remap[1]);
             for (at, home) in physical.iter().enumerate().filter(|(at, _)| carries[*at]) {
                 let Sector { home_track, home_cylinder, .. } = *home;
                 sectors.push(match replacement(at) {

@@ -84,7 +84,9 @@ impl Naive {
             let next = match &self.busy {
                 Some((_, account)) => Some(account.3),
                 // One that is ready may lie outside the window until another one is.
-                None => self.waiting.iter().map(|item| item.ready).filter(|ready| *ready >= self.look_from).min(),
+                None => {
+                    self.waiting.iter().map(|item| item.ready).filter(|ready| *ready >= self.look_from).min()
+                }
             };
             let Some(next) = next.filter(|next| *next <= limit) else { return };
             if let Some((item, account)) = self.busy.take() {
@@ -152,7 +154,8 @@ impl Naive {
 
     fn choose(&mut self, now: u64) -> Option<usize> {
         let queue = self.spec.queue.clone();
-        let seen: Vec<(usize, Item)> = self.waiting.iter().copied().enumerate().take(queue.window as usize).collect();
+        let seen: Vec<(usize, Item)> =
+            self.waiting.iter().copied().enumerate().take(queue.window as usize).collect();
         let mut ready: Vec<(usize, Item)> = seen.into_iter().filter(|(_, item)| item.ready <= now).collect();
         let age = |item: &Item| now - item.request.arrival.0;
         let overdue = |item: &Item| !queue.age_limit.is_zero() && age(item) > queue.age_limit.0;
@@ -180,7 +183,8 @@ impl Naive {
                 let all = self.mechanism.positioning(item.first(), now, item.write());
                 let missed = all - travel < queue.rpo_margin.0;
                 let waited = (queue.age_weight * (now - item.request.arrival.0) as f64) as i128;
-                i128::from(all) + if missed { i128::from(self.mechanism.platter.revolution) } else { 0 } - waited
+                i128::from(all) + if missed { i128::from(self.mechanism.platter.revolution) } else { 0 }
+                    - waited
             }
         }
     }
@@ -189,7 +193,8 @@ impl Naive {
     fn sweep(&mut self, ready: &[(usize, Item)]) -> Option<usize> {
         let own = self.mechanism.cylinder;
         let cylinder = |item: &Item| self.mechanism.platter.sectors[item.first() as usize].cylinder;
-        let inner = ready.iter().filter(|(_, item)| cylinder(item) >= own).min_by_key(|(_, item)| cylinder(item));
+        let inner =
+            ready.iter().filter(|(_, item)| cylinder(item) >= own).min_by_key(|(_, item)| cylinder(item));
         let outer = ready
             .iter()
             .filter(|(_, item)| cylinder(item) <= own)
@@ -199,7 +204,7 @@ impl Naive {
             return inner.or(outermost).map(|(index, _)| *index);
         }
         let (ahead, behind) = if self.inwards { (inner, outer) } else { (outer, inner) };
-        if ahead.is_none() {
+        if ahead.is_none() && behind.is_some() {
             self.inwards = !self.inwards;
         }
         ahead.or(behind).map(|(index, _)| *index)

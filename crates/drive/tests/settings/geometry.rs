@@ -92,8 +92,7 @@ fn zigzag_turns_the_order_of_heads_and_saves_the_head_switch_between_cylinders()
 fn serpentine_fills_a_zone_under_one_head_and_comes_back_under_the_next() {
     let spec = with(&[("geometry.layout", "serpentine")]);
     let tracks = [0, 1, 1999, 2000, 2001, 3999, 4000].map(|track| chs(&spec, track * TRACK));
-    let expected =
-        [(0, 0, 0), (1, 0, 0), (1999, 0, 0), (1999, 1, 0), (1998, 1, 0), (0, 1, 0), (0, 2, 0)];
+    let expected = [(0, 0, 0), (1, 0, 0), (1999, 0, 0), (1999, 1, 0), (1998, 1, 0), (0, 1, 0), (0, 2, 0)];
     assert_eq!(tracks, expected);
     // Every track is followed by one of the next cylinder: a seek each, no head switch.
     assert_eq!(first_read(&spec, 0, 3 * TRACK), 3 * TURN + 2 * 1_500_000);
@@ -134,7 +133,8 @@ fn sectors_per_track_are_the_transfer_rate() {
 
 #[test]
 fn track_skew_is_the_angle_between_tracks_and_a_revolution_when_too_small() {
-    let across = |skew| first_read(&with(&[("geometry.zones.0.track_skew", skew)]), 0, TRACK + 1) - TURN - SECTOR;
+    let across =
+        |skew| first_read(&with(&[("geometry.zones.0.track_skew", skew)]), 0, TRACK + 1) - TURN - SECTOR;
     // The head switch takes 1 ms: 50 sectors.
     assert_eq!(across("50"), 50 * SECTOR);
     assert_eq!(across("70.5"), 70 * SECTOR + SECTOR / 2);
@@ -164,13 +164,15 @@ fn spares_lie_at_the_end_of_what_they_count_for() {
     let lost = |spec: &DriveSpec| capacity(&bare()) - capacity(spec);
 
     let zone = spares("zone");
-    assert_eq!((lost(&zone), chs(&zone, 4_000_000 - 11), chs(&zone, 4_000_000 - 10)), (
-        10,
-        (1999, 3, 489),
-        (2000, 0, 0)
-    ));
+    assert_eq!(
+        (lost(&zone), chs(&zone, 4_000_000 - 11), chs(&zone, 4_000_000 - 10)),
+        (10, (1999, 3, 489), (2000, 0, 0))
+    );
     let cylinder = spares("cylinder");
-    assert_eq!((lost(&cylinder), chs(&cylinder, 1989), chs(&cylinder, 1990)), (20_000, (0, 3, 489), (1, 0, 0)));
+    assert_eq!(
+        (lost(&cylinder), chs(&cylinder, 1989), chs(&cylinder, 1990)),
+        (20_000, (0, 3, 489), (1, 0, 0))
+    );
     let track = spares("track");
     assert_eq!((lost(&track), chs(&track, 489), chs(&track, 490)), (80_000, (0, 0, 489), (0, 1, 0)));
     // Reading on past spares costs their time: they pass under the head.

@@ -36,7 +36,11 @@ fn link_rate_is_what_a_hit_costs() {
     for (rate, sector_ns) in [("512MB", 1_000), ("51200kB", 10_000)] {
         let story = tell(&with(&[("interface.link_rate", rate)]), &apart(&[read(0, 100), read(0, 100)]));
         assert_eq!(story.took(1), 100 * sector_ns);
-        assert_eq!(story.finish(0), 100 * SECTOR + sector_ns, "of a miss only the last sector's transfer shows");
+        assert_eq!(
+            story.finish(0),
+            100 * SECTOR + sector_ns,
+            "of a miss only the last sector's transfer shows"
+        );
     }
 }
 
@@ -50,7 +54,8 @@ fn the_link_carries_one_transfer_at_a_time() {
 #[test]
 fn overlap_sends_data_to_the_host_while_the_rest_is_read() {
     let took = |rate, overlap| {
-        tell(&with(&[("interface.link_rate", rate), ("interface.overlap", overlap)]), &[read(50, 100)]).took(0)
+        tell(&with(&[("interface.link_rate", rate), ("interface.overlap", overlap)]), &[read(50, 100)])
+            .took(0)
     };
     // A fast link: 1 µs a sector.
     assert_eq!(took("512MB", "true"), 150 * SECTOR + MICROSECOND);
@@ -64,7 +69,8 @@ fn overlap_sends_data_to_the_host_while_the_rest_is_read() {
 fn overlap_writes_the_first_sectors_while_the_rest_is_on_its_way() {
     // 1 ms a sector: all 8 are there after 8 ms, just when sector 400 passes. The write needs 0.16 ms.
     let took = |overlap, lba| {
-        tell(&with(&[("interface.link_rate", "512kB"), ("interface.overlap", overlap)]), &[write(lba, 8)]).took(0)
+        tell(&with(&[("interface.link_rate", "512kB"), ("interface.overlap", overlap)]), &[write(lba, 8)])
+            .took(0)
     };
     assert_eq!(took("true", 395), 403 * SECTOR);
     assert_eq!(took("false", 395), TURN + 403 * SECTOR);
@@ -177,12 +183,10 @@ fn a_write_that_waited_for_room_is_charged_by_the_command_before_it() {
         ("interface.overhead.write_hit", "70us"),
         ("interface.overhead.write_hit.after_read", "30us"),
     ]);
-    let story = tell(&spec, &[write(0, 128), at(1.0, read(100_000, 1)), at(1.0, write(CYLINDERS_AWAY, 1))]);
+    let story = tell(&spec, &[write(0, 128), at(1.0, read(100_000, 1)), at(1.0, write(50_000, 1))]);
     assert_eq!(story.class(2), MEDIA);
     assert_eq!(story.of(2).breakdown.overhead.0, 30 * MICROSECOND);
 }
-
-const CYLINDERS_AWAY: u64 = 50_000;
 
 #[test]
 fn overhead_delays_the_arm_and_can_cost_a_turn() {

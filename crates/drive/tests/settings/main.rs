@@ -30,7 +30,8 @@ const FILES: [(&[&str], &str); 7] = [
 #[test]
 fn every_key_but_the_name_is_covered_once() {
     let mut covered: Vec<&str> = FILES.iter().flat_map(|(keys, _)| keys.iter().copied()).collect();
-    let mut explained: Vec<&str> = explain().iter().map(|entry| entry.key).filter(|key| *key != "name").collect();
+    let mut explained: Vec<&str> =
+        explain().iter().map(|entry| entry.key).filter(|key| *key != "name").collect();
     covered.sort_unstable();
     explained.sort_unstable();
     let without_test: Vec<_> = explained.iter().filter(|key| !covered.contains(key)).collect();

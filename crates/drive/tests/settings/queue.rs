@@ -159,7 +159,8 @@ fn read_preference_under_look_sweeps_over_the_reads_before_the_writes() {
     for write in [1, 4] {
         commands[write].op = Op::Write;
     }
-    let look = |preference| order(&[("queue.policy", "look"), ("queue.read_preference", preference)], &commands);
+    let look =
+        |preference| order(&[("queue.policy", "look"), ("queue.read_preference", preference)], &commands);
     assert_eq!(look("0"), [0, 1, 4, 2, 3]);
     assert_eq!(look("1ms"), [0, 2, 3, 1, 4], "both reads lie behind: the sweep turns, nearest first");
 }

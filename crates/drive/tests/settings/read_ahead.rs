@@ -17,7 +17,8 @@ pub(crate) const KEYS: &[&str] = &[
 
 /// One segment of 4096 sectors, room for a cylinder.
 fn ahead(settings: &[(&str, &str)]) -> DriveSpec {
-    let mut all = vec![("cache.size", "2MiB"), ("cache.segments.count", "1"), ("cache.read_ahead.max", "2MiB")];
+    let mut all =
+        vec![("cache.size", "2MiB"), ("cache.segments.count", "1"), ("cache.read_ahead.max", "2MiB")];
     all.extend(settings);
     with(&all)
 }
@@ -30,7 +31,9 @@ fn sectors_ahead(spec: &DriveSpec, arrivals: &[sakiyomi_drive::replay::Arrival])
 #[test]
 fn mode_says_how_far_read_ahead_goes() {
     let asked = [read(10, 8)];
-    let reach = |mode, max| sectors_ahead(&ahead(&[("cache.read_ahead.mode", mode), ("cache.read_ahead.max", max)]), &asked);
+    let reach = |mode, max| {
+        sectors_ahead(&ahead(&[("cache.read_ahead.mode", mode), ("cache.read_ahead.max", max)]), &asked)
+    };
     assert_eq!(reach("off", "2MiB"), [0]);
     assert_eq!(reach("track_end", "2MiB"), [TRACK - 18]);
     assert_eq!(reach("cylinder_end", "2MiB"), [CYLINDER - 18]);

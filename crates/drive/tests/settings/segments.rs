@@ -103,7 +103,9 @@ fn least_recently_sequential_keeps_a_stream_that_random_reads_would_evict() {
 
 #[test]
 fn near_window_is_how_far_beyond_something_cached_a_miss_is_near() {
-    let miss = |settings: &[(&str, &str)], distance| last_class(&with(settings), &[read(A, 8), read(A + 8 + distance, 4)]);
+    let miss = |settings: &[(&str, &str)], distance| {
+        last_class(&with(settings), &[read(A, 8), read(A + 8 + distance, 4)])
+    };
     let window = [("cache.near_window", "8KiB")];
     assert_eq!(miss(&window, 0), NEAR_MISS);
     assert_eq!(miss(&window, 15), NEAR_MISS);

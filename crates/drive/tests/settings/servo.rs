@@ -93,7 +93,11 @@ fn write_settle_is_added_before_a_write_and_may_be_negative() {
         assert_eq!(travel(&spec, read(next, 1)), 1_500_000, "a read settles as it always did");
         assert_eq!(travel(&spec, write(100, 1)), 0, "nothing to settle where neither arm nor head moves");
     }
-    assert_eq!(travel(&with(&[("servo.write_settle", "0.5ms")]), write(TRACK, 1)), 1_500_000, "a head switch");
+    assert_eq!(
+        travel(&with(&[("servo.write_settle", "0.5ms")]), write(TRACK, 1)),
+        1_500_000,
+        "a head switch"
+    );
 }
 
 #[test]
@@ -106,7 +110,8 @@ fn track_to_track_is_the_seek_over_one_cylinder() {
 #[test]
 fn full_stroke_is_the_seek_over_all_cylinders() {
     for (time, expected) in [("16ms", 16e6), ("20ms", 20e6)] {
-        let took = seek(&with(&[("servo.seek.full_stroke", time), ("servo.seek.average", "9ms")]), 3999) as f64;
+        let took =
+            seek(&with(&[("servo.seek.full_stroke", time), ("servo.seek.average", "9ms")]), 3999) as f64;
         // Lee's curve reaches its last point one cylinder beyond the longest seek.
         assert!((took / expected - 1.0).abs() < 1e-3, "{took}");
     }
@@ -141,7 +146,10 @@ fn short_base_and_short_per_root_make_the_root_piece() {
 #[test]
 fn long_base_and_long_per_cylinder_make_the_linear_piece() {
     assert_eq!(seek(&and(two_piece(), "servo.seek.long_base", "4ms"), 1000), 4_000_000 + 1000 * 2_000);
-    assert_eq!(seek(&and(two_piece(), "servo.seek.long_per_cylinder", "3us"), 1000), 3_000_000 + 1000 * 3_000);
+    assert_eq!(
+        seek(&and(two_piece(), "servo.seek.long_per_cylinder", "3us"), 1000),
+        3_000_000 + 1000 * 3_000
+    );
 }
 
 #[test]
@@ -149,7 +157,10 @@ fn points_are_met_and_joined_by_straight_lines() {
     let spec = curve(SeekSpec::Table { points: vec![(1, Nanos::MILLISECOND)] });
     assert_eq!(seek(&spec, 3000), 1_000_000);
     let spec = and(spec, "servo.seek.points", r#"[[1, "1ms"], [101, "2ms"], [1101, "12ms"]]"#);
-    assert_eq!([1, 51, 101, 601, 1101].map(|d| seek(&spec, d)), [1_000_000, 1_500_000, 2_000_000, 7_000_000, 12_000_000]);
+    assert_eq!(
+        [1, 51, 101, 601, 1101].map(|d| seek(&spec, d)),
+        [1_000_000, 1_500_000, 2_000_000, 7_000_000, 12_000_000]
+    );
 }
 
 #[test]

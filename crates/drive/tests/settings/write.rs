@@ -4,8 +4,8 @@ use sakiyomi_drive::replay::Arrival;
 use sakiyomi_model::Op;
 
 use crate::common::{
-    ABSORBED, CYLINDER, FULL_HIT, MEDIA, PURE_MISS, PURGED_MISS, SECTOR, TRACK, apart, at, flush, read, tell, with,
-    write, writing,
+    ABSORBED, CYLINDER, FULL_HIT, MEDIA, PURE_MISS, PURGED_MISS, SECTOR, TRACK, apart, at, flush, read, tell,
+    with, write, writing,
 };
 
 pub(crate) const KEYS: &[&str] = &[
@@ -74,7 +74,11 @@ fn high_watermark_is_where_writing_to_the_medium_begins() {
     for (share, begins_with) in [("0.5", 4), ("0.75", 6), ("1", 8)] {
         let spec = writing(&[("cache.write.high_watermark", share), ("cache.write.low_watermark", "0")]);
         let destages = tell(&spec, &scattered(8)).destages();
-        assert_eq!(destages[0].start.0, (begins_with - 1) * 100 * MILLISECOND, "with write {begins_with} of 16 sectors");
+        assert_eq!(
+            destages[0].start.0,
+            (begins_with - 1) * 100 * MILLISECOND,
+            "with write {begins_with} of 16 sectors"
+        );
     }
     assert!(tell(&writing(&[]), &scattered(7)).destages().is_empty());
 }

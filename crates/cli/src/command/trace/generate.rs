@@ -148,7 +148,7 @@ impl Target {
         for (index, record) in (1u64..).zip(records) {
             writer.write(&record?)?;
             if index.is_multiple_of(1 << 16) {
-                progress.set(index, || format!("{index} records"));
+                progress.set(index, || format!("{index} records"))?;
             }
         }
         drop(progress);

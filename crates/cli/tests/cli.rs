@@ -1,0 +1,286 @@
+//! The real command on real data: what a user types, and what comes back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory of its own for each test, gone at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Scratch {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.0.join(name), content).unwrap();
+        name.to_owned()
+    }
+
+    fn run(&self, words: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+        command
+            .args(words.split_whitespace())
+            .current_dir(&self.0)
+            .env("COLUMNS", "100")
+            .env_remove("NO_COLOR");
+        command.output().unwrap()
+    }
+
+    /// Runs what must succeed, and returns its stdout.
+    fn ok(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs what must be refused, with exit code 2 and nothing on stdout, and returns the sentence.
+    fn refused(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(output.stdout.is_empty(), "{words}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn names(&self, directory: &str) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.0.join(directory))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn real_trace() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/msr_hm0.csv.gz").display().to_string()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_real_trace_gives_the_same_result_each_time_and_parts_that_add_up() {
+    let scratch = Scratch::new("real_trace");
+    let words = format!("sim {} --drive deskstar-7k250 --json", real_trace());
+    let (first, second) = (json(&scratch.ok(&words)), json(&scratch.ok(&words)));
+    assert_eq!(first["result"], second["result"]);
+    let result = &first["result"];
+    let number = |key: &str| result[key].as_u64().unwrap_or_else(|| panic!("{key} is missing"));
+    assert_eq!((number("commands"), number("reads"), number("writes")), (1000, 508, 492));
+    let classes = ["full_hits", "active_hits", "near_misses", "purged_misses", "pure_misses"];
+    assert_eq!(classes.iter().map(|class| number(class)).sum::<u64>(), 508);
+    let times = result["disk_time_ns"].as_object().unwrap();
+    assert_eq!(times.len(), 5);
+    assert_eq!(times.values().map(|time| time.as_u64().unwrap()).sum::<u64>(), number("simulated_ns"));
+    for key in ["mean", "p50", "p90", "p99", "p999", "max"] {
+        assert!(result["response_ns"][key].as_u64().unwrap() > 0, "{key}");
+    }
+    assert!(first["run"]["wall_ns"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_published_comparison_comes_out_with_every_sign() {
+    let scratch = Scratch::new("published");
+    scratch.ok("trace generate pc pc.csv");
+    for (out, size) in [("short", "64KiB"), ("long", "384KiB")] {
+        let ahead = format!("--set cache.read_ahead.min={size} --set cache.read_ahead.max={size}");
+        scratch.ok(&format!("sim pc.csv --drive deskstar-7k250 {ahead} --out {out}"));
+    }
+    let text = scratch.ok("compare short long --out comparison");
+    assert!(text.contains("but\nthe worst rises") || text.contains("but the worst rises"), "{text}");
+    let [a, b] = ["short", "long"]
+        .map(|out| json(&fs::read_to_string(scratch.0.join(out).join("result.json")).unwrap()));
+    let number = |of: &serde_json::Value, path: &str| of["result"].pointer(path).unwrap().as_f64().unwrap();
+    let seeks = |of| {
+        ["read", "read_near_miss", "write"]
+            .iter()
+            .map(|kind| number(of, &format!("/seeks/{kind}")))
+            .sum::<f64>()
+    };
+    let (short, long) = (number(&a, "/hit_ratio"), number(&b, "/hit_ratio"));
+    assert!((0.37..0.42).contains(&short), "published 39.2 %, here {short}");
+    assert!((0.70..0.74).contains(&long), "published 72.4 %, here {long}");
+    assert!(seeks(&b) < 0.55 * seeks(&a), "published: 6908 to 3209, here {} to {}", seeks(&a), seeks(&b));
+    assert!(number(&b, "/disk_time_ns/idle") > number(&a, "/disk_time_ns/idle"));
+    assert!(number(&b, "/response_ns/mean") < number(&a, "/response_ns/mean"));
+    assert!(number(&b, "/response_ns/max") > number(&a, "/response_ns/max"), "the worst response gets worse");
+    assert!(number(&b, "/near_misses") < 0.2 * number(&a, "/near_misses"));
+    assert!(number(&b, "/full_hits") > 2.0 * number(&a, "/full_hits"));
+    let report = fs::read_to_string(scratch.0.join("comparison/report.html")).unwrap();
+    assert!(!report.contains("src=\"http") && !report.contains("href=\"http"), "the page loads nothing");
+}
+
+#[test]
+fn logs_agree_with_the_result_in_both_formats() {
+    let scratch = Scratch::new("logs");
+    let words = format!("sim {} --drive deskstar-p7k500 --chunk commands=100 --out", real_trace());
+    scratch.ok(&format!("{words} text --log csv"));
+    scratch.ok(&format!("{words} columns --log parquet"));
+    let lines = |name: &str| fs::read_to_string(scratch.0.join("text").join(name)).unwrap();
+    let commands = lines("commands.csv");
+    assert_eq!(commands.lines().count(), 1001);
+    let result = json(&lines("result.json"));
+    let full_hits = commands.lines().filter(|line| line.contains(",full_hit,")).count() as u64;
+    assert_eq!(result["result"]["full_hits"].as_u64(), Some(full_hits));
+    let seeks = &result["result"]["seeks"];
+    let seeks: u64 =
+        ["read", "read_near_miss", "write"].iter().map(|kind| seeks[kind].as_u64().unwrap()).sum();
+    // An access that is still under way at the end of the last command has set out, but is in no log yet.
+    let accesses = lines("disk.csv").lines().count() as u64 - 1;
+    assert!(accesses == seeks || accesses + 1 == seeks, "{accesses} accesses, {seeks} seeks");
+    assert_eq!(lines("chunks.csv").lines().count(), 11);
+    assert!(lines("cache.csv").contains(",fill,"));
+    for name in ["commands", "cache", "disk", "chunks"] {
+        let packed = fs::read(scratch.0.join("columns").join(format!("{name}.parquet"))).unwrap();
+        assert_eq!((&packed[..4], &packed[packed.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_sweep_tries_every_combination_and_marks_the_undominated() {
+    let scratch = Scratch::new("sweep");
+    let vary = "--vary cache.read_ahead.max=64KiB,256KiB --vary cache.segments.count=4,8,16";
+    let document =
+        json(&scratch.ok(&format!("sweep {} --drive deskstar-7k250 {vary} --out out --json", real_trace())));
+    let points = document["result"]["points"].as_array().unwrap();
+    let values: Vec<String> = points.iter().map(|point| point["values"].to_string()).collect();
+    assert_eq!(values[..2], [r#"["64KiB","4"]"#, r#"["64KiB","8"]"#]);
+    assert_eq!(points.len(), 6);
+    assert!(points.iter().any(|point| point["undominated"] == true));
+    let names = scratch.names("out");
+    assert!(
+        ["points.parquet", "report.html", "result.json"].iter().all(|name| names.iter().any(|n| n == name))
+    );
+}
+
+#[test]
+fn traces_survive_conversion_there_and_back() {
+    let scratch = Scratch::new("convert");
+    scratch.ok("trace generate zipf z.csv --count 500 --span 1GB --arrival poisson:50 --reads 0.6");
+    for other in ["z.parquet", "z.csv.gz", "z.csv.zst"] {
+        scratch.ok(&format!("trace convert z.csv {other}"));
+        scratch.ok(&format!("trace convert {other} back.csv"));
+        assert_eq!(
+            fs::read(scratch.0.join("z.csv")).unwrap(),
+            fs::read(scratch.0.join("back.csv")).unwrap(),
+            "{other}"
+        );
+    }
+    let info = json(&scratch.ok("trace info z.parquet --json"));
+    assert_eq!(
+        (info["result"]["records"].as_u64(), info["result"]["devices"].as_u64()),
+        (Some(500), Some(1))
+    );
+    let same_seed = |seed: u32, file: &str| {
+        scratch.ok(&format!("trace generate random {file} --count 50 --seed {seed}"));
+        fs::read(scratch.0.join(file)).unwrap()
+    };
+    assert_eq!(same_seed(5, "a.csv"), same_seed(5, "b.csv"));
+    assert_ne!(same_seed(5, "a.csv"), same_seed(6, "b.csv"));
+}
+
+#[test]
+fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
+    let scratch = Scratch::new("bad_input");
+    let packed = fs::read(real_trace()).unwrap();
+    scratch.file("truncated.gz", &packed[..5000]);
+    let lines = "time_ns,op,offset_bytes,length_bytes\n0,read,0,4096\n5,write,8192,4096\n";
+    scratch.file("zero.csv", format!("{lines}6,write,4096,0\n"));
+    scratch.file("giant.csv", format!("{lines}6,write,4096,99999999999\n"));
+    scratch.file("beyond.csv", format!("{lines}6,read,300000000000,4096\n"));
+    scratch.file(
+        "back.csv",
+        "time_ns,op,offset_bytes,length_bytes\n5000000000,read,0,512\n0,read,0,512\n9,read,0,512\n",
+    );
+    scratch.file("garbage.csv", format!("{lines}seven,read,0,4096\n"));
+    scratch.file("noise", b"\x00\xff\x13garbage\n\n\n");
+    scratch.file("empty", "");
+    let toml = scratch.ok("drive show deskstar-7k250");
+    scratch.file("zones.toml", toml.replacen("sectors_per_track = ", "sectors_per_track = 0 # ", 1));
+    scratch.file("words.toml", toml.replacen("rpm = 7200", "rpm = \"fast\"", 1));
+    let cases = [
+        ("sim truncated.gz", "the gzip data ends early after line"),
+        ("sim zero.csv", "zero.csv:4: the write has no length"),
+        ("sim giant.csv", "giant.csv:4: the write of 99999999999 bytes is longer than any command"),
+        (
+            "sim beyond.csv",
+            "beyond.csv:4: the record ends at byte 300000004096, but the drive holds 250059350016 bytes",
+        ),
+        ("sim back.csv", "raise --sort-window"),
+        ("sim garbage.csv", "at line 4: the column time_ns holds `seven`"),
+        ("sim noise", "is in no known trace format"),
+        ("sim empty", "it holds no line"),
+        ("sim missing.csv", "cannot open the trace missing.csv"),
+        ("sim zero.csv --drive zones.toml", "zones.toml: geometry.zones.0: sectors_per_track = 0"),
+        ("sim zero.csv --drive words.toml", "words.toml: TOML parse error at line"),
+        ("sim zero.csv --set cache.sized=1", "no setting is called `cache.sized`; did you mean cache.size"),
+        ("sim zero.csv --set queue.depth=257", "queue.depth: 257 commands; expected 1 to 256"),
+        ("sweep zero.csv --vary cache.size=", "a value is missing"),
+        ("sweep - --vary cache.size=1MiB", "stdin can be read only once"),
+        ("sim beyond.csv --warm-up 1h --wrap", "no command ended after the warm-up"),
+    ];
+    for (words, sentence) in cases {
+        let drive = if words.contains("--drive") { "" } else { "--drive deskstar-7k250" };
+        let log = if words.starts_with("sim") { "--log csv" } else { "" };
+        let said = scratch.refused(&format!("{words} {drive} --out out {log}"));
+        assert!(said.starts_with("sakiyomi: ") && said.contains(sentence), "{words}: {said}");
+        assert!(!scratch.0.join("out").exists(), "{words} left something behind: {:?}", scratch.names("out"));
+    }
+}
+
+#[test]
+fn a_failed_run_leaves_the_results_of_the_one_before() {
+    let scratch = Scratch::new("kept");
+    scratch.ok(&format!("sim {} --drive deskstar-7k250 --out out --log csv", real_trace()));
+    let before =
+        scratch.names("out").into_iter().map(|name| fs::read(scratch.0.join("out").join(name)).unwrap());
+    let before: Vec<Vec<u8>> = before.collect();
+    let packed = fs::read(real_trace()).unwrap();
+    scratch.file("truncated.gz", &packed[..9000]);
+    scratch.refused("sim truncated.gz --drive deskstar-7k250 --out out --log csv");
+    let after =
+        scratch.names("out").into_iter().map(|name| fs::read(scratch.0.join("out").join(name)).unwrap());
+    assert_eq!(before, after.collect::<Vec<_>>());
+}
+
+#[test]
+fn many_devices_are_asked_about() {
+    let scratch = Scratch::new("devices");
+    scratch
+        .file("two.csv", "time_ns,device,op,offset_bytes,length_bytes\n0,1,read,0,512\n5,2,read,512,512\n");
+    let said = scratch.refused("sim two.csv --drive deskstar-7k250");
+    assert!(said.contains("--device 1") && said.contains("--map concat"), "{said}");
+    let one = json(&scratch.ok("sim two.csv --drive deskstar-7k250 --device 2 --json"));
+    let both = json(&scratch.ok("sim two.csv --drive deskstar-7k250 --map concat --json"));
+    assert_eq!((one["result"]["commands"].as_u64(), both["result"]["commands"].as_u64()), (Some(1), Some(2)));
+}
+
+#[test]
+fn the_tools_around_it_work() {
+    let scratch = Scratch::new("tools");
+    assert!(scratch.ok("completions bash").contains("complete -F _sakiyomi"));
+    assert!(scratch.ok("man").contains(".TH sakiyomi 1"));
+    scratch.ok("man --out pages");
+    assert!(scratch.names("pages").contains(&"sakiyomi-sim.1".to_owned()));
+    assert!(json(&scratch.ok("doctor --json"))["findings"].as_array().unwrap().len() >= 5);
+    assert_eq!(json(&scratch.ok("drive list --json")).as_array().unwrap().len(), 7);
+    let toml = scratch.ok("drive show nearline-18tb");
+    assert!(toml.contains("# "), "a built-in drive is shown with its sources");
+    scratch.file("copy.toml", toml);
+    let (own, copy) =
+        (scratch.ok("drive show nearline-18tb --json"), scratch.ok("drive show copy.toml --json"));
+    assert_eq!(own, copy);
+    assert!(scratch.ok("drive show nearline-18tb --explain").contains("servo.rpm = 7200"));
+    assert!(scratch.ok("trace formats").lines().count() >= 13);
+}
