@@ -108,8 +108,9 @@ fn cheetah9lp_ten_times(bencher: Bencher<'_, '_>) {
         })
         .collect();
     let commands = once.repeat(10);
-    let spec = DriveSpec::from_toml(include_str!("cheetah9LP.toml"), "cheetah9LP.toml").expect("a possible drive");
-    bencher.counter(ItemsCount::new(commands.len())).bench_local(|| {
-        black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &commands))
-    });
+    let spec =
+        DriveSpec::from_toml(include_str!("cheetah9LP.toml"), "cheetah9LP.toml").expect("a possible drive");
+    bencher
+        .counter(ItemsCount::new(commands.len()))
+        .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &commands)));
 }

@@ -274,7 +274,12 @@ impl Drive {
     fn accept(&mut self, request: Request) {
         self.quiet_since = self.now;
         self.tidying = false;
-        let slot = self.commands.insert(Command::new(request, self.now, self.last_was_write));
+        let slot = self.commands.insert(Command::new(
+            request,
+            self.now,
+            self.last_was_write,
+            self.writes.next_sequence(),
+        ));
         self.last_was_write = request.op == Op::Write;
         let empty = request.extent.sectors.is_zero();
         let beyond = request

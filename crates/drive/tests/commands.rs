@@ -34,6 +34,23 @@ fn force_unit_access_replaces_dirty_data_of_the_same_sectors() {
 }
 
 #[test]
+fn data_that_is_being_replaced_by_a_forced_write_is_still_flushed() {
+    // The forced write waits behind the turn; a flush in the meantime must not say that the older data is safe.
+    let story =
+        tell(&writing(&[]), &[write(300, 8), at(1.0, a_turn()), at(2.0, fua(300, 8)), at(3.0, flush())]);
+    let on_medium =
+        story.accesses().iter().filter(|access| access.lba.0 == 300).map(|access| access.end.0).min();
+    assert!(story.finish(3) >= on_medium.unwrap(), "{} before {on_medium:?}", story.finish(3));
+}
+
+#[test]
+fn a_younger_write_survives_a_forced_one_that_came_before_it() {
+    let story =
+        tell(&writing(&[]), &[a_turn(), at(1.0, fua(300, 8)), at(2.0, write(300, 8)), at(60.0, flush())]);
+    assert_eq!(story.destages().len(), 1, "the younger data goes to the medium after the forced write");
+}
+
+#[test]
 fn flush_waits_for_older_dirty_data_and_for_every_part_of_a_split_write() {
     let spec = writing(&[("cache.write.destage_max", "20KiB")]);
     let story = tell(&spec, &[write(0, 100), write(CYLINDER, 8), at(1.0, flush())]);

@@ -63,6 +63,7 @@ fn impossible_drives_are_refused_with_key_and_reason() {
         ("geometry.zones.1.first_cylinder", "5", "first_cylinder = 5 lies inside the zone before"),
         ("geometry.zones.0.slips", "[5, 5]", "slips are not in ascending order, or one is listed twice"),
         ("geometry.zones.0.remaps", "[[5, 6]]", "a remap must lead to a spare sector"),
+        ("geometry.zones.0.remaps", "[[5, 21681000], [7, 21681000]]", "remap"),
         ("cache.write.limit", "1GiB", "cache.write.limit: 1GiB does not fit cache.size"),
         ("cache.write.low_watermark", "0.9", "expected a share from 0 to cache.write.high_watermark"),
         ("cache.read_ahead.min", "1GiB", "is more than cache.read_ahead.max"),

@@ -18,8 +18,10 @@ pub(crate) struct Dirty {
     pub(crate) ready: Nanos,
     /// Where it begins on the medium.
     pub(crate) target: Target,
-    /// In order of coming; of merged ranges, the older one's.
+    /// In order of coming: the oldest data's, what was overwritten since included, for that was acknowledged too.
     pub(crate) sequence: u64,
+    /// The newest data's.
+    newest: u64,
 }
 
 /// All dirty data.
@@ -113,6 +115,7 @@ impl WriteCache {
             ready: times.1,
             target: target(start),
             sequence: self.next_sequence,
+            newest: self.next_sequence,
         };
         self.next_sequence += 1;
         let mut first = start;
@@ -123,12 +126,12 @@ impl WriteCache {
                 break;
             }
             self.remove(from);
+            merged.since = merged.since.min(old.since);
+            merged.sequence = merged.sequence.min(old.sequence);
             if self.coalesce {
                 first = first.min(from);
                 merged.end = merged.end.max(old.end);
-                merged.since = merged.since.min(old.since);
                 merged.ready = merged.ready.max(old.ready);
-                merged.sequence = merged.sequence.min(old.sequence);
             } else {
                 self.keep_rest(from, old, start, end, &target);
             }
@@ -137,7 +140,18 @@ impl WriteCache {
         self.put(first, merged);
     }
 
-    /// Drops what of `start..end` is dirty: it was written through, or discarded.
+    /// Drops what of `start..end` is dirty since before `sequence`: it was written through.
+    pub(crate) fn drop_older(&mut self, start: u64, end: u64, sequence: u64, target: impl Fn(u64) -> Target) {
+        let overlaps = self.extents.range(..end).rev().take_while(|(_, dirty)| dirty.end > start);
+        let older: Vec<u64> =
+            overlaps.filter(|(_, dirty)| dirty.newest < sequence).map(|(from, _)| *from).collect();
+        for from in older {
+            let old = self.remove(from);
+            self.keep_rest(from, old, start, end, &target);
+        }
+    }
+
+    /// Drops what of `start..end` is dirty: it was discarded.
     pub(crate) fn drop_range(&mut self, start: u64, end: u64, target: impl Fn(u64) -> Target) {
         while let Some((&from, &old)) = self.extents.range(..end).next_back() {
             if old.end <= start {
@@ -251,7 +265,8 @@ mod tests {
         WriteCache::new(&spec, Bytes(512))
     }
 
-    /// The plain version: of each sector the number of the write that made it dirty.
+    /// The plain version: of each sector the number of the oldest write since which it, or what was overwritten together
+    /// with it, has been dirty.
     #[derive(Default)]
     struct Naive {
         dirty: BTreeMap<u64, u64>,
@@ -270,7 +285,9 @@ mod tests {
         match act {
             Act::Insert(start, end) => {
                 naive.writes += 1;
-                naive.dirty.extend((start..end).map(|sector| (sector, naive.writes)));
+                let overwritten = naive.dirty.range(start..end).map(|(_, number)| *number).min();
+                let number = overwritten.unwrap_or(naive.writes);
+                naive.dirty.extend((start..end).map(|sector| (sector, number)));
                 cache.insert(start, end, (Nanos(naive.writes), Nanos(naive.writes)), target);
             }
             Act::Drop(start, end) => {

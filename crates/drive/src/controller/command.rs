@@ -13,6 +13,8 @@ pub(super) struct Command {
     pub(super) breakdown: Breakdown,
     /// The command before it was a write: its processing may take another time.
     pub(super) after_write: bool,
+    /// What the write cache would have numbered its data at that time: dirty data below it is older.
+    pub(super) sequence: u64,
     /// From when on its first data can go to the host.
     pub(super) data_from: Nanos,
     /// Of a read: how many of its sectors come from the medium, and from when on.
@@ -20,13 +22,14 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(request: Request, now: Nanos, after_write: bool) -> Command {
+    pub(super) fn new(request: Request, now: Nanos, after_write: bool, sequence: u64) -> Command {
         Command {
             request,
             submitted: now,
             class: Class::Refused,
             breakdown: Breakdown::default(),
             after_write,
+            sequence,
             data_from: now,
             missing: (0, now),
         }

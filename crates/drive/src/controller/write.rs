@@ -79,11 +79,10 @@ impl Drive {
         }
     }
 
-    /// A write that is over only when the medium has it. What it overwrites in the cache need not be written any more.
+    /// A write that is over only when the medium has it. Until then what it overwrites stays dirty: it was acknowledged.
     fn write_through(&mut self, slot: usize) {
         let command = self.commands[slot];
         let overhead = self.interface.overhead.write_miss.after(command.after_write);
-        self.drop_dirty(command.request.extent);
         let transfer = self.link_time(command.request.extent.sectors.0);
         let sending = (self.now + overhead).max(self.link_free);
         self.link_free = sending + transfer;
@@ -97,12 +96,6 @@ impl Drive {
         let target = place(&self.geometry)(lba);
         self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, target, write: true });
         self.announce(ready, Happening::Ready);
-    }
-
-    /// What of `extent` is dirty need not be written any more.
-    fn drop_dirty(&mut self, extent: Extent) {
-        self.writes.drop_range(extent.start.0, extent.end().0, place(&self.geometry));
-        self.dirty_data_left();
     }
 
     /// Sends the arm to write a command's data.
@@ -156,6 +149,9 @@ impl Drive {
         self.log_write(&access);
         match access.work {
             Work::Command(slot) => {
+                let before = self.commands[slot].sequence;
+                self.writes.drop_older(access.first, access.last, before, place(&self.geometry));
+                self.dirty_data_left();
                 let completion = self.interface.overhead.completion;
                 self.commands[slot].breakdown.overhead += completion;
                 self.announce(self.now + completion, Happening::Finished(slot));
@@ -236,7 +232,8 @@ impl Drive {
         let extent = self.commands[slot].request.extent;
         self.commands[slot].class = Class::Discard;
         if !extent.sectors.is_zero() {
-            self.drop_dirty(extent);
+            self.writes.drop_range(extent.start.0, extent.end().0, place(&self.geometry));
+            self.dirty_data_left();
             self.invalidate_reads(extent);
             self.work_arrived();
         }

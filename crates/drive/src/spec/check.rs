@@ -4,7 +4,9 @@ use sakiyomi_model::{Bytes, Nanos};
 
 use crate::geometry::Geometry;
 
-use super::{DriveSpec, GeometrySpec, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec};
+use super::{
+    DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
+};
 
 /// Why a drive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -247,6 +249,11 @@ fn check_geometry(check: &Check<'_>, geometry: &GeometrySpec) -> Result<(), Spec
     })?;
     check.that(!geometry.zones.is_empty(), "geometry.zones", || "no zones; give at least one".to_owned())?;
     check.that(geometry.zones.len() <= 10_000, "geometry.zones", || "more than 10000 zones".to_owned())?;
+    let cylinder_spares =
+        geometry.zones.iter().position(|zone| zone.spares_per == SparesPer::Cylinder && zone.spares > 0);
+    check.that(geometry.layout != Layout::Serpentine || cylinder_spares.is_none(), "geometry.layout", || {
+        "under a serpentine layout a cylinder's tracks are not neighbours; set spares_per to \"track\" or \"zone\"".to_owned()
+    })?;
     let mut next = 0u32;
     for (index, zone) in geometry.zones.iter().enumerate() {
         next = check_zone(check, &format!("geometry.zones.{index}"), zone, geometry.heads, next)?;

@@ -12,7 +12,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Whether `key` is this one, a zone's number standing for `*`.
+    /// Whether `key` is this one, a zone's number standing for `*`, or lies in the table that this one is.
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         let mut parts = key.split('.');
@@ -21,7 +21,7 @@ impl Explanation {
                 .next()
                 .is_some_and(|part| own == part || own == "*" && part.bytes().all(|b| b.is_ascii_digit()))
         });
-        same && parts.next().is_none()
+        same && (parts.next().is_none() || self.values.starts_with("table as"))
     }
 }
 
@@ -56,6 +56,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "servo.rpm", "100 to 100000", "Revolutions a minute.";
     "servo.head_switch", "duration", "From one head of a cylinder to another, until it is on track.";
     "servo.write_settle", "duration, may be negative", "Added to a seek or head switch that ends in a write.";
+    "servo.seek", "table of the keys below", "The whole curve: where its kind changes, all its keys change together.";
     "servo.seek.curve", "datasheet, two_piece, table", "How seek time follows from distance.";
     "servo.seek.track_to_track", "duration", "Datasheet curve: to the neighbouring cylinder.";
     "servo.seek.average", "duration", "Datasheet curve: mean over all pairs of cylinders.";

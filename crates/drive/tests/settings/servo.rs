@@ -10,6 +10,7 @@ pub(crate) const KEYS: &[&str] = &[
     "servo.rpm",
     "servo.head_switch",
     "servo.write_settle",
+    "servo.seek",
     "servo.seek.curve",
     "servo.seek.track_to_track",
     "servo.seek.average",
@@ -59,6 +60,15 @@ fn and(mut spec: DriveSpec, key: &str, value: &str) -> DriveSpec {
     spec.set(key, value).unwrap();
     spec.check().unwrap();
     spec
+}
+
+#[test]
+fn the_whole_curve_is_changed_at_once() {
+    let table = r#"{ curve = "table", points = [[1, "3ms"], [2001, "5ms"]] }"#;
+    let spec = with(&[("servo.seek", table)]);
+    assert_eq!((seek(&spec, 1), seek(&spec, 1001)), (3_000_000, 4_000_000));
+    let spec = with(&[("servo.seek_write", table), ("servo.seek_write.points", r#"[[1, "7ms"]]"#)]);
+    assert_eq!(travel(&spec, write(first_of(1), 1)), 7_000_000);
 }
 
 #[test]
