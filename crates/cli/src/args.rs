@@ -1,42 +1,19 @@
-//! The command line's shape. Options that several commands share are groups here; each command's own stand in its file.
+//! Options that several commands share, in groups; each command's own stand in its file.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Parser};
+use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_model::Nanos;
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
-use crate::command::Command;
 use crate::console::Colour;
 
 /// Help begins with what the command does and with examples, as people read it.
 pub(crate) const HELP: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
-
-/// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
-#[derive(Debug, Parser)]
-#[command(
-    name = "sakiyomi",
-    version,
-    help_template = HELP,
-    before_help = "Examples:
-  sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
-  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
-  sakiyomi trace generate pc pc.csv
-",
-    after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
-Durations need their unit: 250us, 1.5ms, 10s.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error."
-)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]

@@ -11,9 +11,31 @@ mod trace;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
-use crate::args::{Cli, HELP};
+use crate::args::{Common, HELP};
+
+/// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
+#[derive(Debug, Parser)]
+#[command(
+    name = "sakiyomi",
+    version,
+    help_template = HELP,
+    before_help = "Examples:
+  sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
+  sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
+  sakiyomi trace generate pc pc.csv
+",
+    after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
+Durations need their unit: 250us, 1.5ms, 10s.
+Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
 
 /// What sakiyomi can do.
 #[derive(Debug, Subcommand)]

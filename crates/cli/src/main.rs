@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::Cli;
+use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {

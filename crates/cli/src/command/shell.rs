@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use super::Cli;
 
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
