@@ -1,4 +1,4 @@
-//! Commands a second, logs off. `cargo bench -p sakiyomi-drive`; the figures wanted are in `docs/speed.md`.
+//! Commands a second, logs off. `cargo bench -p sakiyomi-drive`; the figures wanted are in `docs/results.md`.
 //!
 //! The traces are made beforehand: what is measured is drive, replay and observation, as `sim` runs them.
 
