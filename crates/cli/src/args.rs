@@ -67,7 +67,9 @@ pub(crate) fn drive_spec(name: &str) -> Result<DriveSpec> {
     if !name.ends_with(".toml") && !name.contains('/') {
         return Ok(builtin(name)?.spec());
     }
-    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read the drive {name}"))?;
+    let text = std::fs::read_to_string(name).with_context(|| {
+        format!("cannot read the drive {name}; `sakiyomi drive show` prints one to begin with")
+    })?;
     Ok(DriveSpec::from_toml(&text, name)?)
 }
 
@@ -88,7 +90,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "TIME", default_value = "1s")]
     sort_window: Nanos,
     /// Factor on arrival and think times: 0.5 is twice as fast
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
     /// blkparse: the event that stands for a command
     #[arg(long, value_name = "LETTER", default_value = "Q")]
@@ -121,9 +123,9 @@ pub(crate) struct ReplayArgs {
     /// Each request when another has ended, after the trace's think time if it has one
     #[arg(long)]
     closed_loop: bool,
-    /// Closed loop: requests outstanding
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    outstanding: u32,
+    /// Closed loop: requests outstanding [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    outstanding: Option<u32>,
     /// Requests that wait in the host at most while the drive's queue is full
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..))]
     host_queue: u32,
@@ -133,10 +135,18 @@ pub(crate) struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    pub(crate) fn replay(&self, trace_is_closed: bool) -> Replay {
+    pub(crate) fn replay(&self, trace_is_closed: bool) -> Result<Replay> {
         let closed = self.closed_loop || trace_is_closed && !self.open_loop;
-        let pace = if closed { Pace::Closed { outstanding: self.outstanding as usize } } else { Pace::Open };
-        Replay { pace, host_queue: self.host_queue as usize }
+        let pace = match self.outstanding {
+            outstanding if closed => Pace::Closed { outstanding: outstanding.unwrap_or(1) as usize },
+            None => Pace::Open,
+            Some(outstanding) => {
+                bail!(
+                    "--outstanding {outstanding} is for a closed loop, and this is an open one; add --closed-loop"
+                )
+            }
+        };
+        Ok(Replay { pace, host_queue: self.host_queue as usize })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sakiyomi_report::text::Style;
 
@@ -35,18 +36,22 @@ impl Colour {
 }
 
 /// Writes a result to stdout.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+pub(crate) fn say(text: &str) -> Result<()> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()
+    write!(out, "{text}{end}")
+        .and_then(|()| out.flush())
+        .context("cannot write the result to standard output")
 }
 
 /// Writes a result to stdout as JSON, on several lines.
-pub(crate) fn say_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(say(&serde_json::to_string_pretty(value)?)?)
+pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<()> {
+    say(&serde_json::to_string_pretty(value)?)
+}
+
+/// Writes a result that no run made, as the JSON object that stands for it.
+pub(crate) fn say_result(schema: &str, result: &impl serde::Serialize) -> Result<()> {
+    say_json(&serde_json::json!({ "schema": schema, "result": result }))
 }
 
 /// Tells of something on stderr that is not the result. Nobody may be there to read it.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
@@ -36,6 +36,7 @@ impl Drop for OutDir {
 impl OutDir {
     /// The directory at `path`, made if it is not there.
     pub(crate) fn new(path: &Path) -> Result<OutDir> {
+        ensure!(!path.is_file(), "{} is a file, and --out needs a directory; name another", path.display());
         let made = !path.exists();
         fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
         Ok(OutDir { path: path.to_owned(), made })

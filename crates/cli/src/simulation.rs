@@ -35,7 +35,7 @@ pub(crate) fn simulate(
     let mut drive = Drive::new(spec)?;
     let trace = Trace::open(&workload.trace, &workload.reading.options()?)?;
     let name = trace.name().to_owned();
-    let replay = workload.replaying.replay(trace.is_closed_loop());
+    let replay = workload.replaying.replay(trace.is_closed_loop())?;
     let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: workload.replaying.wrap };
     let arrivals = Arrivals { trace, fit, name: name.clone(), taken: 0, progress };
     let observation = Observation::new(chunking, workload.warm_up, drive.sector());

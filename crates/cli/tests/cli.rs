@@ -196,6 +196,7 @@ fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
     let packed = fs::read(real_trace()).unwrap();
     scratch.file("truncated.gz", &packed[..5000]);
     let lines = "time_ns,op,offset_bytes,length_bytes\n0,read,0,4096\n5,write,8192,4096\n";
+    scratch.file("good.csv", lines);
     scratch.file("zero.csv", format!("{lines}6,write,4096,0\n"));
     scratch.file("giant.csv", format!("{lines}6,write,4096,99999999999\n"));
     scratch.file("beyond.csv", format!("{lines}6,read,300000000000,4096\n"));
@@ -229,6 +230,10 @@ fn bad_input_is_one_sentence_with_place_and_remedy_and_leaves_nothing_behind() {
         ("sweep zero.csv --vary cache.size=", "a value is missing"),
         ("sweep - --vary cache.size=1MiB", "stdin can be read only once"),
         ("sim beyond.csv --warm-up 1h --wrap", "no command ended after the warm-up"),
+        ("sim good.csv --outstanding 8", "this is an open one; add --closed-loop"),
+        ("sim good.csv --time-scale -1", "the time scale is -1, but must be a number of at least 0"),
+        ("sim good.csv --drive missing.toml", "`sakiyomi drive show` prints one to begin with"),
+        ("sweep good.csv --vary queue.depth=1 --vary queue.depth=2", "--vary queue.depth is given twice"),
     ];
     for (words, sentence) in cases {
         let drive = if words.contains("--drive") { "" } else { "--drive deskstar-7k250" };
@@ -255,6 +260,35 @@ fn a_failed_run_leaves_the_results_of_the_one_before() {
 }
 
 #[test]
+fn outputs_that_cannot_be_are_refused_by_name() {
+    let scratch = Scratch::new("outputs");
+    scratch.file("file", "");
+    let sim = format!("sim {} --drive deskstar-7k250 --out file", real_trace());
+    assert!(scratch.refused(&sim).contains("file is a file, and --out needs a directory"));
+    let packed = scratch.refused("trace generate random twice.parquet.gz --count 1");
+    assert!(packed.contains("Parquet packs by itself"), "{packed}");
+    assert!(scratch.refused("trace generate random - --count 1").contains("must be a file"));
+    assert!(scratch.refused("compare . .").contains("no result.json in ."));
+    assert_eq!(scratch.names("."), ["file"]);
+}
+
+#[test]
+fn json_is_one_object_with_schema_and_result() {
+    let scratch = Scratch::new("json");
+    let sim = format!("{} --drive deskstar-7k250", real_trace());
+    let sweep = format!("sweep {sim} --vary queue.depth=1,32");
+    let info = format!("trace info {}", real_trace());
+    scratch.ok(&format!("sim {sim} --out r"));
+    let list = ["drive list", "drive show nearline-18tb", "doctor", "trace formats", "compare r r"];
+    let generate = "trace generate random r.csv --count 9";
+    for words in list.into_iter().chain([&*sweep, &*info, generate]) {
+        let document = json(&scratch.ok(&format!("{words} --json")));
+        assert!(document["schema"].as_str().is_some_and(|schema| schema.starts_with("sakiyomi.")), "{words}");
+        assert!(!document["result"].is_null(), "{words}");
+    }
+}
+
+#[test]
 fn many_devices_are_asked_about() {
     let scratch = Scratch::new("devices");
     scratch
@@ -273,8 +307,8 @@ fn the_tools_around_it_work() {
     assert!(scratch.ok("man").contains(".TH sakiyomi 1"));
     scratch.ok("man --out pages");
     assert!(scratch.names("pages").contains(&"sakiyomi-sim.1".to_owned()));
-    assert!(json(&scratch.ok("doctor --json"))["findings"].as_array().unwrap().len() >= 5);
-    assert_eq!(json(&scratch.ok("drive list --json")).as_array().unwrap().len(), 7);
+    assert!(json(&scratch.ok("doctor --json"))["result"]["findings"].as_array().unwrap().len() >= 5);
+    assert_eq!(json(&scratch.ok("drive list --json"))["result"].as_array().unwrap().len(), 7);
     let toml = scratch.ok("drive show nearline-18tb");
     assert!(toml.contains("# "), "a built-in drive is shown with its sources");
     scratch.file("copy.toml", toml);

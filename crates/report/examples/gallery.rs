@@ -226,6 +226,7 @@ fn explore() -> SweepResult {
     let mut result = SweepResult {
         trace: "office.csv".to_owned(),
         drive: "desktop-500gb".to_owned(),
+        settings: Vec::new(),
         varied: vec!["cache.read_ahead.max".to_owned(), "cache.replacement".to_owned()],
         points: Vec::new(),
     };

@@ -151,6 +151,7 @@ pub(crate) fn sweep() -> Document<SweepResult> {
     let mut result = SweepResult {
         trace: "office.csv".to_owned(),
         drive: "desktop-500gb".to_owned(),
+        settings: vec!["queue.depth=32".to_owned()],
         varied: vec!["cache.read_ahead.max".to_owned()],
         points: points.to_vec(),
     };
@@ -314,6 +315,7 @@ pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
         idle_ratio: hit_ratio,
         undominated,
     });
-    (any::<String>(), vec(any::<String>(), 0..3), vec(point, 0..8))
-        .prop_map(|(trace, varied, points)| SweepResult { drive: trace.clone(), trace, varied, points })
+    (any::<String>(), vec(any::<String>(), 0..3), vec(point, 0..8)).prop_map(|(trace, varied, points)| {
+        SweepResult { drive: trace.clone(), settings: vec![trace.clone()], trace, varied, points }
+    })
 }

@@ -81,6 +81,8 @@ impl Value {
             number::NONE.to_owned()
         } else if is_ratio {
             format!("{sign}{} points", number::percent(difference.abs()).trim_end_matches(" %"))
+        } else if from != 0.0 && difference.abs() / from < 0.0005 {
+            "≈".to_owned()
         } else if from == 0.0 {
             "from none".to_owned()
         } else if to / from >= 10.0 {
@@ -93,7 +95,7 @@ impl Value {
 
 impl Total {
     /// Whether going from this row to `to` is an improvement.
-    pub(crate) fn judge(&self, to: &Total) -> Judgement {
+    fn judge(&self, to: &Total) -> Judgement {
         let (from, to) = (self.value.as_f64(), to.value.as_f64());
         let noticeable = (to - from).abs() > from.abs().max(to.abs()) * NOTICEABLE;
         match self.aim {
@@ -104,6 +106,19 @@ impl Total {
             Aim::None => Judgement::Neutral,
         }
     }
+}
+
+/// Whether two results are of the same work: only then is one better than the other.
+pub(crate) fn same_workload(a: &SimResult, b: &SimResult) -> bool {
+    let work = |of: &SimResult| (of.commands, of.reads, of.writes, of.read_bytes, of.written_bytes);
+    a.trace == b.trace && a.warm_up_ns == b.warm_up_ns || work(a) == work(b)
+}
+
+/// The rows of two results side by side, judged where they did the same work.
+pub(crate) fn compared(a: &SimResult, b: &SimResult) -> Vec<(Total, Total, Judgement)> {
+    let judge = same_workload(a, b);
+    let pairs = totals(a).into_iter().zip(totals(b));
+    pairs.map(|(a, b)| (a, b, if judge { a.judge(&b) } else { Judgement::Neutral })).collect()
 }
 
 /// Every row for a result; two results give the same rows in the same order.
@@ -210,7 +225,19 @@ mod tests {
         assert_eq!(Value::Time(1).change(Value::Time(61)), "× 61");
         assert_eq!(Value::Count(0).change(Value::Count(3)), "from none");
         assert_eq!(Value::Count(3).change(Value::Count(3)), "=");
+        assert_eq!(Value::Count(10_000).change(Value::Count(10_001)), "≈");
         assert_eq!(Value::Ratio(0.1).change(Value::Ratio(f64::NAN)), number::NONE);
+    }
+
+    #[test]
+    fn different_work_is_not_judged() {
+        let a = SimResult { trace: "a".to_owned(), commands: 9, hit_ratio: 0.9, ..SimResult::default() };
+        let b = SimResult { trace: "b".to_owned(), commands: 9, hit_ratio: 0.1, ..SimResult::default() };
+        let judged =
+            |a: &SimResult, b: &SimResult| compared(a, b).iter().any(|row| row.2 != Judgement::Neutral);
+        assert!(judged(&a, &b), "the same work from a trace of another name");
+        assert!(!judged(&a, &SimResult { commands: 5, ..b.clone() }));
+        assert!(!judged(&a, &SimResult { commands: 5, trace: a.trace.clone(), warm_up_ns: 1, ..b }));
     }
 
     #[test]

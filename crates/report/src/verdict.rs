@@ -5,6 +5,7 @@ use sakiyomi_model::{Class, ReadClass};
 use crate::label;
 use crate::number::{self, count, duration, percent};
 use crate::schema::{SimResult, SweepPoint, SweepResult};
+use crate::totals::same_workload;
 
 /// A space at which no line is broken.
 pub(crate) const NO_BREAK_SPACE: char = '\u{a0}';
@@ -64,6 +65,9 @@ pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<String> {
         ];
     }
     let mut sentences = Vec::new();
+    if !same_workload(a, b) {
+        sentences.push("A and B did different work, so that nothing is called better or worse.".to_owned());
+    }
     if a.reads > 0 && b.reads > 0 {
         sentences.push(format!(
             "B hits {} of the reads against {} in A.",
@@ -112,7 +116,9 @@ pub(crate) fn sweep(result: &SweepResult) -> Vec<String> {
     let Some(first) = front.first() else {
         return vec!["No settings were tried.".to_owned()];
     };
-    let mut sentences = vec![format!("{} of {} settings are undominated.", front.len(), result.points.len())];
+    let are = if front.len() == 1 { "is" } else { "are" };
+    let mut sentences =
+        vec![format!("{} of {} combinations {are} undominated.", front.len(), result.points.len())];
     let hits =
         front.iter().fold(first, |best, point| if point.hit_ratio > best.hit_ratio { point } else { best });
     let mean = front.iter().min_by_key(|point| point.response_mean_ns).unwrap_or(first);

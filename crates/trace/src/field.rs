@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_model::{Bytes, Nanos, Op};
+
+pub(crate) const NANOS_PER_US: u64 = 1_000;
+pub(crate) const NANOS_PER_MS: u64 = 1_000_000;
+pub(crate) const NANOS_PER_S: u64 = 1_000_000_000;
 
 /// What is wrong with a line, as a sentence without its place.
 pub(crate) type Problem = String;
@@ -65,6 +69,15 @@ pub(crate) fn blocks(field: &[u8], block: u64, column: &str) -> Result<Bytes, Pr
     count.checked_mul(block).map(Bytes).ok_or_else(|| {
         format!("the column {column} holds {}, and as many blocks of {block} bytes pass 2^64", Shown(field))
     })
+}
+
+/// An operation in the format's words for reading and writing.
+pub(crate) fn operation(field: &[u8], read: &str, write: &str) -> Result<Op, Problem> {
+    match field {
+        word if word == read.as_bytes() => Ok(Op::Read),
+        word if word == write.as_bytes() => Ok(Op::Write),
+        other => Err(format!("the operation is {}, but must be {read} or {write}", Shown(other))),
+    }
 }
 
 fn digits(field: &[u8]) -> Option<u64> {
@@ -150,7 +163,8 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn wrong_count(line: &[u8], found: usize, wanted: usize, separator: &str) -> Problem {
-    format!("{} has {found} columns separated by {separator}, but the format has {wanted}", Shown(line))
+    let s = if found == 1 { "" } else { "s" };
+    format!("{} has {found} column{s} separated by {separator}, but the format has {wanted}", Shown(line))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::atomic::AtomicFile;
 use crate::error::TraceError;
 use crate::format::sakiyomi::{Field, row};
 use crate::format::{FIO_HEADER, write_disksim, write_fio, write_mqsim};
+use crate::input::is_stdin;
 use crate::pack::{Packed, Packing};
 use crate::record::Record;
 use crate::table::{TableFormat, TableWriter};
@@ -96,13 +97,30 @@ impl Writer<AtomicFile> {
     /// Begins a trace at `path`, packed as its name says (`.gz`, `.zst`); Parquet packs by itself.
     ///
     /// # Errors
-    /// [`TraceError::Write`].
+    /// [`TraceError::Write`]; [`TraceError::Parameter`] for a name that would say something else than what is written.
     pub fn create(path: impl AsRef<Path>, format: OutFormat) -> Result<Writer, TraceError> {
         let path = path.as_ref();
         let name = path.display().to_string();
+        let refuse = |wanted: &str| {
+            Err(TraceError::Parameter {
+                name: "the output",
+                value: format!("`{name}`"),
+                wanted: wanted.to_owned(),
+            })
+        };
+        if is_stdin(path) {
+            return refuse("a file, which appears only when it is whole");
+        }
+        let inner = path.file_stem().map(Path::new);
+        let packing = Packing::of_path(path);
+        if packing != Packing::Plain
+            && inner.is_some_and(|inner| OutFormat::of_path(inner) == OutFormat::Parquet)
+        {
+            return refuse("a name without .gz or .zst: Parquet packs by itself");
+        }
         let file =
             AtomicFile::create(path).map_err(|source| TraceError::Write { path: name.clone(), source })?;
-        Writer::new(file, &name, format, Packing::of_path(path))
+        Writer::new(file, &name, format, packing)
     }
 
     /// Ends the trace and puts it under its name. Returns the number of records.

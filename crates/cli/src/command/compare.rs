@@ -52,6 +52,11 @@ impl Compare {
 
 fn load(path: &Path) -> Result<Document<SimResult>> {
     let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
+    let dir = path.display();
+    ensure!(
+        !path.is_dir() || file.exists(),
+        "there is no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one"
+    );
     let text = fs::read_to_string(&file).with_context(|| {
         format!("cannot read {}; `sakiyomi sim … --out DIR` makes a result", file.display())
     })?;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::args::Common;
-use crate::console::{say, say_json};
+use crate::console::{say, say_result};
 use crate::machine::machine;
 
 /// `O_DIRECT` of every architecture that Rust's tier 1 covers but ARM, where the number is another one.
@@ -30,7 +30,8 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
     let findings =
         [memory_is_known(machine.memory_bytes), direct_io(), io_uring(), fuse(), root(), cgroups()];
     if common.json {
-        say_json(&serde_json::json!({ "machine": machine, "findings": findings }))?;
+        let result = serde_json::json!({ "machine": machine, "findings": findings });
+        say_result("sakiyomi.doctor/1", &result)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("{}\n{}, {} usable cores\n\n", machine.kernel, machine.cpu, machine.cores);

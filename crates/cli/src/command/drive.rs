@@ -11,7 +11,7 @@ use sakiyomi_model::Bytes;
 use serde::Serialize;
 
 use crate::args::{Common, DriveArgs, HELP};
-use crate::console::{say, say_json};
+use crate::console::{say, say_result};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive list
@@ -67,18 +67,23 @@ impl Drive {
 fn list(common: &Common) -> Result<()> {
     let lines: Vec<Line> = BUILTIN.iter().map(|drive| line(drive.id, &drive.spec())).collect();
     if common.json {
-        return say_json(&lines);
+        return say_result("sakiyomi.drives/1", &lines);
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(["name", "drive", "capacity", "rpm", "cache", "queue"]);
     for line in lines {
-        let capacity = format!("{:.0} GB", line.capacity_bytes as f64 / 1e9);
+        let gigabytes = line.capacity_bytes as f64 / 1e9;
+        let capacity = if gigabytes < 999.5 {
+            format!("{gigabytes:.0} GB")
+        } else {
+            format!("{:.0} TB", gigabytes / 1e3)
+        };
         let row = [line.id.to_owned(), line.name, capacity, line.rpm.to_string()];
         table.add_row(
             row.into_iter().chain([Bytes(line.cache_bytes).to_string(), line.queue_depth.to_string()]),
         );
     }
-    Ok(say(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))?)
+    say(&format!("{table}\n\nsakiyomi drive show NAME prints one with the source of every figure."))
 }
 
 fn line(id: &'static str, spec: &DriveSpec) -> Line {
@@ -97,15 +102,15 @@ impl Show {
     fn run(&self, common: &Common) -> Result<()> {
         let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec()?;
         if common.json {
-            return say_json(&spec);
+            return say_result("sakiyomi.drive/1", &spec);
         }
         if self.explain {
-            return Ok(say(&explained(&spec))?);
+            return say(&explained(&spec));
         }
         match builtin(&self.drive) {
             // As it is kept, with its comments.
-            Ok(drive) if self.set.is_empty() => Ok(say(drive.toml)?),
-            _ => Ok(say(&spec.to_toml())?),
+            Ok(drive) if self.set.is_empty() => say(drive.toml),
+            _ => say(&spec.to_toml()),
         }
     }
 }

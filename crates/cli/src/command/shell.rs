@@ -1,6 +1,5 @@
 //! `completions` and `man`: sakiyomi described to the shell and to `man`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use crate::console::say;
 
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
@@ -26,7 +26,7 @@ impl Completions {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "sakiyomi", &mut script);
-        io::stdout().write_all(&script)?;
+        say(&String::from_utf8(script)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -42,7 +42,11 @@ pub(crate) struct Man {
 impl Man {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         match &self.out {
-            None => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?,
+            None => {
+                let mut page = Vec::new();
+                clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+                say(&String::from_utf8(page)?)?;
+            }
             Some(directory) => {
                 std::fs::create_dir_all(directory)
                     .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))

@@ -54,6 +54,10 @@ impl Sweep {
         let spec = self.workload.drive.spec()?;
         let varied: Vec<(String, Vec<String>)> =
             self.vary.iter().map(|text| parse_vary(text)).collect::<Result<_>>()?;
+        for (index, (key, _)) in varied.iter().enumerate() {
+            let twice = varied[..index].iter().any(|(before, _)| before == key);
+            ensure!(!twice, "--vary {key} is given twice; name all its values in one");
+        }
         let drives = combinations(&spec, &varied)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
 
@@ -63,7 +67,8 @@ impl Sweep {
         let points = tried.into_iter().map(|tried| tried.point).collect();
         let keys = varied.into_iter().map(|(key, _)| key).collect();
         let trace = self.workload.trace.display().to_string();
-        let mut result = SweepResult { trace, drive: spec.name, varied: keys, points };
+        let settings = self.workload.drive.set.clone();
+        let mut result = SweepResult { trace, drive: spec.name, settings, varied: keys, points };
         result.mark_undominated();
         let document = Document::sweep(run(begun.elapsed(), commands, simulated), result);
         if let Some(out) = &out {

@@ -13,7 +13,7 @@ use sakiyomi_trace::{DeviceMap, Format, OutFormat, Trace as Records, Writer};
 use serde::Serialize;
 
 use crate::args::{Common, HELP, TraceArgs};
-use crate::console::{note, say, say_json};
+use crate::console::{note, say, say_result};
 use crate::progress::Progress;
 use crate::simulation::trace_size;
 
@@ -107,9 +107,9 @@ impl InfoArgs {
         let info = collector.finish();
         if common.json {
             let result = InfoDocument { trace: trace.name(), format: trace.format().name(), info: &info };
-            return say_json(&serde_json::json!({ "schema": "sakiyomi.trace_info/1", "result": result }));
+            return say_result("sakiyomi.trace_info/1", &result);
         }
-        Ok(say(&described(trace.name(), trace.format(), &info))?)
+        say(&described(trace.name(), trace.format(), &info))
     }
 }
 
@@ -208,9 +208,8 @@ impl Convert {
 /// Tells how much was written where.
 fn written(common: &Common, records: u64, path: &std::path::Path) -> Result<()> {
     if common.json {
-        return say_json(
-            &serde_json::json!({ "schema": "sakiyomi.trace_written/1", "result": { "records": records, "path": path } }),
-        );
+        let result = serde_json::json!({ "records": records, "path": path });
+        return say_result("sakiyomi.trace_written/1", &result);
     }
     if !common.quiet {
         note(&format!("{records} records in {}", path.display()));
@@ -222,8 +221,8 @@ fn formats(common: &Common) -> Result<()> {
     if common.json {
         let all = Format::ALL
             .map(|format| serde_json::json!({ "name": format.name(), "description": format.description() }));
-        return say_json(&all);
+        return say_result("sakiyomi.trace_formats/1", &all);
     }
     let lines = Format::ALL.map(|format| format!("{:<20} {}\n", format.name(), format.description()));
-    Ok(say(&lines.concat())?)
+    say(&lines.concat())
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{page, series, sim};
 use crate::chart::{self, Side};
 use crate::schema::{Document, SimResult};
-use crate::totals::{Total, totals};
+use crate::totals::{Judgement, Total, compared};
 use crate::verdict;
 
 /// What B changes against A, as a page.
@@ -16,7 +16,7 @@ pub fn compare(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
         (facts(&a.result, &b.result))
         section {
             h2 { "Totals" }
-            (totals_table(&totals(&a.result), &totals(&b.result)))
+            (totals_table(&compared(&a.result, &b.result)))
         }
         (page::charts(&charts))
         footer { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) }
@@ -51,6 +51,14 @@ fn facts(a: &SimResult, b: &SimResult) -> Markup {
                         td { (marked(&in_b, in_a != in_b)) }
                     }
                 }
+                @if a.warm_up_ns.max(b.warm_up_ns) > 0 {
+                    @let [in_a, in_b] = sides(sim::not_counted);
+                    tr {
+                        th scope="row" { "Not counted" }
+                        td { (marked(&in_a, in_a != in_b)) }
+                        td { (marked(&in_b, in_a != in_b)) }
+                    }
+                }
                 tr { th scope="row" { "Settings" } td { (settings(a, b)) } td { (settings(b, a)) } }
             }
         }
@@ -71,22 +79,21 @@ fn marked(text: &str, differs: bool) -> Markup {
     html! { @if differs { mark { (text) } } @else { (text) } }
 }
 
-fn totals_table(a: &[Total], b: &[Total]) -> Markup {
-    let pairs: Vec<(&Total, &Total)> = a.iter().zip(b).collect();
+fn totals_table(rows: &[(Total, Total, Judgement)]) -> Markup {
     html! {
         div.totals.two {
-            @for group in pairs.chunk_by(|x, y| x.0.group == y.0.group) {
+            @for group in rows.chunk_by(|x, y| x.0.group == y.0.group) {
                 table {
                     caption { (group[0].0.group) }
                     thead {
                         tr { th {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
                     }
-                    @for (a, b) in group {
+                    @for (a, b, judgement) in group {
                         tr {
                             th scope="row" { (a.label) }
                             td { (a.value.text()) }
                             td { (b.value.text()) }
-                            td class=(a.judge(b).word()) { (a.value.change(b.value)) }
+                            td class=(judgement.word()) { (a.value.change(b.value)) }
                         }
                     }
                 }

@@ -32,18 +32,33 @@ fn facts(result: &SimResult) -> Markup {
         dl.facts {
             div { dt { "Trace" } dd { (result.trace) } }
             div { dt { "Drive" } dd { (result.drive) } }
-            div {
-                dt { "Settings" }
-                dd {
-                    @if result.settings.is_empty() { "the drive's own" }
-                    @for setting in &result.settings { code { (setting) } " " }
-                }
-            }
+            (settings(&result.settings))
             div { dt { "Chunks" } dd { (chunking(result)) } }
             @if result.warm_up_ns > 0 {
-                div { dt { "Not counted" } dd { "the first " (number::duration(result.warm_up_ns)) } }
+                div { dt { "Not counted" } dd { (not_counted(result)) } }
             }
         }
+    }
+}
+
+/// What was set differently from the drive's own file.
+pub(super) fn settings(settings: &[String]) -> Markup {
+    html! {
+        div {
+            dt { "Settings" }
+            dd {
+                @if settings.is_empty() { "the drive's own" }
+                @for setting in settings { code { (setting) } " " }
+            }
+        }
+    }
+}
+
+/// What of the run's beginning is left out.
+pub(super) fn not_counted(result: &SimResult) -> String {
+    match result.warm_up_ns {
+        0 => "nothing".to_owned(),
+        warm_up => format!("the first {}", number::duration(warm_up)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::page;
+use super::{page, sim};
 use crate::chart;
 use crate::number::{count, duration, percent};
 use crate::schema::{Document, SweepPoint, SweepResult};
@@ -16,6 +16,7 @@ pub fn sweep(document: &Document<SweepResult>) -> String {
         dl.facts {
             div { dt { "Trace" } dd { (result.trace) } }
             div { dt { "Drive" } dd { (result.drive) } }
+            (sim::settings(&result.settings))
             div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
         }
         (page::charts(&chart::sweep(result)))

@@ -11,6 +11,9 @@ pub struct SweepResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
+    /// What was set differently from the drive's own file at every point.
+    #[serde(default)]
+    pub settings: Vec<String>,
     /// The keys that were varied.
     pub varied: Vec<String>,
     /// One point for each combination of values.

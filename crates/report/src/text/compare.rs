@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::style::{Style, one_line, provenance};
 use crate::schema::{Document, SimResult};
-use crate::totals::{Judgement, totals};
+use crate::totals::{Judgement, compared};
 use crate::verdict;
 
 /// What B changes against A: in words, then as a table.
@@ -43,14 +43,19 @@ fn judged(line: &str, style: Style) -> String {
 fn rows(a: &SimResult, b: &SimResult) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut group = "";
-    for (a, b) in totals(a).iter().zip(totals(b).iter()) {
+    for (a, b, judgement) in compared(a, b) {
         if a.group != group {
             group = a.group;
             rows.push(vec![group.to_owned()]);
         }
-        let judgement = a.judge(b).word().to_owned();
         let label = format!("  {}", a.label);
-        rows.push(vec![label, a.value.text(), b.value.text(), a.value.change(b.value), judgement]);
+        rows.push(vec![
+            label,
+            a.value.text(),
+            b.value.text(),
+            a.value.change(b.value),
+            judgement.word().to_owned(),
+        ]);
     }
     rows
 }

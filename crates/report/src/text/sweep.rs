@@ -13,7 +13,11 @@ pub fn sweep(document: &Document<SweepResult>, style: Style) -> String {
     let result = &document.result;
     let mut text = String::new();
     let title = format!("{} on {}", one_line(&result.trace), one_line(&result.drive));
-    let _ = writeln!(text, "{}\n", style.heading(&title));
+    let _ = writeln!(text, "{}", style.heading(&title));
+    for setting in &result.settings {
+        let _ = writeln!(text, "  {}", one_line(setting));
+    }
+    text.push('\n');
     let _ = writeln!(text, "{}\n", style.wrap(&one_line(&verdict::paragraph(&verdict::sweep(result)))));
     // A point may have more or fewer values than there are keys; rows and header then still line up.
     let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);

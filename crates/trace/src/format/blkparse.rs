@@ -8,10 +8,9 @@
 use sakiyomi_model::{Bytes, Op, StreamId};
 
 use super::{Parser, SECTOR_BYTES};
-use crate::field::{Problem, Shown, blocks, nanos, whole_u32, words};
+use crate::field::{NANOS_PER_S, Problem, Shown, blocks, nanos, whole_u32, words};
 use crate::record::Record;
 
-const NANOS_PER_S: u64 = 1_000_000_000;
 /// The kernel's split of a device number.
 const MINOR_BITS: u32 = 20;
 const MAJOR_BITS: u32 = 12;

@@ -3,11 +3,10 @@
 use sakiyomi_model::{Bytes, Op};
 
 use super::{Header, Parser, SECTOR_BYTES};
-use crate::field::{Problem, Shown, blocks, commas, hexadecimal, nanos, whole};
+use crate::field::{NANOS_PER_US, Problem, Shown, blocks, commas, hexadecimal, nanos, whole};
 use crate::record::Record;
 
 const HEADER: &str = "time_us,scsi_op_hex,bytes,lba512";
-const NANOS_PER_US: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Reader {

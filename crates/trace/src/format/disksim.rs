@@ -6,11 +6,10 @@
 use sakiyomi_model::{Nanos, Op};
 
 use super::{Parser, SECTOR_BYTES};
-use crate::field::{Problem, blanks, blocks, hexadecimal, nanos, whole_u32};
+use crate::field::{NANOS_PER_MS, Problem, blanks, blocks, hexadecimal, nanos, whole_u32};
 use crate::record::{Record, op_name};
 
 const READ_FLAG: u64 = 1;
-const NANOS_PER_MS: u64 = 1_000_000;
 
 pub(super) struct Reader;
 

@@ -5,24 +5,18 @@
 //! microseconds from this command's completion to the next one's issue. One command is outstanding at a time: the
 //! trace is a closed loop, and the sum of the last two columns is the run time.
 
-use sakiyomi_model::{Nanos, Op};
+use sakiyomi_model::Nanos;
 
 use super::{Parser, SECTOR_BYTES};
-use crate::field::{Problem, Shown, blanks, blocks, nanos};
+use crate::field::{NANOS_PER_US, Problem, Shown, blanks, blocks, nanos, operation};
 use crate::record::{HitLabel, Record};
-
-const NANOS_PER_US: u64 = 1_000;
 
 pub(super) struct Reader;
 
 impl Parser for Reader {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
         let [op, label, lbn, sectors, service, think] = blanks(line)?;
-        let op = match op {
-            b"R" => Op::Read,
-            b"W" => Op::Write,
-            other => return Err(format!("the operation is {}, but must be R or W", Shown(other))),
-        };
+        let op = operation(op, "R", "W")?;
         out.push(Record {
             response: Some(nanos(service, NANOS_PER_US, "service time (us)")?),
             think: Some(nanos(think, NANOS_PER_US, "think time (us)")?),
@@ -50,7 +44,7 @@ pub(super) fn hit_label(field: &[u8]) -> Result<HitLabel, Problem> {
 mod tests {
     use super::super::{Format, parse_text};
     use super::*;
-    use sakiyomi_model::Bytes;
+    use sakiyomi_model::{Bytes, Op};
 
     #[test]
     fn lines_of_the_measured_drives() {

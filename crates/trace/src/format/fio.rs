@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use sakiyomi_model::{Bytes, Nanos, Op};
 
 use super::Parser;
-use crate::field::{Problem, Shown, nanos, whole, words};
+use crate::field::{NANOS_PER_US, Problem, Shown, nanos, whole, words};
 use crate::record::Record;
 
 /// The first line of version 2.
 const HEADER_V2: &[u8] = b"fio version 2 iolog";
 /// The first line of version 3.
 pub(crate) const HEADER_V3: &str = "fio version 3 iolog";
-const NANOS_PER_US: u64 = 1_000;
 /// How many files a log may name, so that their names stay within bounds of memory.
 const FILES_MAX: usize = 1 << 16;
 

@@ -1,13 +1,10 @@
 //! The dispatches of a Hadoop node's blktrace, decoded to CSV: `issue_us,lba512,sectors,op`.
 
-use sakiyomi_model::Op;
-
 use super::{Header, Parser, SECTOR_BYTES};
-use crate::field::{Problem, Shown, blocks, commas, nanos};
+use crate::field::{NANOS_PER_US, Problem, blocks, commas, nanos, operation};
 use crate::record::Record;
 
 const HEADER: &str = "issue_us,lba512,sectors,op";
-const NANOS_PER_US: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Reader {
@@ -20,11 +17,7 @@ impl Parser for Reader {
             return Ok(());
         }
         let [issue, lba, sectors, op] = commas(line)?;
-        let op = match op {
-            b"R" => Op::Read,
-            b"W" => Op::Write,
-            other => return Err(format!("the operation is {}, but must be R or W", Shown(other))),
-        };
+        let op = operation(op, "R", "W")?;
         out.push(Record::new(
             nanos(issue, NANOS_PER_US, "issue_us")?,
             op,
@@ -39,7 +32,7 @@ impl Parser for Reader {
 mod tests {
     use super::super::{Format, parse_text};
     use super::*;
-    use sakiyomi_model::{Bytes, Nanos};
+    use sakiyomi_model::{Bytes, Nanos, Op};
 
     #[test]
     fn a_line_after_the_header() {

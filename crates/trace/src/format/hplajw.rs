@@ -4,14 +4,13 @@
 //! queueing is start and the drive's service stop − start. Addresses are in the drive's sectors of 256 bytes. The
 //! columns cylinder, queuelen and flags_hex are not used.
 
-use sakiyomi_model::{Bytes, Op};
+use sakiyomi_model::Bytes;
 
 use super::{Header, Parser};
-use crate::field::{Problem, Shown, blocks, commas, nanos, whole, whole_u32};
+use crate::field::{NANOS_PER_US, Problem, blocks, commas, nanos, operation, whole, whole_u32};
 use crate::record::Record;
 
 const HEADER: &str = "enqueue_us,start_us,stop_us,bytes,lba256,disk,cylinder,op,queuelen,flags_hex";
-const NANOS_PER_US: u64 = 1_000;
 const SECTOR_BYTES: u64 = 256;
 
 #[derive(Default)]
@@ -25,11 +24,7 @@ impl Parser for Reader {
             return Ok(());
         }
         let [enqueue, start, stop, bytes, lba, disk, _cylinder, op, _queue_length, _flags] = commas(line)?;
-        let op = match op {
-            b"R" => Op::Read,
-            b"W" => Op::Write,
-            other => return Err(format!("the operation is {}, but must be R or W", Shown(other))),
-        };
+        let op = operation(op, "R", "W")?;
         let time = nanos(enqueue, NANOS_PER_US, "enqueue_us")?;
         let start = nanos(start, NANOS_PER_US, "start_us")?;
         let stop = nanos(stop, NANOS_PER_US, "stop_us")?;
@@ -50,7 +45,7 @@ impl Parser for Reader {
 mod tests {
     use super::super::{Format, parse_text};
     use super::*;
-    use sakiyomi_model::Nanos;
+    use sakiyomi_model::{Nanos, Op};
 
     #[test]
     fn start_and_stop_are_offsets_from_the_enqueueing() {

@@ -3,10 +3,10 @@
 //! Windows FILETIME (100 ns since 1601), host, disk, operation, offset in bytes, size in bytes, response in 100 ns.
 //! The response was taken in the host, through its RAID volume.
 
-use sakiyomi_model::{Bytes, Nanos, Op};
+use sakiyomi_model::{Bytes, Nanos};
 
 use super::Parser;
-use crate::field::{Problem, Shown, commas, whole, whole_u32};
+use crate::field::{Problem, Shown, commas, operation, whole, whole_u32};
 use crate::record::Record;
 
 const NANOS_PER_TICK: u64 = 100;
@@ -20,11 +20,7 @@ pub(super) struct Reader {
 impl Parser for Reader {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
         let [time, host, disk, op, offset, size, response] = commas(line)?;
-        let op = match op {
-            b"Read" => Op::Read,
-            b"Write" => Op::Write,
-            other => return Err(format!("the operation is {}, but must be Read or Write", Shown(other))),
-        };
+        let op = operation(op, "Read", "Write")?;
         out.push(Record {
             device: whole_u32(disk, "disk")?,
             response: Some(ticks(response, "response (100 ns)")?),
@@ -64,6 +60,7 @@ fn ticks(field: &[u8], column: &str) -> Result<Nanos, Problem> {
 mod tests {
     use super::super::{Format, parse_text};
     use super::*;
+    use sakiyomi_model::Op;
 
     const LINE: &str = "128166385295514663,hm,0,Write,9056014336,2048,2833";
 

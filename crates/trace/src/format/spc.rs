@@ -6,10 +6,9 @@
 use sakiyomi_model::{Bytes, Op};
 
 use super::{Parser, SECTOR_BYTES};
-use crate::field::{Problem, Shown, blocks, commas, nanos, whole, whole_u32};
+use crate::field::{NANOS_PER_S, Problem, Shown, blocks, commas, nanos, whole, whole_u32};
 use crate::record::Record;
 
-const NANOS_PER_S: u64 = 1_000_000_000;
 const COLUMNS: usize = 5;
 
 pub(super) struct Reader;

@@ -3,13 +3,11 @@
 //! Time of issue and response in seconds, operation, LUN, offset and size in bytes. Each file begins with a header,
 //! and is ordered by completion: its records come out in order of issue only after re-ordering.
 
-use sakiyomi_model::{Bytes, Op};
+use sakiyomi_model::Bytes;
 
 use super::Parser;
-use crate::field::{Problem, Shown, commas, nanos, optional_nanos, whole, whole_u32};
+use crate::field::{NANOS_PER_S, Problem, commas, nanos, operation, optional_nanos, whole, whole_u32};
 use crate::record::Record;
-
-const NANOS_PER_S: u64 = 1_000_000_000;
 
 pub(super) struct Reader;
 
@@ -20,11 +18,7 @@ impl Parser for Reader {
             return Ok(());
         }
         let [time, response, op, lun, offset, size] = commas(line)?;
-        let op = match op {
-            b"R" => Op::Read,
-            b"W" => Op::Write,
-            other => return Err(format!("the operation is {}, but must be R or W", Shown(other))),
-        };
+        let op = operation(op, "R", "W")?;
         out.push(Record {
             device: whole_u32(lun, "LUN")?,
             response: optional_nanos(response, NANOS_PER_S, "Response (s)")?,
@@ -43,7 +37,7 @@ impl Parser for Reader {
 mod tests {
     use super::super::{Format, parse_text};
     use super::*;
-    use sakiyomi_model::Nanos;
+    use sakiyomi_model::{Nanos, Op};
 
     #[test]
     fn lines_with_and_without_a_response() {

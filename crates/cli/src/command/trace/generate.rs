@@ -49,14 +49,14 @@ pub(crate) enum Generate {
         #[command(flatten)]
         target: Target,
         /// The disk's size
-        #[arg(long, value_name = "SIZE")]
-        span: Option<Bytes>,
+        #[arg(long, value_name = "SIZE", default_value = "200GB")]
+        span: Bytes,
         /// How long it lasts
-        #[arg(long, value_name = "TIME")]
-        duration: Option<Nanos>,
+        #[arg(long, value_name = "TIME", default_value_t = PcParams::default().duration)]
+        duration: Nanos,
         /// How many commands
-        #[arg(long, value_name = "N")]
-        count: Option<u64>,
+        #[arg(long, value_name = "N", default_value_t = PcParams::default().commands)]
+        count: u64,
     },
 }
 
@@ -107,13 +107,8 @@ impl Generate {
                 shape.write(Pattern::Zipf { exponent: *exponent, extent: *extent }, common)
             }
             Generate::Pc { target, span, duration, count } => {
-                let default = PcParams::default();
-                let params = PcParams {
-                    span: span.unwrap_or(default.span),
-                    duration: duration.unwrap_or(default.duration),
-                    commands: count.unwrap_or(default.commands),
-                    ..default
-                };
+                let params =
+                    PcParams { span: *span, duration: *duration, commands: *count, ..PcParams::default() };
                 target.write(params.records(target.seed)?.map(Ok), params.commands, common)
             }
         }
