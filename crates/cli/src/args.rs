@@ -113,6 +113,9 @@ impl TraceArgs {
     }
 }
 
+/// Bound of the host's queue, unless said otherwise.
+const HOST_QUEUE: u32 = 1 << 20;
+
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "How the trace is replayed")]
@@ -127,7 +130,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     outstanding: Option<u32>,
     /// Requests that wait in the host at most while the drive's queue is full
-    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = HOST_QUEUE, value_parser = clap::value_parser!(u32).range(1..))]
     host_queue: u32,
     /// Map addresses beyond the drive's end onto it
     #[arg(long)]
@@ -164,4 +167,22 @@ pub(crate) struct WorkloadArgs {
     pub(crate) reading: TraceArgs,
     #[command(flatten)]
     pub(crate) replaying: ReplayArgs,
+}
+
+impl WorkloadArgs {
+    /// How the trace is replayed, where it is not simply at its own times: what belongs to a result.
+    pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
+        let reading = &self.reading;
+        let mut words = Vec::new();
+        if let Pace::Closed { outstanding } = replay.pace {
+            words.push(format!("closed loop, {outstanding} outstanding"));
+        }
+        words.extend(reading.device.map(|device| format!("device {device}")));
+        words.extend(reading.map.as_ref().map(|_| "devices one behind the other".to_owned()));
+        words.extend((reading.time_scale != 1.0).then(|| format!("times x {}", reading.time_scale)));
+        words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
+        let bounded = replay.host_queue != HOST_QUEUE as usize;
+        words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
+        words
+    }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Simulated {
     pub(crate) summary: Summary,
     pub(crate) host: HostSide,
     pub(crate) trace: String,
+    /// How the trace was replayed, in words.
+    pub(crate) replay: Vec<String>,
 }
 
 /// Runs `workload` on `spec`. `logs` takes down what happens; `progress` is moved on.
@@ -36,6 +38,7 @@ pub(crate) fn simulate(
     let trace = Trace::open(&workload.trace, &workload.reading.options()?)?;
     let name = trace.name().to_owned();
     let replay = workload.replaying.replay(trace.is_closed_loop())?;
+    let in_words = workload.in_words(&replay);
     let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: workload.replaying.wrap };
     let arrivals = Arrivals { trace, fit, name: name.clone(), taken: 0, progress };
     let observation = Observation::new(chunking, workload.warm_up, drive.sector());
@@ -51,7 +54,7 @@ pub(crate) fn simulate(
         let after = if workload.warm_up.is_zero() { "" } else { " after the warm-up" };
         bail!("{name}: no command ended{after}, so that there is nothing to report");
     }
-    Ok(Simulated { summary, host, trace: name })
+    Ok(Simulated { summary, host, trace: name, replay: in_words })
 }
 
 /// The size of the trace's file, for a progress bar.

@@ -122,6 +122,33 @@ fn the_published_comparison_comes_out_with_every_sign() {
 }
 
 #[test]
+fn a_check_that_was_asked_for_fails_with_exit_code_1() {
+    let scratch = Scratch::new("fail_if");
+    for (out, size) in [("a", "64KiB"), ("b", "384KiB")] {
+        let trace = real_trace();
+        scratch
+            .ok(&format!("sim {trace} --drive deskstar-7k250 --set cache.read_ahead.max={size} --out {out}"));
+    }
+    scratch.ok("compare a b --fail-if hit_ratio<-1% --fail-if seeks.read>0%");
+    let output = scratch.run("compare a b --fail-if hit_ratio>+1%");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("sakiyomi: hit_ratio: 0."));
+    let said = scratch.refused("compare a b --fail-if hits>1%");
+    assert!(said.contains("the results have no figure hits"), "{said}");
+}
+
+#[test]
+fn a_result_says_how_the_trace_was_replayed() {
+    let scratch = Scratch::new("replay");
+    let words =
+        format!("sim {} --drive deskstar-7k250 --closed-loop --outstanding 8 --wrap --json", real_trace());
+    let result = &json(&scratch.ok(&words))["result"];
+    assert_eq!(result["replay"].to_string(), r#"["closed loop, 8 outstanding","wrapped"]"#);
+    let bounded = format!("sim {} --drive deskstar-7k250 --host-queue 4 --json", real_trace());
+    assert!(json(&scratch.ok(&bounded))["result"]["host_queue"]["held_back"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn logs_agree_with_the_result_in_both_formats() {
     let scratch = Scratch::new("logs");
     let words = format!("sim {} --drive deskstar-p7k500 --chunk commands=100 --out", real_trace());

@@ -50,7 +50,7 @@ pub(crate) fn result(name: &str) -> SimResult {
         read_response_ns: spread(if short { 12 } else { 6 }),
         write_response_ns: spread(2),
         device_ns: spread(if short { 9 } else { 4 }),
-        host_queue: HostQueue { wait_mean_ns: 14_000, wait_max_ns: 61 * MS, backlog_max: 17 },
+        host_queue: HostQueue { wait_mean_ns: 14_000, wait_max_ns: 61 * MS, backlog_max: 17, held_back: 0 },
         disk_time_ns: DiskTime {
             idle: if short { 558 } else { 691 } * MS,
             read_seek: 210 * MS,

@@ -111,7 +111,7 @@ impl Total {
 /// Whether two results are of the same work: only then is one better than the other.
 pub(crate) fn same_workload(a: &SimResult, b: &SimResult) -> bool {
     let work = |of: &SimResult| (of.commands, of.reads, of.writes, of.read_bytes, of.written_bytes);
-    a.trace == b.trace && a.warm_up_ns == b.warm_up_ns || work(a) == work(b)
+    a.trace == b.trace && a.replay == b.replay && a.warm_up_ns == b.warm_up_ns || work(a) == work(b)
 }
 
 /// The rows of two results side by side, judged where they did the same work.

@@ -1,5 +1,7 @@
 //! `compare`: two simulations side by side.
 
+mod check;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,13 +12,15 @@ use sakiyomi_report::schema::SIM_SCHEMA;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
 
 use crate::args::Common;
-use crate::console::{note, say, say_json};
+use crate::console::{complain, note, say, say_json};
 use crate::output::OutDir;
+use check::Check;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sim pc.csv --drive deskstar-7k250 --set cache.read_ahead.max=64KiB --out short
   sakiyomi sim pc.csv --drive deskstar-7k250 --set cache.read_ahead.max=1MiB --out long
   sakiyomi compare short long --out comparison
+  sakiyomi compare before after --fail-if 'response_ns.p99>+5%' --fail-if 'hit_ratio<-1%'
 ";
 
 /// Compare two simulations.
@@ -29,11 +33,15 @@ pub(crate) struct Compare {
     /// Write report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Exit with 1 if a figure of result.json changes by more (>) or less (<) than this; may be repeated
+    #[arg(long, value_name = "KEY>±N%")]
+    fail_if: Vec<Check>,
 }
 
 impl Compare {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
+        let failures = self.failures(&a.result, &b.result)?;
         if let Some(out) = self.out.as_deref().map(OutDir::new).transpose()? {
             out.write("report.html", html::compare(&a, &b).as_bytes())?;
             out.write_charts(&chart::compare(&a.result, &b.result))?;
@@ -46,7 +54,15 @@ impl Compare {
         } else {
             say(&text::compare(&a, &b, common.color.style()))?;
         }
-        Ok(ExitCode::SUCCESS)
+        failures.iter().for_each(|failure| complain(failure));
+        Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// The checks that fail, as sentences.
+    fn failures(&self, a: &SimResult, b: &SimResult) -> Result<Vec<String>> {
+        let (a, b) = (serde_json::to_value(a)?, serde_json::to_value(b)?);
+        let checked = self.fail_if.iter().map(|check| check.failure(&a, &b));
+        checked.filter_map(Result::transpose).collect()
     }
 }
 

@@ -43,6 +43,7 @@ fn facts(a: &SimResult, b: &SimResult) -> Markup {
                 @for (name, [in_a, in_b]) in [
                     ("Trace", sides(|result| result.trace.clone())),
                     ("Drive", sides(|result| result.drive.clone())),
+                    ("Replay", sides(sim::replay)),
                     ("Chunks", sides(sim::chunking)),
                 ] {
                     tr {

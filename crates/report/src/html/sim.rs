@@ -33,6 +33,7 @@ fn facts(result: &SimResult) -> Markup {
             div { dt { "Trace" } dd { (result.trace) } }
             div { dt { "Drive" } dd { (result.drive) } }
             (settings(&result.settings))
+            div { dt { "Replay" } dd { (replay(result)) } }
             div { dt { "Chunks" } dd { (chunking(result)) } }
             @if result.warm_up_ns > 0 {
                 div { dt { "Not counted" } dd { (not_counted(result)) } }
@@ -52,6 +53,11 @@ pub(super) fn settings(settings: &[String]) -> Markup {
             }
         }
     }
+}
+
+/// How the trace was replayed.
+pub(super) fn replay(result: &SimResult) -> String {
+    if result.replay.is_empty() { "at the trace's times".to_owned() } else { result.replay.join(", ") }
 }
 
 /// What of the run's beginning is left out.

@@ -11,6 +11,9 @@ pub struct SimResult {
     pub drive: String,
     /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
+    /// How the trace was replayed, where it was not simply at its own times: `closed loop, 8 outstanding`, `wrapped`.
+    #[serde(default)]
+    pub replay: Vec<String>,
     /// How much of the trace's beginning is not counted.
     pub warm_up_ns: u64,
     /// Commands that were counted.
@@ -124,6 +127,9 @@ pub struct HostQueue {
     pub wait_max_ns: u64,
     /// How many waited at once at most.
     pub backlog_max: u64,
+    /// How many came late because the queue was full, bounded as it is.
+    #[serde(default)]
+    pub held_back: u64,
 }
 
 /// Disk time in nanoseconds. Seek means until the head arrives: arm movement and rotational wait.

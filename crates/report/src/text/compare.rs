@@ -15,7 +15,7 @@ pub fn compare(a: &Document<SimResult>, b: &Document<SimResult>, style: Style) -
         let result = &document.result;
         let title = format!("{name}  {} on {}", one_line(&result.trace), one_line(&result.drive));
         let _ = writeln!(text, "{}", style.heading(&title));
-        for setting in &result.settings {
+        for setting in result.settings.iter().chain(&result.replay) {
             let _ = writeln!(text, "     {}", one_line(setting));
         }
     }

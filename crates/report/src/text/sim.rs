@@ -26,7 +26,7 @@ pub fn sim(document: &Document<SimResult>, style: Style) -> String {
     let mut text = String::new();
     let title = format!("{} on {}", one_line(&result.trace), one_line(&result.drive));
     let _ = writeln!(text, "{}", style.heading(&title));
-    for setting in &result.settings {
+    for setting in result.settings.iter().chain(&result.replay) {
         let _ = writeln!(text, "  {}", one_line(setting));
     }
     let _ = writeln!(text, "\n{}\n", style.wrap(&verdict::paragraph(&verdict::sim(result))));
@@ -139,6 +139,13 @@ fn responses(text: &mut String, result: &SimResult, style: Style) {
             duration(queue.wait_mean_ns),
             duration(queue.wait_max_ns),
             count(queue.backlog_max)
+        );
+    }
+    if queue.held_back > 0 {
+        let _ = writeln!(
+            text,
+            "  {} requests came late because the host's queue was full",
+            count(queue.held_back)
         );
     }
     text.push('\n');

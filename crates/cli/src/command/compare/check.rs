@@ -23,8 +23,12 @@ impl FromStr for Check {
         let example = "write it like response_ns.p99>+5% or hit_ratio<-1%";
         let at = text.find(['>', '<']).with_context(|| format!("there is no `>` or `<`; {example}"))?;
         let (key, limit) = (text[..at].trim(), text[at + 1..].trim());
-        let percent = limit.strip_suffix('%').with_context(|| format!("the change `{limit}` has no `%`; {example}"))?;
-        let percent: f64 = percent.trim().parse().with_context(|| format!("the change `{limit}` is no number; {example}"))?;
+        let percent =
+            limit.strip_suffix('%').with_context(|| format!("the change `{limit}` has no `%`; {example}"))?;
+        let percent: f64 = percent
+            .trim()
+            .parse()
+            .with_context(|| format!("the change `{limit}` is no number; {example}"))?;
         ensure!(percent.is_finite() && !key.is_empty(), example);
         Ok(Check { key: key.to_owned(), more: text[at..].starts_with('>'), percent })
     }
@@ -41,9 +45,8 @@ impl Check {
         };
         let failed = if self.more { change > self.percent } else { change < self.percent };
         let sign = if self.more { ">" } else { "<" };
-        Ok(failed.then(|| {
-            format!("{}: {before} → {after}, {change:+.2} % {sign} {:+} %", self.key, self.percent)
-        }))
+        Ok(failed
+            .then(|| format!("{}: {before} → {after}, {change:+.2} % {sign} {:+} %", self.key, self.percent)))
     }
 
     fn figure(&self, result: &Value) -> Result<f64> {
@@ -51,7 +54,9 @@ impl Check {
         match figure.and_then(Value::as_f64) {
             Some(figure) => Ok(figure),
             None if figure.is_some() => bail!("--fail-if: {} is no single figure", self.key),
-            None => bail!("--fail-if: the results have no figure {}; result.json shows which there are", self.key),
+            None => {
+                bail!("--fail-if: the results have no figure {}; result.json shows which there are", self.key)
+            }
         }
     }
 }
@@ -62,7 +67,11 @@ mod tests {
     use serde_json::json;
 
     fn failure(check: &str, a: Value, b: Value) -> Option<String> {
-        check.parse::<Check>().unwrap().failure(&json!({ "x": { "y": a } }), &json!({ "x": { "y": b } })).unwrap()
+        check
+            .parse::<Check>()
+            .unwrap()
+            .failure(&json!({ "x": { "y": a } }), &json!({ "x": { "y": b } }))
+            .unwrap()
     }
 
     #[test]
