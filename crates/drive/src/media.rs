@@ -121,6 +121,13 @@ impl Plan {
         piece.start + piece.run.passing(end.saturating_sub(piece.run.lba.0) as u32, servo.revolution())
     }
 
+    /// When the leading edge of `lba` is under the head; of a piece that is read from its middle, when that begins.
+    pub(crate) fn begins_at(&self, servo: &Servo, lba: u64) -> Nanos {
+        let piece = self.piece_before(lba + 1);
+        let before = if piece.wrapped { 0 } else { lba.saturating_sub(piece.run.lba.0) as u32 };
+        piece.start + piece.run.passing(before, servo.revolution())
+    }
+
     /// The first address that has not wholly passed at `now`.
     pub(crate) fn progress(&self, servo: &Servo, now: Nanos) -> u64 {
         for piece in &self.pieces {
@@ -155,9 +162,10 @@ impl Plan {
         Arm { cylinder: run.cylinder, head: run.head }
     }
 
-    /// Forgets pieces that ended by `now`, so that an endless stream needs no endless plan.
+    /// Forgets pieces that ended before `now`, when the head had been sent to the next one, which it can only leave once
+    /// it is there. An endless stream so needs no endless plan.
     pub(crate) fn forget(&mut self, now: Nanos) {
-        while self.pieces.len() > 1 && self.pieces[0].end <= now {
+        while self.pieces.len() > 1 && self.pieces[0].end < now {
             self.pieces.pop_front();
         }
     }
@@ -198,16 +206,23 @@ fn on_arrival(
     let on_track = u64::from(run.sectors).min(wanted);
     let inside = edge(u64::from(run.first) + on_track) - edge(u64::from(run.first));
     if wait + Nanos(inside) > revolution {
-        let run = Run { sectors: on_track as u32, ..run };
         let into = revolution - wait;
         let passed = run.passed(into, revolution);
         let boundary = if run.passing(passed, revolution) == into { passed } else { passed + 1 };
-        // Reading starts at the next sector edge and takes a full turn from there.
-        return (run, settled + (run.passing(boundary, revolution) - into), true);
+        if u64::from(boundary) < on_track {
+            // Reading starts at the next sector edge and takes a full turn from there.
+            let start = settled + (run.passing(boundary, revolution) - into);
+            return (Run { sectors: on_track as u32, ..run }, start, true);
+        }
     }
-    let passing = (wait.0 * u64::from(run.track_sectors) / revolution.0).min(u64::from(run.before)) as u32;
-    let lead = Nanos(edge(u64::from(run.first)) - edge(u64::from(run.first - passing)));
-    if passing == 0 || lead > wait {
+    // Sector edges are rounded, so the last of those that pass is tried.
+    let lead = |sectors: u32| Nanos(edge(u64::from(run.first)) - edge(u64::from(run.first - sectors)));
+    let most = wait.0 * u64::from(run.track_sectors) / revolution.0 + 1;
+    let mut passing = most.min(u64::from(run.before)) as u32;
+    if lead(passing) > wait {
+        passing -= 1;
+    }
+    if passing == 0 {
         return (run, start, false);
     }
     let first = run.first - passing;
@@ -219,5 +234,190 @@ fn on_arrival(
         before: run.before - passing,
         ..run
     };
-    (earlier, start - lead, false)
+    (earlier, start - lead(passing), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::DriveSpec;
+    use proptest::prelude::*;
+
+    /// A drive of two heads and two zones, with spares, a slipped and a replaced sector.
+    fn drive(rpm: u32, tracks: (u64, u64), skew: u32, head_switch: u32, seek: u32) -> (Geometry, Servo) {
+        let spec = DriveSpec::from_toml(
+            &format!(
+                r#"
+                name = "test"
+                [geometry]
+                sector = "512B"
+                heads = 2
+                [[geometry.zones]]
+                cylinders = 3
+                sectors_per_track = {}
+                spares = 4
+                slips = [3]
+                remaps = [[7, {}]]
+                [[geometry.zones]]
+                cylinders = 2
+                sectors_per_track = {}
+                track_skew = {skew}
+                [servo]
+                rpm = {rpm}
+                head_switch = "{head_switch}us"
+                seek = {{ curve = "table", points = [[1, "{seek}us"], [4, "{}us"]] }}
+                "#,
+                tracks.0,
+                6 * tracks.0 - 1,
+                tracks.1,
+                2 * seek,
+            ),
+            "test",
+        )
+        .expect("possible");
+        let geometry = Geometry::new(&spec.geometry, &spec.servo);
+        let servo = Servo::new(&spec.servo, geometry.cylinders());
+        (geometry, servo)
+    }
+
+    /// Microseconds, mostly as drives have them, and as long as they may be.
+    fn times(most: u32) -> impl Strategy<Value = u32> {
+        prop_oneof![4 => 0u32..9000, 1 => 0..=most]
+    }
+
+    fn drives() -> impl Strategy<Value = (Geometry, Servo)> {
+        let tracks = (5u64..20, 3u64..20);
+        (100u32..20_000, tracks, 0u32..3, times(1_000_000), times(500_000))
+            .prop_map(|(rpm, tracks, skew, switch, seek)| drive(rpm, tracks, skew, switch, seek))
+    }
+
+    /// One sector's way past the head.
+    #[derive(Clone, Copy, Debug)]
+    struct Pass {
+        begin: u64,
+        end: u64,
+        arm: Arm,
+    }
+
+    /// When a sector next begins to pass at `from` or after it, and for how long it does.
+    fn comes_round(mechanism: Mechanism<'_>, lba: u64, from: u64) -> (u64, u64) {
+        let (run, revolution) = (mechanism.geometry.run(Lba(lba), 1), mechanism.servo.revolution());
+        let turn = from / revolution.0 * revolution.0 + run.angle.0;
+        (if turn >= from { turn } else { turn + revolution.0 }, run.passing(1, revolution).0)
+    }
+
+    /// Sectors `first..end`, one by one: arm, rotation, transfer.
+    fn step_by_step(mechanism: Mechanism<'_>, mut arm: Arm, now: u64, first: u64, end: u64) -> Vec<Pass> {
+        let mut at = now;
+        let step = |lba| {
+            let target = mechanism.geometry.run(Lba(lba), 1);
+            let travel = mechanism.servo.travel(arm, Target::from(&target), false);
+            let (begin, width) = comes_round(mechanism, lba, at + u64::from(travel));
+            at = begin + width;
+            arm = Arm { cylinder: target.cylinder, head: target.head };
+            Pass { begin, end: at, arm }
+        };
+        (first..end).map(step).collect()
+    }
+
+    fn begun(
+        mechanism: Mechanism<'_>,
+        arm: Arm,
+        now: u64,
+        (lba, wanted): (u64, u64),
+        on_arrival: bool,
+    ) -> (Plan, Ledger) {
+        let (mut plan, mut ledger) = (Plan::default(), Ledger::default());
+        let access = Access { lba, wanted, write: false, data_ready: Nanos::ZERO, on_arrival };
+        plan.begin(mechanism, &mut ledger, Nanos(now), arm, access);
+        plan.cover(mechanism, &mut ledger, lba + wanted);
+        (plan, ledger)
+    }
+
+    proptest! {
+        #[test]
+        fn a_plan_is_what_comes_of_going_from_sector_to_sector(
+            (geometry, servo) in drives(),
+            (from, lba, length) in (any::<u64>(), any::<u64>(), any::<u64>()),
+            now in 0u64..2_000_000_000,
+            looks in prop::collection::vec((0.0..1.0f64, -2i64..3), 1..40),
+        ) {
+            let mechanism = Mechanism { geometry: &geometry, servo: &servo };
+            let capacity = geometry.capacity().0;
+            let first = lba % capacity;
+            let end = first + 1 + length % (capacity - first);
+            let from = geometry.run(Lba(from % capacity), 1);
+            let arm = Arm { cylinder: from.cylinder, head: from.head };
+            let passes = step_by_step(mechanism, arm, now, first, end);
+            let (mut plan, mut ledger) = begun(mechanism, arm, now, (first, end - first), false);
+            for (lba, pass) in (first..).zip(&passes) {
+                prop_assert_eq!(plan.begins_at(&servo, lba).0, pass.begin);
+                prop_assert_eq!(plan.time_at(&servo, lba + 1).0, pass.end);
+                prop_assert_eq!(plan.arm_at(lba + 1), pass.arm);
+            }
+            // Looked at again and again as time goes by, forgetting what is over.
+            let last = passes[passes.len() - 1].end;
+            let mut instants: Vec<u64> = looks.iter().map(|(share, jitter)| {
+                let index = (share * passes.len() as f64) as usize;
+                let near = if jitter % 2 == 0 { passes[index].begin } else { passes[index].end };
+                near.saturating_add_signed(*jitter).clamp(now, last - 1)
+            }).collect();
+            instants.sort_unstable();
+            for at in instants {
+                plan.forget(Nanos(at));
+                let whole = passes.iter().take_while(|pass| pass.end <= at).count();
+                let begun = passes.iter().take_while(|pass| pass.begin < at).count();
+                prop_assert_eq!(plan.progress(&servo, Nanos(at)), first + whole as u64);
+                let stop = plan.stop_at(&servo, Nanos(at));
+                prop_assert_eq!(stop, first + begun as u64);
+                // In the middle of a sector it ends with that; on the way to the next one it gets there first.
+                let sent = begun.checked_sub(1).is_none_or(|before| passes[before].end < at);
+                let rest = if sent { passes[begun] } else { passes[begun - 1] };
+                let expected = if sent { rest.begin } else { rest.end };
+                prop_assert_eq!((plan.time_at(&servo, stop).0, plan.arm_at(stop)), (expected, rest.arm));
+                for (lba, pass) in (first..).zip(&passes).skip(begun) {
+                    prop_assert_eq!(plan.begins_at(&servo, lba).0, pass.begin);
+                    prop_assert_eq!(plan.time_at(&servo, lba + 1).0, pass.end);
+                }
+            }
+            let data: u64 = passes.iter().map(|pass| pass.end - pass.begin).sum();
+            ledger.cut(Nanos(last));
+            let time = ledger.time(Nanos(last));
+            prop_assert_eq!((time.idle.0, time.read_seek.0, time.read_data.0), (now, last - now - data, data));
+        }
+
+        #[test]
+        fn on_arrival_all_is_there_when_each_sector_has_passed_once(
+            (geometry, servo) in drives(),
+            (from, lba, length) in (any::<u64>(), any::<u64>(), 1u64..24),
+            at_edge in any::<bool>(),
+            now in 0u64..2_000_000_000,
+        ) {
+            let mechanism = Mechanism { geometry: &geometry, servo: &servo };
+            let capacity = geometry.capacity().0;
+            let lba = lba % capacity;
+            let wanted = length.min(capacity - lba);
+            let row = u64::from(geometry.run(Lba(lba), wanted).sectors);
+            let from_lba = from % capacity;
+            let from = geometry.run(Lba(from_lba), 1);
+            let arm = Arm { cylinder: from.cylinder, head: from.head };
+            let now = if at_edge { comes_round(mechanism, from_lba, now).0 } else { now };
+            let (plan, _) = begun(mechanism, arm, now, (lba, wanted), true);
+            let settled = now + u64::from(servo.travel(arm, Target::from(&geometry.run(Lba(lba), 1)), false));
+            let passes = |lba| comes_round(mechanism, lba, settled);
+            let all = (lba..lba + row).map(|lba| passes(lba).0 + passes(lba).1).max().expect("one");
+            prop_assert_eq!(plan.time_at(&servo, lba + row).0, all);
+            let rest = step_by_step(mechanism, plan.arm_at(lba + row), all, lba + row, lba + wanted);
+            prop_assert_eq!(plan.time_at(&servo, lba + wanted).0, rest.last().map_or(all, |pass| pass.end));
+            // What passes before it in one go is taken along, unless the request itself is under the head.
+            let mut first = lba;
+            let whole = passes(lba + row - 1).0 >= passes(lba).0;
+            while whole && first > 0 && geometry.run(Lba(first - 1), 2).sectors == 2
+                && passes(first - 1).0 + passes(first - 1).1 == passes(first).0
+            {
+                first -= 1;
+            }
+            prop_assert_eq!(plan.first(), first);
+        }
+    }
 }

@@ -116,24 +116,23 @@ impl Replay {
 
 fn closed<E>(
     drive: &mut Drive,
-    mut arrivals: impl Iterator<Item = Result<Arrival, E>>,
+    arrivals: impl Iterator<Item = Result<Arrival, E>>,
     watcher: &mut impl Watcher,
     outstanding: usize,
 ) -> Result<HostSide, E> {
     let mut host = Host { thinking: Some(BinaryHeap::new()), ..Host::default() };
     let mut starts: BinaryHeap<Reverse<Nanos>> = (0..outstanding).map(|_| Reverse(Nanos::ZERO)).collect();
-    let mut over = false;
+    // Looked at ahead: whether the last one has ended is known at once, not after its think time.
+    let mut arrivals = arrivals.fuse().peekable();
     loop {
-        while !over && starts.peek().is_some_and(|start| start.0 <= host.now) {
-            match arrivals.next().transpose()? {
-                Some(arrival) => {
-                    let Reverse(start) = starts.pop().expect("just seen");
-                    host.enqueue(arrival, start.max(host.now));
-                }
-                None => over = true,
-            }
+        while starts.peek().is_some_and(|start| start.0 <= host.now)
+            && let Some(arrival) = arrivals.next().transpose()?
+        {
+            let Reverse(start) = starts.pop().expect("just seen");
+            host.enqueue(arrival, start.max(host.now));
         }
         host.hand_over(drive);
+        let over = arrivals.peek().is_none();
         let start = starts.peek().filter(|_| !over).map(|start| start.0);
         let finished = over && host.queue.is_empty() && drive.outstanding() == 0;
         let Some(time) = start.into_iter().chain(drive.next_event()).min().filter(|_| !finished) else {

@@ -129,7 +129,7 @@ impl Drive {
         access.plan.cover(mechanism, &mut self.ledger, end);
         let ready = arrived + command.breakdown.overhead;
         let passed = access.plan.time_at(&self.servo, end).max(ready);
-        let coming = access.plan.time_at(&self.servo, missing).max(ready);
+        let coming = access.plan.begins_at(&self.servo, missing).max(ready);
         let command = &mut self.commands[slot];
         command.class = Class::Read(ReadClass::ActiveHit);
         command.brings(missing, coming, self.interface.immediate_partial);
@@ -159,13 +159,14 @@ impl Drive {
         }
         let limit = self.read_ahead_limit(segment, end);
         let access = self.begin_access(segment, missing, end, limit, Some(command.request.id));
-        let data_from = access.begun + access.positioning.travel + access.positioning.wait;
+        let arrived = access.begun + access.positioning.travel;
+        let data_from = access.plan.begins_at(&self.servo, missing);
         let passed = access.plan.time_at(&self.servo, end);
         let command = &mut self.commands[slot];
         command.class = Class::Read(class);
         command.brings(missing, data_from, self.interface.immediate_partial);
         command.breakdown.seek = access.positioning.travel;
-        command.breakdown.rotation = access.positioning.wait;
+        command.breakdown.rotation = data_from.saturating_sub(arrived);
         command.breakdown.transfer = passed.saturating_sub(data_from);
         self.announce(passed, Happening::Transferred(slot));
         self.media = Media::Read(access);
@@ -269,6 +270,7 @@ impl Drive {
         let waits = self.work_waits();
         let (least, idle_only) = (self.sectors(self.cache.read_ahead.min.0), self.cache.read_ahead.idle_only);
         let Media::Read(access) = &mut self.media else { return };
+        access.plan.forget(self.now);
         let must = access.demand.max(access.plan.stop_at(&self.servo, self.now));
         let goal = if !waits {
             access.limit
@@ -283,8 +285,8 @@ impl Drive {
         access.end = access.plan.time_at(&self.servo, access.goal).max(self.now);
     }
 
-    /// Joins to the access that was just begun the waiting reads that it will pass.
-    fn join_waiting(&mut self) {
+    /// Joins to the running access the waiting reads that it will pass; what it has passed is a hit.
+    pub(super) fn join_waiting(&mut self) {
         let mut index = 0;
         while index < self.waiting.len() {
             let Media::Read(access) = &self.media else { return };
@@ -295,7 +297,11 @@ impl Drive {
                 self.waiting.remove(index);
                 let command = self.commands[slot];
                 let missing = self.cached_until(command.start(), command.end());
-                if missing < command.end() && self.join(slot, missing) {
+                let comes = missing < command.end() && self.join(slot, missing);
+                if missing == command.end() {
+                    self.serve_from_cache(slot);
+                }
+                if comes || missing == command.end() {
                     index = 0;
                     continue;
                 }
@@ -308,10 +314,10 @@ impl Drive {
     /// Brings the running read's segment up to what has passed the head by now.
     pub(super) fn note_progress(&mut self) {
         let Media::Read(access) = &mut self.media else { return };
-        let Some(segment) = access.segment else { return };
         let passed = access.plan.progress(&self.servo, self.now).min(access.goal);
         access.plan.forget(self.now);
         self.ledger.settle(self.now);
+        let Some(segment) = access.segment else { return };
         if passed > self.segments.end(segment) {
             self.segments.grow(segment, passed, &mut self.ghosts);
             self.segments.grow_front(segment, access.first);
@@ -394,12 +400,18 @@ impl Drive {
     pub(super) fn invalidate_reads(&mut self, extent: Extent) {
         self.note_progress();
         let (start, end) = (extent.start.0, extent.end().0);
+        let filled_until = |drive: &mut Drive| {
+            let segment = *drive.filling()?;
+            segment.map(|segment| drive.segments.end(segment))
+        };
+        let before = filled_until(self);
         self.segments.invalidate(start, end);
+        let torn = filled_until(self) != before;
         if let Media::Read(access) = &mut self.media
-            && start < access.limit
-            && access.first < end
+            && (torn || (start < access.limit && access.first < end))
         {
-            // What was fetched for the host goes to the host; nothing of it stays.
+            // What was fetched for the host goes to the host; nothing of it stays. Nor does a segment go on that has
+            // lost its end.
             access.limit = access.demand;
             access.segment = None;
             self.retarget();

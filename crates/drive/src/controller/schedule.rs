@@ -20,10 +20,14 @@ impl Drive {
             || self.writes.is_draining()
     }
 
-    /// Work has come: a running read-ahead makes way, an idle mechanism begins.
+    /// Work has come: a running read takes it along or makes way, an idle mechanism begins.
     pub(super) fn work_arrived(&mut self) {
         match self.media {
-            Media::Read(_) => self.retarget(),
+            Media::Read(_) => {
+                self.note_progress();
+                self.join_waiting();
+                self.retarget();
+            }
             Media::Idle => self.start_next(),
             Media::Write(_) => {}
         }
