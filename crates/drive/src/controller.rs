@@ -65,6 +65,8 @@ pub struct Drive {
 
     media: Media,
     arm: Arm,
+    /// The address of the last sector that was under the heads.
+    arm_lba: u64,
     ledger: Ledger,
     /// Since when nothing was asked and nothing was done.
     quiet_since: Nanos,
@@ -139,6 +141,7 @@ impl Drive {
             flushes: VecDeque::new(),
             media: Media::Idle,
             arm: Arm::default(),
+            arm_lba: 0,
             ledger: Ledger::default(),
             quiet_since: Nanos::ZERO,
             tidying: false,

@@ -98,7 +98,12 @@ fn simulate(read_ahead: &str, hit_share: f64, miss_ns: u64, worst_ns: u64) -> Si
         read_response_ns: response_ns,
         write_response_ns: half(response_ns),
         device_ns: half(response_ns),
-        host_queue: HostQueue { wait_mean_ns: 40_000, wait_max_ns: worst_ns / 3, backlog_max: 24, held_back: 0 },
+        host_queue: HostQueue {
+            wait_mean_ns: 40_000,
+            wait_max_ns: worst_ns / 3,
+            backlog_max: 24,
+            held_back: 0,
+        },
         disk_time_ns: DiskTime {
             idle: sum(|chunk| chunk.disk_time_ns.idle),
             read_seek: sum(|chunk| chunk.disk_time_ns.read_seek),

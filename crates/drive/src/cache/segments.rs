@@ -90,10 +90,11 @@ impl Segments {
         bounds.position(|(start, end)| *start <= sector && sector < *end).map(SegmentId)
     }
 
-    /// A segment whose content ends just at `sector`, which a read from there would continue.
+    /// The segment whose content ends just at `sector`, which a read from there would continue; of several, the one that
+    /// was used last.
     pub(crate) fn ending_at(&self, sector: u64) -> Option<SegmentId> {
-        let mut bounds = self.start.iter().zip(&self.end);
-        bounds.position(|(start, end)| *end == sector && start < end).map(SegmentId)
+        let ends = |index: &usize| self.end[*index] == sector && self.start[*index] < sector;
+        (0..self.end.len()).filter(ends).max_by_key(|index| self.meta[*index].used).map(SegmentId)
     }
 
     /// Whether `sector` lies within `window` after the end of something held.
@@ -229,7 +230,9 @@ impl Segments {
             let order = match self.replacement {
                 Replacement::Lru => (0, meta.used),
                 Replacement::Fifo => (0, meta.created),
-                Replacement::ConsumedFirst => (u64::from(meta.expected != self.end[*index]), meta.used),
+                Replacement::ConsumedFirst => {
+                    (u64::from(!empty && meta.expected != self.end[*index]), meta.used)
+                }
                 Replacement::LeastRecentlySequential => (meta.used_in_sequence, meta.used),
             };
             (!empty, order)
@@ -299,15 +302,18 @@ mod tests {
         }
 
         fn evict_one(&mut self) {
-            let rank = |segment: &Plain| match self.spec.segments.replacement {
-                _ if segment.sectors.is_empty() => (0, 0, 0),
-                Replacement::Lru => (1, 0, segment.used),
-                Replacement::Fifo => (1, 0, segment.created),
-                Replacement::ConsumedFirst => {
-                    let consumed = segment.expected == segment.sectors.last().map(|last| last + 1);
-                    (1, usize::from(!consumed), segment.used)
+            let rank = |segment: &Plain| {
+                let filled = usize::from(!segment.sectors.is_empty());
+                match self.spec.segments.replacement {
+                    Replacement::Lru => (filled, 0, segment.used),
+                    Replacement::Fifo => (filled, 0, segment.created),
+                    Replacement::ConsumedFirst => {
+                        let consumed = segment.expected == segment.sectors.last().map(|last| last + 1);
+                        // What was emptied has no end that could have been reached.
+                        (filled, usize::from(filled == 1 && !consumed), segment.used)
+                    }
+                    Replacement::LeastRecentlySequential => (filled, segment.in_sequence, segment.used),
                 }
-                Replacement::LeastRecentlySequential => (1, segment.in_sequence, segment.used),
             };
             let victim = (0..self.segments.len())
                 .min_by_key(|index| rank(&self.segments[*index]))
@@ -317,10 +323,10 @@ mod tests {
 
         /// A read of `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
         fn read(&mut self, (start, end, until): (u64, u64, u64), now: usize) {
-            let continued = self
-                .segments
-                .iter()
-                .position(|segment| segment.sectors.last().is_some_and(|last| last + 1 == start));
+            let ends =
+                |index: &usize| self.segments[*index].sectors.last().is_some_and(|last| last + 1 == start);
+            let continued =
+                (0..self.segments.len()).filter(ends).max_by_key(|index| self.segments[*index].used);
             let index = match continued {
                 Some(index) => index,
                 None => {

@@ -9,7 +9,7 @@ use sakiyomi_model::{Nanos, Op};
 use super::{Drive, Media};
 use crate::queue::{View, Waiting, Work};
 
-/// SPTF over dirty data weighs at most this many ranges, those nearest to the arm by address.
+/// SPTF over dirty data weighs at most this many ranges, those nearest to the arm by address, half on either side.
 const DESTAGE_CANDIDATES: usize = 128;
 
 impl Drive {
@@ -111,16 +111,17 @@ impl Drive {
 
     /// The dirty range that the arm reaches soonest. While writes wait for room it waits as long as the first of them.
     fn nearest_dirty(&mut self) -> Option<Waiting> {
-        let near = self.geometry.lba_at(self.arm.cylinder, 0, 0).map_or(0, |lba| lba.0);
         let since = self.stalled.front().map(|slot| self.commands[*slot].submitted);
         self.scratch.clear();
-        self.scratch.extend(self.writes.around(near, DESTAGE_CANDIDATES).map(|(start, dirty)| Waiting {
-            work: Work::Destage(start),
-            since: since.unwrap_or(dirty.since),
-            ready: Nanos::ZERO,
-            lba: start,
-            target: dirty.target,
-            write: true,
+        self.scratch.extend(self.writes.around(self.arm_lba, DESTAGE_CANDIDATES).map(|(start, dirty)| {
+            Waiting {
+                work: Work::Destage(start),
+                since: since.unwrap_or(dirty.since),
+                ready: Nanos::ZERO,
+                lba: start,
+                target: dirty.target,
+                write: true,
+            }
         }));
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
         let index = self.destage_chooser.choose(&self.scratch, view)?;

@@ -146,6 +146,7 @@ impl Drive {
         self.ledger.cut(self.now);
         self.ledger.settle(self.now);
         self.arm = access.plan.arm_at(access.last);
+        self.arm_lba = access.last;
         self.log_write(&access);
         match access.work {
             Work::Command(slot) => {

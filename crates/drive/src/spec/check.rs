@@ -20,7 +20,7 @@ pub enum SpecError {
         message: String,
     },
     /// A key that no drive has.
-    #[error("no setting is called `{key}`{}; `sakiyomi drive show --explain` lists them all", did_you_mean(.similar))]
+    #[error("no setting is called `{key}`{}; `sakiyomi drive show NAME --explain` lists them all", did_you_mean(.similar))]
     UnknownKey {
         /// The key asked for.
         key: String,

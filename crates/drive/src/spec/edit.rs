@@ -108,13 +108,13 @@ fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
     }
 }
 
-/// Known keys that share the last word, or whose last word contains it.
+/// Known keys that share the last word, or whose last word begins like it.
 fn similar(key: &str) -> Vec<String> {
     let last = key.rsplit('.').next().unwrap_or(key);
     let close = |known: &str| {
         let known_last = known.rsplit('.').next().unwrap_or(known);
         known_last == last
-            || (last.len() >= 3 && (known_last.contains(last) || last.contains(known_last)))
+            || (last.len() >= 3 && (known_last.starts_with(last) || last.starts_with(known_last)))
             || known.replace('.', "_") == key.replace('.', "_")
     };
     explain().iter().map(|entry| entry.key).filter(|known| close(known)).take(3).map(str::to_owned).collect()

@@ -269,7 +269,8 @@ impl Naive {
     fn segment_for(&mut self, missing: u64, end: u64) -> usize {
         let cache = self.spec.cache.clone();
         let ends = |segment: &Segment| segment.sectors.last().is_some_and(|last| last + 1 == missing);
-        if let Some(continued) = self.segments.iter().position(ends) {
+        let candidates = (0..self.segments.len()).filter(|index| ends(&self.segments[*index]));
+        if let Some(continued) = candidates.max_by_key(|index| self.segments[*index].used) {
             return continued;
         }
         let room = cache.size.0 / 512;
