@@ -316,6 +316,29 @@ fn json_is_one_object_with_schema_and_result() {
 }
 
 #[test]
+fn chunks_are_of_a_known_kind_and_a_sensible_size() {
+    let scratch = Scratch::new("chunks");
+    let refused = |chunk: &str| {
+        scratch.refused(&format!("sim {} --drive deskstar-7k250 --chunk {chunk}", real_trace()))
+    };
+    assert!(refused("time=1us").contains("it must be at least 1ms"));
+    assert!(refused("commands=0").contains("it must be more than 0"));
+    assert!(refused("events=5").contains("a chunk is made by time, bytes or commands"));
+    for chunk in ["time=1ms", "bytes=1MiB", "commands=7"] {
+        let words = format!("sim {} --drive deskstar-7k250 --json --chunk {chunk}", real_trace());
+        let result = &json(&scratch.ok(&words))["result"];
+        let chunks = result["chunks"].as_array().unwrap();
+        let sum = |key: &str| chunks.iter().map(|chunk| chunk[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(
+            (sum("commands"), sum("full_hits")),
+            (1000, result["full_hits"].as_u64().unwrap()),
+            "{chunk}"
+        );
+        assert!(chunks.len() <= 2001);
+    }
+}
+
+#[test]
 fn many_devices_are_asked_about() {
     let scratch = Scratch::new("devices");
     scratch
