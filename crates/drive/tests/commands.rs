@@ -44,6 +44,16 @@ fn data_that_is_being_replaced_by_a_forced_write_is_still_flushed() {
 }
 
 #[test]
+fn what_was_read_before_a_waiting_write_reached_the_medium_is_out_of_date() {
+    // After the turn the read's first sector comes round before the write's: the old content is cached, then replaced.
+    let [written, around, within] =
+        [write(CYLINDER + 300, 8), read(CYLINDER + 290, 20), read(CYLINDER + 302, 2)];
+    let story = tell(&bare(), &[a_turn(), at(1.0, written), at(2.0, around), at(100.0, within)]);
+    assert!(story.finish(2) < story.finish(1), "the read goes first");
+    assert_ne!(story.class(3), FULL_HIT);
+}
+
+#[test]
 fn a_younger_write_survives_a_forced_one_that_came_before_it() {
     let story =
         tell(&writing(&[]), &[a_turn(), at(1.0, fua(300, 8)), at(2.0, write(300, 8)), at(60.0, flush())]);

@@ -153,11 +153,19 @@ impl Drive {
                 let before = self.commands[slot].sequence;
                 self.writes.drop_older(access.first, access.last, before, place(&self.geometry));
                 self.dirty_data_left();
+                self.forget_reads(access.first, access.last);
                 let completion = self.interface.overhead.completion;
                 self.commands[slot].breakdown.overhead += completion;
                 self.announce(self.now + completion, Happening::Finished(slot));
             }
             Work::Destage(_) => self.destaged(access.first, access.last),
+        }
+    }
+
+    /// What was read while a write waited for the arm is out of date once that is on the medium.
+    fn forget_reads(&mut self, first: u64, last: u64) {
+        if self.cache.write.on_cached == WriteOnCached::Invalidate {
+            self.segments.invalidate(first, last);
         }
     }
 
