@@ -63,7 +63,6 @@ fn impossible_drives_are_refused_with_key_and_reason() {
         ("geometry.zones.1.first_cylinder", "5", "first_cylinder = 5 lies inside the zone before"),
         ("geometry.zones.0.slips", "[5, 5]", "slips are not in ascending order, or one is listed twice"),
         ("geometry.zones.0.remaps", "[[5, 6]]", "a remap must lead to a spare sector"),
-        ("geometry.zones.0.remaps", "[[5, 21681000], [7, 21681000]]", "remap"),
         ("cache.write.limit", "1GiB", "cache.write.limit: 1GiB does not fit cache.size"),
         ("cache.write.low_watermark", "0.9", "expected a share from 0 to cache.write.high_watermark"),
         ("cache.read_ahead.min", "1GiB", "is more than cache.read_ahead.max"),
@@ -75,4 +74,19 @@ fn impossible_drives_are_refused_with_key_and_reason() {
         let error = spec.check().unwrap_err().to_string();
         assert!(error.contains(expected), "{key}={value}: {error}");
     }
+}
+
+#[test]
+fn each_remap_needs_a_spare_of_its_own() {
+    let mut spec = BUILTIN[0].spec();
+    let zone = &spec.geometry.zones[0];
+    let last =
+        u64::from(zone.cylinders) * u64::from(spec.geometry.heads) * u64::from(zone.sectors_per_track) - 1;
+    spec.geometry.sectors = None;
+    spec.set("geometry.zones.0.spares", "2").unwrap();
+    spec.set("geometry.zones.0.remaps", &format!("[[5, {last}], [7, {}]]", last - 1)).unwrap();
+    spec.check().unwrap();
+    spec.set("geometry.zones.0.remaps", &format!("[[5, {last}], [7, {last}]]")).unwrap();
+    let error = spec.check().unwrap_err().to_string();
+    assert!(error.contains(&format!("two remaps lead to sector {last}")), "{error}");
 }
