@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sakiyomi_drive::observe::{CLASSES, Chunking, Counts, Latency, Point, Summary, Tally};
+use sakiyomi_drive::observe::{Chunking, Counts, Latency, Point, Summary, Tally};
 use sakiyomi_drive::{DiskTime, Seeks};
 use sakiyomi_model::{Class, Nanos, ReadClass, WriteClass};
 use sakiyomi_report::schema::{
@@ -115,7 +115,7 @@ fn spread(latency: &Latency) -> schema::Spread {
 }
 
 fn breakdown(tally: &Tally) -> Vec<ClassBreakdown> {
-    let classes = CLASSES.iter().zip(&tally.breakdown).filter(|(class, _)| tally.counts.of(**class) > 0);
+    let classes = Class::ALL.iter().zip(&tally.breakdown).filter(|(class, _)| tally.counts.of(**class) > 0);
     classes
         .map(|(class, sum)| {
             let commands = tally.counts.of(*class);

@@ -16,7 +16,7 @@ use crate::usage::Usage;
 
 pub use latency::Latency;
 pub use series::{POINTS_MAX, Series};
-pub use tally::{CLASSES, Counts, Point, Tally};
+pub use tally::{Counts, Point, Tally};
 
 /// What closes a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,6 +138,20 @@ pub enum Class {
 }
 
 impl Class {
+    /// Every class, in the order of reports.
+    pub const ALL: [Class; 10] = [
+        Class::Read(ReadClass::FullHit),
+        Class::Read(ReadClass::ActiveHit),
+        Class::Read(ReadClass::NearMiss),
+        Class::Read(ReadClass::PurgedMiss),
+        Class::Read(ReadClass::PureMiss),
+        Class::Write(WriteClass::Absorbed),
+        Class::Write(WriteClass::Media),
+        Class::Flush,
+        Class::Discard,
+        Class::Refused,
+    ];
+
     /// The name used in logs, tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

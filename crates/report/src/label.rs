@@ -4,23 +4,9 @@ use sakiyomi_model::{Class, ReadClass, WriteClass};
 
 use crate::schema::ReadCounts;
 
-/// Every class, in the order of reports.
-pub(crate) const CLASSES: [Class; 10] = [
-    Class::Read(ReadClass::FullHit),
-    Class::Read(ReadClass::ActiveHit),
-    Class::Read(ReadClass::NearMiss),
-    Class::Read(ReadClass::PurgedMiss),
-    Class::Read(ReadClass::PureMiss),
-    Class::Write(WriteClass::Absorbed),
-    Class::Write(WriteClass::Media),
-    Class::Flush,
-    Class::Discard,
-    Class::Refused,
-];
-
 /// The class that is called `name` in logs and JSON.
 pub(crate) fn class_named(name: &str) -> Option<Class> {
-    CLASSES.into_iter().find(|class| class.name() == name)
+    Class::ALL.into_iter().find(|class| class.name() == name)
 }
 
 /// What a read of this class is called.

@@ -1,24 +1,11 @@
 //! What is counted: of the whole run, and of a chunk.
 
-use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Nanos, Op, ReadClass, WriteClass};
+use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Nanos, Op, WriteClass};
 
 use super::Latency;
 use crate::usage::Usage;
 
-/// The classes of commands, in the order of [`Tally::by_class`].
-pub const CLASSES: [Class; 10] = [
-    Class::Read(ReadClass::FullHit),
-    Class::Read(ReadClass::ActiveHit),
-    Class::Read(ReadClass::NearMiss),
-    Class::Read(ReadClass::PurgedMiss),
-    Class::Read(ReadClass::PureMiss),
-    Class::Write(WriteClass::Absorbed),
-    Class::Write(WriteClass::Media),
-    Class::Flush,
-    Class::Discard,
-    Class::Refused,
-];
-
+/// The place of a class in [`Class::ALL`], without looking for it.
 fn index(class: Class) -> usize {
     match class {
         Class::Read(read) => read as usize,
@@ -35,8 +22,8 @@ fn index(class: Class) -> usize {
 pub struct Counts {
     /// Commands ended.
     pub commands: u64,
-    /// By class, in the order of [`CLASSES`].
-    pub by_class: [u64; CLASSES.len()],
+    /// By class, in the order of [`Class::ALL`].
+    pub by_class: [u64; Class::ALL.len()],
     /// Bytes of reads.
     pub read_bytes: Bytes,
     /// Bytes of writes.
@@ -92,24 +79,24 @@ impl Counts {
 pub struct Tally {
     /// How many of what.
     pub counts: Counts,
-    /// Response times by class, in the order of [`CLASSES`]: from the host's wish to the end.
+    /// Response times by class, in the order of [`Class::ALL`]: from the host's wish to the end.
     pub by_class: Vec<Latency>,
     /// Times in the device, of all commands.
     pub device: Latency,
     /// Waits in the host's queue, of all commands.
     pub host_wait: Latency,
     /// Where the time in the device went: sums by class.
-    pub breakdown: [Breakdown; CLASSES.len()],
+    pub breakdown: [Breakdown; Class::ALL.len()],
 }
 
 impl Default for Tally {
     fn default() -> Tally {
         Tally {
             counts: Counts::default(),
-            by_class: vec![Latency::default(); CLASSES.len()],
+            by_class: vec![Latency::default(); Class::ALL.len()],
             device: Latency::default(),
             host_wait: Latency::coarse(),
-            breakdown: [Breakdown::default(); CLASSES.len()],
+            breakdown: [Breakdown::default(); Class::ALL.len()],
         }
     }
 }
@@ -133,7 +120,7 @@ impl Tally {
     #[must_use]
     pub fn response(&self, which: impl Fn(Class) -> bool) -> Latency {
         let mut all = Latency::default();
-        let chosen = CLASSES.iter().zip(&self.by_class).filter(|(class, _)| which(**class));
+        let chosen = Class::ALL.iter().zip(&self.by_class).filter(|(class, _)| which(**class));
         chosen.for_each(|(_, latency)| all.merge(latency));
         all
     }
@@ -195,5 +182,15 @@ impl Point {
     #[must_use]
     pub fn response_mean(&self) -> Nanos {
         if self.counts.commands == 0 { Nanos::ZERO } else { self.response_sum / self.counts.commands }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_is_counted_in_its_place() {
+        assert!((0..).zip(Class::ALL).all(|(place, class)| index(class) == place));
     }
 }

@@ -1,5 +1,7 @@
 //! Where a command's time in the device went, by class.
 
+use sakiyomi_model::Class;
+
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -58,7 +60,7 @@ fn rows<'a>(sides: &[Side<'a>]) -> Vec<Row<'a>> {
         .flat_map(|side| side.result.breakdown_mean_ns.iter().map(|class| Row { side: side.name, class }))
         .filter(|row| row.class.commands > 0)
         .collect();
-    let position = |row: &Row<'_>| label::CLASSES.iter().position(|class| class.name() == row.class.class);
+    let position = |row: &Row<'_>| Class::ALL.iter().position(|class| class.name() == row.class.class);
     rows.sort_by_key(|row| position(row).unwrap_or(usize::MAX));
     rows
 }
