@@ -1,7 +1,7 @@
 //! The drive as a whole: takes commands, keeps the mechanism and the link busy, tells when what is done.
 //!
 //! Three things happen side by side: the mechanism makes one access at a time ([`Media`]), the link carries one
-//! transfer at a time (`link_free`), and commands wait (`waiting`: for the mechanism, `stalled`: for room in the write
+//! transfer at a time ([`Link`]), and commands wait (`waiting`: for the mechanism, `stalled`: for room in the write
 //! cache, `flushes`: for dirty data to be written). What will happen at a known instant is an [`Event`] in a heap;
 //! the end of the mechanism's access is kept apart, because it moves when a command cuts a read-ahead short.
 //!
@@ -9,11 +9,13 @@
 //! |---|---|
 //! | `controller.rs` | the state, time, and the [`Device`] interface |
 //! | `controller/command.rs` | commands in the drive, and their account of time |
+//! | `controller/link.rs` | the way to the host |
 //! | `controller/read.rs` | reads: hits, misses, read-ahead |
 //! | `controller/write.rs` | writes, flushes, discards |
 //! | `controller/schedule.rs` | what the mechanism does next |
 
 mod command;
+mod link;
 mod read;
 mod schedule;
 mod write;
@@ -28,9 +30,10 @@ use crate::geometry::Geometry;
 use crate::log::{CacheChange, CacheEvent, Event as LogEvent};
 use crate::queue::{Chooser, Waiting};
 use crate::servo::{Arm, Servo};
-use crate::spec::{CacheSpec, DriveSpec, InterfaceSpec, QueuePolicy, QueueSpec, SpecError};
+use crate::spec::{Before, CacheSpec, DriveSpec, InterfaceSpec, QueuePolicy, QueueSpec, SpecError};
 use crate::usage::{Ledger, Usage};
 use command::{Command, Commands};
+use link::Link;
 use read::ReadAccess;
 use write::{Flush, WriteAccess};
 
@@ -41,7 +44,7 @@ pub struct Drive {
     servo: Servo,
     cache: CacheSpec,
     interface: InterfaceSpec,
-    link_ns_per_sector: f64,
+    link: Link,
     depth: usize,
     window: usize,
 
@@ -73,8 +76,8 @@ pub struct Drive {
     /// Dirty data is being written because nothing else is to do.
     tidying: bool,
 
-    link_free: Nanos,
-    last_was_write: bool,
+    /// The last command's operation, and where it ended.
+    last: Option<(Op, u64)>,
     log: Option<Vec<LogEvent>>,
 }
 
@@ -117,14 +120,19 @@ impl Drive {
         let segments = Segments::new(&cache, sector);
         // The same for every read-ahead that is tried on one buffer, so that their misses can be compared.
         let near_window = cache.near_window.map_or(segments.even_share(), |window| window.0 / sector.0);
-        let shortest_positioning = QueueSpec { policy: QueuePolicy::Sptf, ..QueueSpec::default() };
+        // The arm is as sure of itself when it writes dirty data as when it serves commands.
+        let shortest_positioning = QueueSpec {
+            policy: QueuePolicy::Sptf,
+            rpo_margin: spec.queue.rpo_margin,
+            ..QueueSpec::default()
+        };
         Ok(Drive {
             servo: Servo::new(&spec.servo, geometry.cylinders()),
             segments,
             ghosts: Ghosts::new(cache.ghosts),
             writes: WriteCache::new(&cache.write, sector),
             near_window,
-            link_ns_per_sector: sector.0 as f64 * 1e9 / spec.interface.link_rate.0 as f64,
+            link: Link::new(&spec.interface, sector),
             interface: spec.interface.clone(),
             depth: spec.queue.depth as usize,
             window: spec.queue.window as usize,
@@ -145,8 +153,7 @@ impl Drive {
             ledger: Ledger::default(),
             quiet_since: Nanos::ZERO,
             tidying: false,
-            link_free: Nanos::ZERO,
-            last_was_write: false,
+            last: None,
             log: None,
             cache,
             geometry,
@@ -184,6 +191,18 @@ impl Drive {
         Usage { time: self.ledger.time(now), seeks: self.ledger.seeks }
     }
 
+    /// The time of one revolution.
+    #[must_use]
+    pub fn revolution(&self) -> Nanos {
+        self.servo.revolution()
+    }
+
+    /// Turns the platters: at time 0 the angle under the heads was `lead` of a [revolution](Self::revolution), in
+    /// nanoseconds; without this, 0. An access under way goes on as it was planned.
+    pub fn turn_spindle(&mut self, lead: Nanos) {
+        self.servo.turn(lead);
+    }
+
     /// From now on what happens inside is kept for [`take_log`](Self::take_log).
     pub fn keep_log(&mut self) {
         self.log = Some(Vec::new());
@@ -195,11 +214,6 @@ impl Drive {
         if let Some(log) = &mut self.log {
             events.append(log);
         }
-    }
-
-    /// How long the link is busy with so many sectors.
-    fn link_time(&self, sectors: u64) -> Nanos {
-        Nanos((sectors as f64 * self.link_ns_per_sector) as u64)
     }
 
     fn announce(&mut self, time: Nanos, what: Happening) {
@@ -277,13 +291,13 @@ impl Drive {
     fn accept(&mut self, request: Request) {
         self.quiet_since = self.now;
         self.tidying = false;
-        let slot = self.commands.insert(Command::new(
-            request,
-            self.now,
-            self.last_was_write,
-            self.writes.next_sequence(),
-        ));
-        self.last_was_write = request.op == Op::Write;
+        let start = request.extent.start.0;
+        let before = Before {
+            write: self.last.is_some_and(|(op, _)| op == Op::Write),
+            continued: self.last == Some((request.op, start)),
+        };
+        let slot = self.commands.insert(Command::new(request, self.now, before, self.writes.next_sequence()));
+        self.last = Some((request.op, start.saturating_add(request.extent.sectors.0)));
         let empty = request.extent.sectors.is_zero();
         let beyond = request
             .extent
@@ -309,7 +323,7 @@ impl Drive {
     /// A command that moves no data: over after its processing.
     fn finish_after_overhead(&mut self, slot: usize) {
         let overheads = &self.interface.overhead;
-        let overhead = overheads.control.after(self.commands[slot].after_write) + overheads.completion;
+        let overhead = overheads.control.after(self.commands[slot].before) + overheads.completion;
         self.commands[slot].breakdown.overhead = overhead;
         self.announce(self.now + overhead, Happening::Finished(slot));
     }

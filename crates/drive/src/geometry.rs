@@ -105,7 +105,7 @@ impl Geometry {
         assert!(lba.0 < self.capacity, "{lba} is beyond the drive's end");
         let zone = &self.zones[self.zones.partition_point(|zone| zone.first_lba <= lba.0) - 1];
         let relative = lba.0 - zone.first_lba;
-        let place = zone.place(relative, u64::from(self.heads));
+        let place = zone.place(relative);
         let sectors = place.to_gap.min(self.capacity - lba.0).min(limit.max(1));
         let (cylinder, head, skew) = self.track(zone, place.track);
         let track_angle =
@@ -146,14 +146,14 @@ impl Geometry {
             }
             Layout::Serpentine => head * u64::from(zone.cylinders) + within,
         };
-        let relative = zone.relative_at(track, u64::from(sector), heads)?;
+        let relative = zone.relative_at(track, u64::from(sector))?;
         let lba = zone.first_lba + relative;
         (lba < self.capacity).then_some(Lba(lba))
     }
 
     /// Whether a physical sector of a zone carries an address, remaps left aside.
     pub(crate) fn is_addressed(&self, zone: usize, physical: u64) -> bool {
-        self.zones[zone].plain_relative(physical, u64::from(self.heads)).is_some()
+        self.zones[zone].plain_relative(physical).is_some()
     }
 
     /// The end of the track, or of the cylinder, that holds `lba`: the first address after it. A replaced sector counts
@@ -162,14 +162,14 @@ impl Geometry {
     pub fn end_of(&self, lba: Lba, cylinder: bool) -> Lba {
         let zone = &self.zones[self.zones.partition_point(|zone| zone.first_lba <= lba.0) - 1];
         let heads = u64::from(self.heads);
-        let track = zone.home(lba.0 - zone.first_lba, heads).0 / zone.track_sectors;
+        let track = zone.home(lba.0 - zone.first_lba).physical / zone.track_sectors;
         // Under a serpentine layout a cylinder's tracks are not neighbours in address order: its end is the track's.
         let last = if cylinder && self.layout != Layout::Serpentine {
             track / heads * heads + heads - 1
         } else {
             track
         };
-        Lba((zone.first_lba + zone.first_relative_after(last, heads)).min(self.capacity))
+        Lba((zone.first_lba + zone.first_relative_after(last)).min(self.capacity))
     }
 
     /// Cylinder, head and accumulated skew (in thousandths of a sector) of a zone's `track`-th track.

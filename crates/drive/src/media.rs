@@ -44,12 +44,13 @@ pub(crate) struct Positioning {
 pub(crate) struct Plan {
     pieces: VecDeque<Piece>,
     write: bool,
+    supply: Supply,
     /// The first address not planned.
     planned_end: u64,
 }
 
 impl Plan {
-    /// Plans from the arm's place to `lba` and on to the end of its track. A write's data is there at `data_ready`.
+    /// Plans from the arm's place to `lba` and on to the end of its track.
     pub(crate) fn begin(
         &mut self,
         mechanism: Mechanism<'_>,
@@ -60,10 +61,15 @@ impl Plan {
     ) -> Positioning {
         self.pieces.clear();
         self.write = access.write;
+        self.supply = access.supply;
         let Mechanism { geometry, servo } = mechanism;
         let mut run = geometry.run(Lba(access.lba), u64::MAX);
-        let travel = Nanos(u64::from(servo.travel(arm, Target::from(&run), access.write)));
-        let settled = (now + travel).max(access.data_ready);
+        let travel = servo.travel(servo.phase(now), arm, Target::from(&run), access.write);
+        // For a write the head settles once there is something to write.
+        let settle = Nanos(if access.write { servo.write_settle().min(travel).into() } else { 0 });
+        let settled =
+            (now + Nanos(u64::from(travel)) - settle).max(self.supply.begin).max(self.supplied(&run, servo))
+                + settle;
         let wait = Nanos(u64::from(servo.wait(servo.phase(settled), 0, Target::from(&run))));
         let mut start = settled + wait;
         let mut wrapped = false;
@@ -83,12 +89,25 @@ impl Plan {
             let last = self.last();
             let (now, arm) = (last.end, Arm { cylinder: last.run.cylinder, head: last.run.head });
             let run = geometry.run(Lba(self.planned_end), u64::MAX);
-            let travel = servo.travel(arm, Target::from(&run), self.write);
-            let wait = servo.wait(servo.phase(now), travel, Target::from(&run));
-            let start = now + Nanos(u64::from(travel) + u64::from(wait));
+            let travel = Nanos(u64::from(servo.step(arm, Target::from(&run), self.write)));
+            let settled = (now + travel).max(self.supplied(&run, servo));
+            let wait = servo.wait(servo.phase(settled), 0, Target::from(&run));
+            let start = settled + Nanos(u64::from(wait));
             ledger.plan(now, start, self.seeking());
             self.push(ledger, servo, run, start, false);
         }
+    }
+
+    /// From when on a run may pass: no sector of it before its data has come.
+    fn supplied(&self, run: &Run, servo: &Servo) -> Nanos {
+        let Supply { last, end, per_sector, .. } = self.supply;
+        let sectors = end.saturating_sub(run.lba.0).min(u64::from(run.sectors));
+        if sectors == 0 {
+            return Nanos::ZERO;
+        }
+        let there = |until: u64| last.saturating_sub(Nanos((per_sector * (end - until) as f64) as u64));
+        let passing = run.passing(sectors as u32, servo.revolution());
+        there(run.lba.0 + 1).max(there(run.lba.0 + sectors).saturating_sub(passing))
     }
 
     fn push(&mut self, ledger: &mut Ledger, servo: &Servo, run: Run, start: Nanos, wrapped: bool) {
@@ -177,6 +196,19 @@ impl Plan {
     }
 }
 
+/// When a write's data comes into the buffer. Without any (a read, or dirty data), all is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Supply {
+    /// Not before this is it written.
+    pub(crate) begin: Nanos,
+    /// When its last sector comes.
+    pub(crate) last: Nanos,
+    /// The address after that one.
+    pub(crate) end: u64,
+    /// The time between two sectors, in nanoseconds.
+    pub(crate) per_sector: f64,
+}
+
 /// What a plan begins with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
@@ -184,8 +216,8 @@ pub(crate) struct Access {
     /// How many sectors are wanted for sure, from `lba`.
     pub(crate) wanted: u64,
     pub(crate) write: bool,
-    /// From when on data can pass: of a write, when the buffer has it.
-    pub(crate) data_ready: Nanos,
+    /// When the buffer has a write's data.
+    pub(crate) supply: Supply,
     /// Read what passes before the first sector as well.
     pub(crate) on_arrival: bool,
 }
@@ -244,7 +276,13 @@ mod tests {
     use proptest::prelude::*;
 
     /// A drive of two heads and two zones, with spares, a slipped and a replaced sector.
-    fn drive(rpm: u32, tracks: (u64, u64), skew: u32, head_switch: u32, seek: u32) -> (Geometry, Servo) {
+    fn drive(
+        rpm: u32,
+        tracks: (u64, u64),
+        skew: u32,
+        [head_switch, seek, in_place]: [u32; 3],
+        settle: i32,
+    ) -> (Geometry, Servo) {
         let spec = DriveSpec::from_toml(
             &format!(
                 r#"
@@ -265,7 +303,8 @@ mod tests {
                 [servo]
                 rpm = {rpm}
                 head_switch = "{head_switch}us"
-                seek = {{ curve = "table", points = [[1, "{seek}us"], [4, "{}us"]] }}
+                write_settle = "{settle}us"
+                seek = {{ curve = "table", points = [[0, "{in_place}us"], [1, "{seek}us"], [4, "{}us"]] }}
                 "#,
                 tracks.0,
                 6 * tracks.0 - 1,
@@ -287,13 +326,17 @@ mod tests {
 
     fn drives() -> impl Strategy<Value = (Geometry, Servo)> {
         let tracks = (5u64..20, 3u64..20);
-        (100u32..20_000, tracks, 0u32..3, times(1_000_000), times(500_000))
-            .prop_map(|(rpm, tracks, skew, switch, seek)| drive(rpm, tracks, skew, switch, seek))
+        let in_place = prop_oneof![Just(0), times(500_000)];
+        let arm = (times(1_000_000), times(500_000), in_place).prop_map(<[u32; 3]>::from);
+        let settle = prop_oneof![2 => Just(0), 2 => -3000i32..3000, 1 => -900_000i32..900_000];
+        (100u32..20_000, tracks, 0u32..3, arm, settle)
+            .prop_map(|(rpm, tracks, skew, arm, settle)| drive(rpm, tracks, skew, arm, settle))
     }
 
     /// One sector's way past the head.
     #[derive(Clone, Copy, Debug)]
     struct Pass {
+        settled: u64,
         begin: u64,
         end: u64,
         arm: Arm,
@@ -306,18 +349,48 @@ mod tests {
         (if turn >= from { turn } else { turn + revolution.0 }, run.passing(1, revolution).0)
     }
 
-    /// Sectors `first..end`, one by one: arm, rotation, transfer.
-    fn step_by_step(mechanism: Mechanism<'_>, mut arm: Arm, now: u64, first: u64, end: u64) -> Vec<Pass> {
-        let mut at = now;
-        let step = |lba| {
+    /// From when on a sector of a write may pass: where it begins a row, its own data must be there, and that of the
+    /// row's last one when that has passed.
+    fn supplied(mechanism: Mechanism<'_>, supply: Supply, lba: u64) -> u64 {
+        let row = u64::from(mechanism.geometry.run(Lba(lba), supply.end.saturating_sub(lba)).sectors);
+        if supply.end <= lba {
+            return 0;
+        }
+        let there =
+            |lba| supply.last.0.saturating_sub((supply.per_sector * (supply.end - lba - 1) as f64) as u64);
+        let passing: u64 = (lba..lba + row).map(|lba| comes_round(mechanism, lba, 0).1).sum();
+        there(lba).max(there(lba + row - 1).saturating_sub(passing))
+    }
+
+    /// Sectors `first..end`, one by one: arm, settling, rotation, transfer.
+    fn step_by_step(
+        mechanism: Mechanism<'_>,
+        mut arm: Arm,
+        now: u64,
+        (first, end): (u64, u64),
+        (begins, write): (bool, Option<Supply>),
+    ) -> Vec<Pass> {
+        let (mut at, servo, mut passes) = (now, mechanism.servo, Vec::new());
+        for lba in first..end {
             let target = mechanism.geometry.run(Lba(lba), 1);
-            let travel = mechanism.servo.travel(arm, Target::from(&target), false);
-            let (begin, width) = comes_round(mechanism, lba, at + u64::from(travel));
+            let to = Target::from(&target);
+            let goes_on = lba > first && mechanism.geometry.run(Lba(lba - 1), 2).sectors == 2;
+            let data = write.filter(|_| !goes_on).map_or(0, |supply| supplied(mechanism, supply, lba));
+            let settled = if begins && lba == first {
+                let travel = u64::from(servo.travel(servo.phase(Nanos(at)), arm, to, write.is_some()));
+                // A write settles last, when there is something to write.
+                let settle = write.map_or(0, |_| u64::from(servo.write_settle()).min(travel));
+                let data = data.max(write.map_or(0, |supply| supply.begin.0));
+                (at + travel - settle).max(data) + settle
+            } else {
+                (at + u64::from(servo.step(arm, to, write.is_some()))).max(data)
+            };
+            let (begin, width) = comes_round(mechanism, lba, settled);
             at = begin + width;
             arm = Arm { cylinder: target.cylinder, head: target.head };
-            Pass { begin, end: at, arm }
-        };
-        (first..end).map(step).collect()
+            passes.push(Pass { settled, begin, end: at, arm });
+        }
+        passes
     }
 
     fn begun(
@@ -326,12 +399,21 @@ mod tests {
         now: u64,
         (lba, wanted): (u64, u64),
         on_arrival: bool,
-    ) -> (Plan, Ledger) {
+        write: Option<Supply>,
+    ) -> (Plan, Ledger, Positioning) {
         let (mut plan, mut ledger) = (Plan::default(), Ledger::default());
-        let access = Access { lba, wanted, write: false, data_ready: Nanos::ZERO, on_arrival };
-        plan.begin(mechanism, &mut ledger, Nanos(now), arm, access);
+        let supply = write.unwrap_or_default();
+        let access = Access { lba, wanted, write: write.is_some(), supply, on_arrival };
+        let positioning = plan.begin(mechanism, &mut ledger, Nanos(now), arm, access);
         plan.cover(mechanism, &mut ledger, lba + wanted);
-        (plan, ledger)
+        (plan, ledger, positioning)
+    }
+
+    /// A read, or a write whose data comes from some instant on, by so much a sector.
+    fn transfers() -> impl Strategy<Value = Option<(u64, u64, f64)>> {
+        let begin = prop_oneof![Just(0), 0u64..60_000_000];
+        let last = prop_oneof![Just(0), 0u64..200_000_000];
+        prop_oneof![Just(None), (begin, last, 0.0..3e6f64).prop_map(Some)]
     }
 
     proptest! {
@@ -340,6 +422,8 @@ mod tests {
             (geometry, servo) in drives(),
             (from, lba, length) in (any::<u64>(), any::<u64>(), any::<u64>()),
             now in 0u64..2_000_000_000,
+            at_edge in prop::bool::weighted(0.3),
+            transfer in transfers(),
             looks in prop::collection::vec((0.0..1.0f64, -2i64..3), 1..40),
         ) {
             let mechanism = Mechanism { geometry: &geometry, servo: &servo };
@@ -348,8 +432,28 @@ mod tests {
             let end = first + 1 + length % (capacity - first);
             let from = geometry.run(Lba(from % capacity), 1);
             let arm = Arm { cylinder: from.cylinder, head: from.head };
-            let passes = step_by_step(mechanism, arm, now, first, end);
-            let (mut plan, mut ledger) = begun(mechanism, arm, now, (first, end - first), false);
+            // Where the head is on the very edge of the first sector, the access goes on there.
+            let (arm, now) = if at_edge {
+                let to = geometry.run(Lba(first), 1);
+                (Arm { cylinder: to.cylinder, head: to.head }, comes_round(mechanism, first, now).0)
+            } else {
+                (arm, now)
+            };
+            let write = transfer.map(|(begin, last, per_sector)| {
+                Supply { begin: Nanos(now + begin), last: Nanos(now + last), end, per_sector }
+            });
+            let passes = step_by_step(mechanism, arm, now, (first, end), (true, write));
+            let (mut plan, mut ledger, positioning) = begun(mechanism, arm, now, (first, end - first), false, write);
+            let Positioning { travel, wait } = positioning;
+            prop_assert_eq!((now + travel.0, wait.0), (passes[0].settled, passes[0].begin - passes[0].settled));
+            if at_edge && write.is_none() {
+                prop_assert_eq!(passes[0].begin, now);
+            }
+            // No sector has passed before its data was there, give or take what is rounded.
+            for (pass, (lba, supply)) in passes.iter().zip((first..).zip(std::iter::repeat(write))) {
+                let there = |supply: Supply| supply.last.0 as f64 - supply.per_sector * (end - lba - 1) as f64;
+                prop_assert!(supply.is_none_or(|supply| pass.end as f64 + 2.0 >= there(supply)), "{}", lba);
+            }
             for (lba, pass) in (first..).zip(&passes) {
                 prop_assert_eq!(plan.begins_at(&servo, lba).0, pass.begin);
                 prop_assert_eq!(plan.time_at(&servo, lba + 1).0, pass.end);
@@ -383,7 +487,8 @@ mod tests {
             let data: u64 = passes.iter().map(|pass| pass.end - pass.begin).sum();
             ledger.cut(Nanos(last));
             let time = ledger.time(Nanos(last));
-            prop_assert_eq!((time.idle.0, time.read_seek.0, time.read_data.0), (now, last - now - data, data));
+            let own = if write.is_some() { [time.write_seek, time.write_data] } else { [time.read_seek, time.read_data] };
+            prop_assert_eq!((time.idle.0, own.map(|part| part.0)), (now, [last - now - data, data]));
         }
 
         #[test]
@@ -402,12 +507,13 @@ mod tests {
             let from = geometry.run(Lba(from_lba), 1);
             let arm = Arm { cylinder: from.cylinder, head: from.head };
             let now = if at_edge { comes_round(mechanism, from_lba, now).0 } else { now };
-            let (plan, _) = begun(mechanism, arm, now, (lba, wanted), true);
-            let settled = now + u64::from(servo.travel(arm, Target::from(&geometry.run(Lba(lba), 1)), false));
+            let (plan, ..) = begun(mechanism, arm, now, (lba, wanted), true, None);
+            let settled = now + u64::from(servo.travel(servo.phase(Nanos(now)), arm, Target::from(&geometry.run(Lba(lba), 1)), false));
             let passes = |lba| comes_round(mechanism, lba, settled);
             let all = (lba..lba + row).map(|lba| passes(lba).0 + passes(lba).1).max().expect("one");
             prop_assert_eq!(plan.time_at(&servo, lba + row).0, all);
-            let rest = step_by_step(mechanism, plan.arm_at(lba + row), all, lba + row, lba + wanted);
+            let rest = (lba + row, lba + wanted);
+            let rest = step_by_step(mechanism, plan.arm_at(lba + row), all, rest, (false, None));
             prop_assert_eq!(plan.time_at(&servo, lba + wanted).0, rest.last().map_or(all, |pass| pass.end));
             // What passes before it in one go is taken along, unless the request itself is under the head.
             let mut first = lba;

@@ -4,7 +4,8 @@ use sakiyomi_model::Nanos;
 
 use crate::spec::{SeekSpec, ServoSpec};
 
-/// Seek time by distance: `table[d]` nanoseconds over `d` cylinders, `table[0] = 0`.
+/// Seek time by distance: `table[d]` nanoseconds over `d` cylinders. `table[0]` is what an access that begins anew takes
+/// where the arm stands already: 0 unless it was measured.
 #[must_use]
 pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
     let curve = Curve::new(spec, cylinders);
@@ -28,6 +29,7 @@ enum Curve<'a> {
         threshold: u32,
         short: [f64; 2],
         long: [f64; 2],
+        first: &'a [Nanos],
     },
     Points(&'a [(u32, Nanos)]),
 }
@@ -41,24 +43,38 @@ impl Curve<'_> {
                 full_stroke.0 as f64,
                 f64::from(cylinders.saturating_sub(1).max(1)),
             )),
-            SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder } => {
-                Curve::TwoPiece {
-                    threshold: *threshold,
-                    short: [short_base.0 as f64, short_per_root.0 as f64],
-                    long: [long_base.0 as f64, long_per_cylinder.0 as f64],
-                }
-            }
+            SeekSpec::TwoPiece {
+                threshold,
+                short_base,
+                short_per_root,
+                long_base,
+                long_per_cylinder,
+                first,
+            } => Curve::TwoPiece {
+                threshold: *threshold,
+                short: [short_base.0 as f64, short_per_root.0 as f64],
+                long: [long_base.0 as f64, long_per_cylinder.0 as f64],
+                first,
+            },
             SeekSpec::Table { points } => Curve::Points(points),
         }
     }
 
     fn at(&self, distance: u32) -> u32 {
         if distance == 0 {
-            return 0;
+            let in_place =
+                |points: &[(u32, Nanos)]| points.first().filter(|point| point.0 == 0).map(|point| point.1);
+            return match self {
+                Curve::Points(points) => in_place(points).map_or(0, |time| time.0 as u32),
+                _ => 0,
+            };
         }
         let d = f64::from(distance);
         let time = match self {
             Curve::Lee([root, linear, least]) => root * (d - 1.0).sqrt() + linear * (d - 1.0) + least,
+            Curve::TwoPiece { first, .. } if distance as usize <= first.len() => {
+                first[distance as usize - 1].0 as f64
+            }
             Curve::TwoPiece { threshold, short, .. } if distance < *threshold => {
                 short[0] + short[1] * d.sqrt()
             }
@@ -140,8 +156,10 @@ mod tests {
             short_per_root: millis(0.597),
             long_base: millis(10.84),
             long_per_cylinder: millis(0.012),
+            first: vec![millis(2.5), millis(4.0)],
         };
         let table = table(&spec, 1449);
+        assert_eq!(table[..4], [0, 2_500_000, 4_000_000, 4_484_034]);
         assert_eq!(table[100], 9_420_000);
         assert_eq!(table[1000], 22_840_000);
     }
@@ -151,6 +169,23 @@ mod tests {
         let spec = SeekSpec::Table { points: vec![(1, millis(1.0)), (3, millis(2.0)), (10, millis(9.0))] };
         let table = table(&spec, 12);
         assert_eq!((table[2], table[10], table[12]), (1_500_000, 9_000_000, 11_000_000));
+    }
+
+    #[test]
+    fn distance_zero_takes_nothing_unless_it_was_measured() {
+        let points = |points: &[(u32, f64)]| {
+            let points = points.iter().map(|(distance, time)| (*distance, millis(*time))).collect();
+            table(&SeekSpec::Table { points }, 4)
+        };
+        assert_eq!(points(&[(1, 1.0), (3, 2.0)])[..3], [0, 1_000_000, 1_500_000]);
+        assert_eq!(points(&[(0, 0.2), (2, 1.0)])[..4], [200_000, 600_000, 1_000_000, 1_400_000]);
+        assert_eq!(points(&[(0, 0.2)]), [200_000; 5]);
+        let lee = SeekSpec::Datasheet {
+            track_to_track: millis(1.0),
+            average: millis(8.0),
+            full_stroke: millis(15.0),
+        };
+        assert_eq!(table(&lee, 4)[0], 0);
     }
 
     proptest! {

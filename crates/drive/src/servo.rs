@@ -36,6 +36,8 @@ pub(crate) struct Servo {
     write_settle: i64,
     read: Vec<u32>,
     write: Option<Vec<u32>>,
+    /// The angle under the heads at time 0.
+    lead: u32,
 }
 
 impl Servo {
@@ -46,6 +48,7 @@ impl Servo {
             write_settle: spec.write_settle.0,
             read: seek::table(&spec.seek, cylinders),
             write: spec.seek_write.as_ref().map(|curve| seek::table(curve, cylinders)),
+            lead: 0,
         }
     }
 
@@ -53,19 +56,45 @@ impl Servo {
         Nanos(u64::from(self.revolution))
     }
 
-    /// Arm movement or head switch, whichever takes longer, settled for what follows.
+    /// How long an access that begins anew takes until the head is on track: arm movement or head switch, whichever
+    /// takes longer, settled for what follows. `phase` is the angle under the heads now. Where the head stands on the
+    /// very edge of the sector already, the access goes on where another ended, and waits for nothing.
     #[inline]
-    pub(crate) fn travel(&self, from: Arm, to: Target, write: bool) -> u32 {
+    pub(crate) fn travel(&self, phase: u32, from: Arm, to: Target, write: bool) -> u32 {
+        if phase == to.angle && from.cylinder == to.cylinder && from.head == to.head {
+            return 0;
+        }
+        let time = self.curve(write)[from.cylinder.abs_diff(to.cylinder) as usize];
+        self.settled(if from.head == to.head { time } else { time.max(self.head_switch) }, write)
+    }
+
+    /// How long a transfer takes to the next track.
+    pub(crate) fn step(&self, from: Arm, to: Target, write: bool) -> u32 {
         let distance = from.cylinder.abs_diff(to.cylinder);
-        let curve = if write { self.write.as_ref().unwrap_or(&self.read) } else { &self.read };
-        let mut time = curve[distance as usize];
-        if from.head != to.head {
-            time = time.max(self.head_switch);
+        if distance > 0 {
+            let time = self.curve(write)[distance as usize];
+            self.settled(if from.head == to.head { time } else { time.max(self.head_switch) }, write)
+        } else if from.head != to.head {
+            self.settled(self.head_switch, write)
+        } else {
+            0
         }
-        if write && (distance > 0 || from.head != to.head) {
-            time = (i64::from(time) + self.write_settle).clamp(0, i64::from(u32::MAX / 2)) as u32;
+    }
+
+    /// What a write's travel holds for settling to write, at its end.
+    pub(crate) fn write_settle(&self) -> u32 {
+        self.write_settle.clamp(0, i64::from(u32::MAX / 2)) as u32
+    }
+
+    fn curve(&self, write: bool) -> &[u32] {
+        if write { self.write.as_ref().unwrap_or(&self.read) } else { &self.read }
+    }
+
+    fn settled(&self, time: u32, write: bool) -> u32 {
+        if !write {
+            return time;
         }
-        time
+        (i64::from(time) + self.write_settle).clamp(0, i64::from(u32::MAX / 2)) as u32
     }
 
     /// How long after the arm arrives the sector comes round. `phase` is the angle under the heads when it set out.
@@ -75,9 +104,14 @@ impl Servo {
         if to.angle >= arrival { to.angle - arrival } else { to.angle + self.revolution - arrival }
     }
 
+    /// Sets the angle under the heads at time 0, in nanoseconds.
+    pub(crate) fn turn(&mut self, lead: Nanos) {
+        self.lead = (lead.0 % u64::from(self.revolution)) as u32;
+    }
+
     /// The angle under the heads at an instant.
     #[inline]
     pub(crate) fn phase(&self, now: Nanos) -> u32 {
-        (now.0 % u64::from(self.revolution)) as u32
+        ((now.0 + u64::from(self.lead)) % u64::from(self.revolution)) as u32
     }
 }

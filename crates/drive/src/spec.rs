@@ -5,6 +5,7 @@
 
 mod builtin;
 mod check;
+mod disksim;
 mod edit;
 mod explain;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{BUILTIN, Builtin, builtin};
 pub use check::SpecError;
+pub use disksim::Imported;
 pub use explain::{Explanation, explain};
 
 /// A drive: every figure that the model uses.
@@ -89,14 +91,20 @@ pub struct ZoneSpec {
     /// Angle of the zone's first sector, in sectors.
     #[serde(default, skip_serializing_if = "is_default")]
     pub offset: f64,
+    /// Sectors at the zone's start that carry no address: the drive's own data.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reserved_front: u64,
     /// Sectors held back as spares, per `spares_per`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spares: u32,
     /// What `spares` counts for; spares lie at its end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spares_per: SparesPer,
-    /// Defective sectors passed over when the drive was formatted: the numbering slips past them. Counted in physical
-    /// sectors from the zone's start, ascending.
+    /// Successive cylinders that share their spares, where spares are counted per cylinder: one unless given.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub spares_range: u32,
+    /// Defective sectors passed over when the drive was formatted: the numbering slips past them, into the spares at
+    /// the end. Counted in physical sectors from the zone's start, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slips: Vec<u64>,
     /// Sectors that turned bad later: `[from, to]`, both in physical sectors from the zone's start.
@@ -111,7 +119,7 @@ pub enum SparesPer {
     /// Each zone.
     #[default]
     Zone,
-    /// Each cylinder.
+    /// Each cylinder, or each range of `spares_range` cylinders.
     Cylinder,
     /// Each track.
     Track,
@@ -125,7 +133,7 @@ pub struct ServoSpec {
     pub rpm: f64,
     /// From one head of a cylinder to another, until it is on track.
     pub head_switch: Nanos,
-    /// Added to a seek or head switch that ends in a write.
+    /// Added to the time until the head is on track, where a write begins anew or goes on to another track.
     #[serde(default)]
     pub write_settle: SignedNanos,
     /// Arm movement, settling for a read included.
@@ -160,8 +168,12 @@ pub enum SeekSpec {
         long_base: Nanos,
         /// Times the distance.
         long_per_cylinder: Nanos,
+        /// Times of the first distances, from one cylinder on, measured: they stand in place of the curve.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        first: Vec<Nanos>,
     },
-    /// Measured points, ascending, with straight lines between.
+    /// Measured points, ascending, with straight lines between. A point for distance 0 is what an access that begins
+    /// anew takes where the arm stands already; without one it takes nothing.
     Table {
         /// `[cylinders, "duration"]`.
         points: Vec<(u32, Nanos)>,
@@ -262,11 +274,18 @@ pub struct SegmentSpec {
     pub count: u32,
     /// Which one makes room.
     pub replacement: Replacement,
+    /// What becomes of sectors that the host has read.
+    pub consumed: Consumed,
 }
 
 impl Default for SegmentSpec {
     fn default() -> SegmentSpec {
-        SegmentSpec { mode: SegmentMode::Fixed, count: 16, replacement: Replacement::Lru }
+        SegmentSpec {
+            mode: SegmentMode::Fixed,
+            count: 16,
+            replacement: Replacement::Lru,
+            consumed: Consumed::Overwrite,
+        }
     }
 }
 
@@ -294,6 +313,19 @@ pub enum Replacement {
     ConsumedFirst,
     /// Least recently read sequentially: random reads make room for one another before streams do.
     LeastRecentlySequential,
+}
+
+/// What becomes of sectors in a segment that the host has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consumed {
+    /// What was asked for last stays: read-ahead takes only the rest of the segment.
+    Keep,
+    /// They stay until read-ahead needs their room.
+    #[default]
+    Overwrite,
+    /// They are given up at once: to read them again is a miss.
+    Discard,
 }
 
 /// What is read beyond what was asked.
@@ -338,6 +370,8 @@ pub enum ReadAheadMode {
     Off,
     /// To the end of the track.
     TrackEnd,
+    /// To the end of the track after that one.
+    NextTrack,
     /// To the end of the cylinder.
     CylinderEnd,
     /// `max` sectors.
@@ -421,8 +455,14 @@ pub enum WriteOnCached {
 pub struct InterfaceSpec {
     /// Link rate, in bytes a second.
     pub link_rate: Bytes,
+    /// The same from the host to the drive, where it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_rate_write: Option<Bytes>,
     /// Data goes to the host while the rest is still coming from the medium.
     pub overlap: bool,
+    /// With `overlap`: the share of what a read waits for that must have come from the medium before it goes to the
+    /// host, 0 to 1.
+    pub read_watermark: f64,
     /// Of a partial hit, the cached part goes to the host at once.
     pub immediate_partial: bool,
     /// Command processing, by kind.
@@ -433,7 +473,9 @@ impl Default for InterfaceSpec {
     fn default() -> InterfaceSpec {
         InterfaceSpec {
             link_rate: Bytes(150_000_000),
+            link_rate_write: None,
             overlap: true,
+            read_watermark: 0.0,
             immediate_partial: true,
             overhead: OverheadSpec::default(),
         }
@@ -450,12 +492,20 @@ pub struct OverheadSpec {
     pub read_miss: Overhead,
     /// A write taken into the cache.
     pub write_hit: Overhead,
-    /// A write that goes to the medium.
+    /// A write that goes to the medium: until the arm may set out.
     pub write_miss: Overhead,
+    /// The same, until its data is asked for, where that is not when the arm may set out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_data: Option<Overhead>,
     /// Flush and discard.
     pub control: Overhead,
+    /// Until the link is taken again for data that a read had to wait for.
+    pub reconnect: Nanos,
     /// After the last byte, of any command.
     pub completion: Nanos,
+    /// The same of a write that went to the medium, where it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_write: Option<Nanos>,
 }
 
 impl Default for OverheadSpec {
@@ -465,13 +515,16 @@ impl Default for OverheadSpec {
             read_miss: Overhead::Same(Nanos(100_000)),
             write_hit: Overhead::Same(Nanos(50_000)),
             write_miss: Overhead::Same(Nanos(100_000)),
+            write_data: None,
             control: Overhead::Same(Nanos(50_000)),
+            reconnect: Nanos::ZERO,
             completion: Nanos::ZERO,
+            completion_write: None,
         }
     }
 }
 
-/// One duration, or two by the kind of the command before.
+/// One duration, or several by the command before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Overhead {
@@ -483,22 +536,30 @@ pub enum Overhead {
         after_read: Nanos,
         /// After a write.
         after_write: Nanos,
+        /// Where the command goes on where the one before it, of the same kind, ended; by default no exception.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_sequence: Option<Nanos>,
     },
 }
 
+/// The command before another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// It was a write.
+    pub write: bool,
+    /// It was of the same kind, and ended where the other one begins.
+    pub continued: bool,
+}
+
 impl Overhead {
-    /// The overhead after a write or after anything else.
+    /// The overhead after a command like that.
     #[must_use]
-    pub fn after(self, write: bool) -> Nanos {
+    pub fn after(self, before: Before) -> Nanos {
         match self {
             Overhead::Same(time) => time,
-            Overhead::After { after_read, after_write } => {
-                if write {
-                    after_write
-                } else {
-                    after_read
-                }
-            }
+            Overhead::After { in_sequence: Some(time), .. } if before.continued => time,
+            Overhead::After { after_write, .. } if before.write => after_write,
+            Overhead::After { after_read, .. } => after_read,
         }
     }
 }
@@ -529,6 +590,14 @@ impl<'de> Deserialize<'de> for SignedNanos {
         let size = i64::try_from(size.0).map_err(|_| D::Error::custom("the duration is too large"))?;
         Ok(SignedNanos(if negative { -size } else { size }))
     }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -6,7 +6,7 @@
 use sakiyomi_model::Bytes;
 
 use super::Ghosts;
-use crate::spec::{CacheSpec, Replacement, SegmentMode, WriteShare};
+use crate::spec::{CacheSpec, Consumed, Replacement, SegmentMode, WriteShare};
 
 /// The place of a segment in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,7 @@ pub(crate) struct Segments {
     meta: Vec<Meta>,
     mode: SegmentMode,
     replacement: Replacement,
+    consumed: Consumed,
     count: usize,
     /// Sectors for reads while nothing is dirty.
     pool: u64,
@@ -43,6 +44,8 @@ struct Meta {
     sequence: u32,
     /// Sectors of the last read.
     last_read: u64,
+    /// What lies before this was given up.
+    given_up: u64,
 }
 
 impl Segments {
@@ -57,6 +60,7 @@ impl Segments {
             meta: Vec::new(),
             mode: spec.segments.mode,
             replacement: spec.segments.replacement,
+            consumed: spec.segments.consumed,
             count: spec.segments.count as usize,
             pool: spec.size.saturating_sub(reserved).0 / sector.0,
             taken: 0,
@@ -93,7 +97,11 @@ impl Segments {
     /// The segment whose content ends just at `sector`, which a read from there would continue; of several, the one that
     /// was used last.
     pub(crate) fn ending_at(&self, sector: u64) -> Option<SegmentId> {
-        let ends = |index: &usize| self.end[*index] == sector && self.start[*index] < sector;
+        let ends = |index: &usize| {
+            let given_up = self.meta[*index].given_up;
+            let held = self.start[*index] < sector || (given_up > 0 && given_up == sector);
+            self.end[*index] == sector && held
+        };
         (0..self.end.len()).filter(ends).max_by_key(|index| self.meta[*index].used).map(SegmentId)
     }
 
@@ -119,13 +127,14 @@ impl Segments {
         self.meta[id.0].sequence
     }
 
-    /// Room left in a segment beside what the host read last.
+    /// Room left in a segment beside what the host read last, unless that is given up.
     pub(crate) fn room_ahead(&self, id: SegmentId) -> u64 {
-        self.meta[id.0].capacity.saturating_sub(self.meta[id.0].last_read)
+        let Meta { capacity, last_read, .. } = self.meta[id.0];
+        if self.consumed == Consumed::Discard { capacity } else { capacity.saturating_sub(last_read) }
     }
 
-    /// Notes that the host reads `from..to` out of a segment.
-    pub(crate) fn used(&mut self, id: SegmentId, from: u64, to: u64) {
+    /// Notes that the host reads `from..to` out of a segment; where that is given up, what leaves goes to `ghosts`.
+    pub(crate) fn used(&mut self, id: SegmentId, from: u64, to: u64, ghosts: &mut Ghosts) {
         self.clock += 1;
         let meta = &mut self.meta[id.0];
         meta.used = self.clock;
@@ -137,6 +146,19 @@ impl Segments {
         }
         meta.expected = to;
         meta.last_read = to - from;
+        if self.consumed == Consumed::Discard {
+            meta.given_up = to;
+            self.keep_from(id, to, ghosts);
+        }
+    }
+
+    /// What lies before `first` leaves a segment.
+    fn keep_from(&mut self, id: SegmentId, first: u64, ghosts: &mut Ghosts) {
+        let first = first.min(self.end[id.0]);
+        if first > self.start[id.0] {
+            ghosts.add(self.start[id.0], first);
+            self.start[id.0] = first;
+        }
     }
 
     /// Takes a segment for a read from `sector`, with room for `wanted` sectors where that is free to choose. What it
@@ -165,6 +187,7 @@ impl Segments {
             expected: u64::MAX,
             sequence: 0,
             last_read: 0,
+            given_up: 0,
         });
         Some(SegmentId(self.start.len() - 1))
     }
@@ -172,16 +195,14 @@ impl Segments {
     /// Content grows to `end`; what no longer fits leaves at the front.
     pub(crate) fn grow(&mut self, id: SegmentId, end: u64, ghosts: &mut Ghosts) {
         self.end[id.0] = end;
-        let first = end.saturating_sub(self.meta[id.0].capacity);
-        if first > self.start[id.0] {
-            ghosts.add(self.start[id.0], first);
-            self.start[id.0] = first;
-        }
+        let Meta { capacity, given_up, .. } = self.meta[id.0];
+        self.keep_from(id, end.saturating_sub(capacity).max(given_up), ghosts);
     }
 
     /// Content begins earlier by what was read on the way to its first sector, as far as there is room.
     pub(crate) fn grow_front(&mut self, id: SegmentId, start: u64) {
-        let least = self.end[id.0].saturating_sub(self.meta[id.0].capacity);
+        let Meta { capacity, given_up, .. } = self.meta[id.0];
+        let least = self.end[id.0].saturating_sub(capacity).max(given_up);
         self.start[id.0] = self.start[id.0].min(start.max(least));
     }
 
@@ -267,9 +288,10 @@ mod tests {
     }
 
     fn act() -> impl Strategy<Value = Act> {
+        let place = || prop_oneof![4 => 0u64..80, 1 => Just(0)];
         prop_oneof![
-            6 => (0u64..80, 1u64..10, 0u64..12).prop_map(|(start, length, ahead)| Act::Read(start, length, ahead)),
-            1 => (0u64..80, 1u64..20).prop_map(|(start, length)| Act::Invalidate(start, start + length)),
+            6 => (place(), 1u64..10, 0u64..12).prop_map(|(start, length, ahead)| Act::Read(start, length, ahead)),
+            1 => (place(), 1u64..20).prop_map(|(start, length)| Act::Invalidate(start, start + length)),
             1 => (0u64..40).prop_map(Act::Yield),
         ]
     }
@@ -283,6 +305,16 @@ mod tests {
         used: usize,
         in_sequence: usize,
         expected: Option<u64>,
+        /// Nothing before it stays.
+        given_up: u64,
+    }
+
+    impl Plain {
+        /// Where a read would go on: after the last sector held, or after what was given up.
+        fn goes_on_at(&self) -> Option<u64> {
+            let emptied = (self.given_up > 0).then_some(self.given_up);
+            self.sectors.last().map(|last| last + 1).or(emptied)
+        }
     }
 
     struct Naive {
@@ -323,8 +355,7 @@ mod tests {
 
         /// A read of `start..end`, fetched up to `until`, into the segment that ends at `start` or a new one.
         fn read(&mut self, (start, end, until): (u64, u64, u64), now: usize) {
-            let ends =
-                |index: &usize| self.segments[*index].sectors.last().is_some_and(|last| last + 1 == start);
+            let ends = |index: &usize| self.segments[*index].goes_on_at() == Some(start);
             let continued =
                 (0..self.segments.len()).filter(ends).max_by_key(|index| self.segments[*index].used);
             let index = match continued {
@@ -347,6 +378,7 @@ mod tests {
                         used: now,
                         in_sequence: 0,
                         expected: None,
+                        given_up: 0,
                     };
                     self.segments.push(new);
                     self.segments.len() - 1
@@ -359,6 +391,13 @@ mod tests {
             }
             segment.expected = Some(end);
             segment.sectors.extend(start..until);
+            if self.spec.segments.consumed == Consumed::Discard {
+                segment.given_up = end;
+                let (gone, held): (Vec<u64>, Vec<u64>) =
+                    segment.sectors.iter().partition(|sector| **sector < end);
+                self.evicted.extend(gone);
+                segment.sectors = held;
+            }
             while segment.sectors.len() as u64 > segment.capacity {
                 self.evicted.insert(segment.sectors.remove(0));
             }
@@ -371,6 +410,10 @@ mod tests {
                 let after: Vec<u64> =
                     segment.sectors.iter().copied().filter(|sector| *sector >= end).collect();
                 if before.len() + after.len() < segment.sectors.len() {
+                    // What lost all it held is continued only where that followed on what was given up.
+                    if before.is_empty() && after.is_empty() && segment.sectors[0] != segment.given_up {
+                        segment.given_up = 0;
+                    }
                     segment.sectors = if before.len() >= after.len() { before } else { after };
                 }
             }
@@ -381,7 +424,7 @@ mod tests {
     fn read(segments: &mut Segments, ghosts: &mut Ghosts, (start, end, until): (u64, u64, u64)) {
         let id = segments.ending_at(start).or_else(|| segments.take(start, until - start, ghosts));
         if let Some(id) = id {
-            segments.used(id, start, end);
+            segments.used(id, start, end, ghosts);
             segments.grow(id, until, ghosts);
         }
     }
@@ -394,10 +437,26 @@ mod tests {
             Replacement::LeastRecentlySequential,
         ];
         let mode = select(vec![SegmentMode::Fixed, SegmentMode::Adaptive]);
-        (1u32..6, 8u64..60, mode, select(rules)).prop_map(|(count, sectors, mode, replacement)| {
-            let segments = SegmentSpec { mode, count, replacement };
-            CacheSpec { size: Bytes(sectors * 512), segments, ..CacheSpec::default() }
-        })
+        let consumed = select(vec![Consumed::Keep, Consumed::Overwrite, Consumed::Discard]);
+        (1u32..6, 8u64..60, mode, select(rules), consumed).prop_map(
+            |(count, sectors, mode, replacement, consumed)| {
+                let segments = SegmentSpec { mode, count, replacement, consumed };
+                CacheSpec { size: Bytes(sectors * 512), segments, ..CacheSpec::default() }
+            },
+        )
+    }
+
+    #[test]
+    fn a_segment_that_lost_all_is_not_continued_at_sector_0() {
+        let segments = SegmentSpec { mode: SegmentMode::Adaptive, ..SegmentSpec::default() };
+        let spec = CacheSpec { size: Bytes(64 * 512), segments, ..CacheSpec::default() };
+        let (mut segments, mut ghosts) = (Segments::new(&spec, Bytes(512)), Ghosts::new(1000));
+        read(&mut segments, &mut ghosts, (0, 4, 4));
+        segments.invalidate(0, 4);
+        assert_eq!(segments.ending_at(0), None);
+        // It would not have the room for this.
+        read(&mut segments, &mut ghosts, (0, 20, 20));
+        assert_eq!(segments.covered_until(0, 20), 20);
     }
 
     proptest! {

@@ -4,6 +4,8 @@ use std::ops::{Index, IndexMut};
 
 use sakiyomi_model::{Breakdown, Class, Completion, Nanos, Outcome, Request};
 
+use crate::spec::Before;
+
 /// A command that was accepted and is not over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
@@ -11,8 +13,8 @@ pub(super) struct Command {
     pub(super) submitted: Nanos,
     pub(super) class: Class,
     pub(super) breakdown: Breakdown,
-    /// The command before it was a write: its processing may take another time.
-    pub(super) after_write: bool,
+    /// The command before it: processing may take another time after it.
+    pub(super) before: Before,
     /// What the write cache would have numbered its data at that time: dirty data below it is older.
     pub(super) sequence: u64,
     /// From when on its first data can go to the host.
@@ -22,13 +24,13 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(request: Request, now: Nanos, after_write: bool, sequence: u64) -> Command {
+    pub(super) fn new(request: Request, now: Nanos, before: Before, sequence: u64) -> Command {
         Command {
             request,
             submitted: now,
             class: Class::Refused,
             breakdown: Breakdown::default(),
-            after_write,
+            before,
             sequence,
             data_from: now,
             missing: (0, now),

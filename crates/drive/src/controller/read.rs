@@ -5,10 +5,10 @@ use sakiyomi_model::{Class, Extent, Lba, Nanos, ReadClass, RequestId, Sectors};
 use super::{Drive, Happening, Media};
 use crate::cache::SegmentId;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
-use crate::media::{Access, Mechanism, Plan, Positioning};
+use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
 use crate::queue::{Waiting, Work};
 use crate::servo::Target;
-use crate::spec::ReadAheadMode;
+use crate::spec::{Consumed, ReadAheadMode};
 
 /// The mechanism reads: first what commands wait for, then ahead.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Drive {
             self.serve_from_cache(slot);
             return;
         }
-        let overhead = self.interface.overhead.read_miss.after(command.after_write);
+        let overhead = self.interface.overhead.read_miss.after(command.before);
         self.commands[slot].breakdown.overhead = overhead;
         if self.join(slot, missing) {
             return;
@@ -77,16 +77,15 @@ impl Drive {
     /// A full hit: over the link as soon as that is free.
     fn serve_from_cache(&mut self, slot: usize) {
         let command = &mut self.commands[slot];
-        let overhead = self.interface.overhead.read_hit.after(command.after_write);
+        let overhead = self.interface.overhead.read_hit.after(command.before);
         command.class = Class::Read(ReadClass::FullHit);
         let (start, end, sectors) = (command.start(), command.end(), command.request.extent.sectors.0);
-        let transfer = self.link_time(sectors);
-        self.commands[slot].breakdown.overhead = overhead + transfer + self.interface.overhead.completion;
-        let begin = (self.now + overhead).max(self.link_free);
-        self.link_free = begin + transfer;
-        self.announce(self.link_free + self.interface.overhead.completion, Happening::Finished(slot));
+        let completion = self.interface.overhead.completion;
+        let (begun, sent) = self.link.send(self.now + overhead, sectors);
+        self.commands[slot].breakdown.overhead = overhead + (sent - begun) + completion;
+        self.announce(sent + completion, Happening::Finished(slot));
         if let Some(segment) = self.segments.holding(end - 1) {
-            self.segments.used(segment, start, end);
+            self.segments.used(segment, start, end, &mut self.ghosts);
             self.continue_ahead(segment, end);
         }
     }
@@ -119,7 +118,7 @@ impl Drive {
         let (start, end, arrived) = (command.start(), command.end(), command.submitted);
         let segment = access.segment;
         if let Some(segment) = segment {
-            self.segments.used(segment, start, end);
+            self.segments.used(segment, start, end, &mut self.ghosts);
         }
         let limit = self.read_ahead_limit(segment, end);
         let Media::Read(access) = &mut self.media else { return false };
@@ -129,7 +128,7 @@ impl Drive {
         access.plan.cover(mechanism, &mut self.ledger, end);
         let ready = arrived + command.breakdown.overhead;
         let passed = access.plan.time_at(&self.servo, end).max(ready);
-        let coming = access.plan.begins_at(&self.servo, missing).max(ready);
+        let coming = self.link.flows_from(&access.plan, &self.servo, missing, end).max(ready);
         let command = &mut self.commands[slot];
         command.class = Class::Read(ReadClass::ActiveHit);
         command.brings(missing, coming, self.interface.immediate_partial);
@@ -155,16 +154,17 @@ impl Drive {
         }
         let segment = self.segment_for(missing, end);
         if let Some(segment) = segment {
-            self.segments.used(segment, start, end);
+            self.segments.used(segment, start, end, &mut self.ghosts);
         }
         let limit = self.read_ahead_limit(segment, end);
         let access = self.begin_access(segment, missing, end, limit, Some(command.request.id));
         let arrived = access.begun + access.positioning.travel;
         let data_from = access.plan.begins_at(&self.servo, missing);
+        let coming = self.link.flows_from(&access.plan, &self.servo, missing, end);
         let passed = access.plan.time_at(&self.servo, end);
         let command = &mut self.commands[slot];
         command.class = Class::Read(class);
-        command.brings(missing, data_from, self.interface.immediate_partial);
+        command.brings(missing, coming, self.interface.immediate_partial);
         command.breakdown.seek = access.positioning.travel;
         command.breakdown.rotation = data_from.saturating_sub(arrived);
         command.breakdown.transfer = passed.saturating_sub(data_from);
@@ -200,7 +200,7 @@ impl Drive {
         let on_arrival = self.cache.read_ahead.on_arrival
             && segment.is_some_and(|id| self.segments.end(id) == self.segments.start(id));
         let access =
-            Access { lba: from, wanted: demand - from, write: false, data_ready: self.now, on_arrival };
+            Access { lba: from, wanted: demand - from, write: false, supply: Supply::default(), on_arrival };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, demand.max(from + 1));
         let distance = plan.arm_at(from + 1).cylinder.abs_diff(self.arm.cylinder);
@@ -256,12 +256,19 @@ impl Drive {
         let capacity = self.segments.capacity(segment);
         let reach = match spec.mode {
             ReadAheadMode::TrackEnd => self.geometry.end_of(Lba(end - 1), false).0,
+            ReadAheadMode::NextTrack => {
+                let track_end = self.geometry.end_of(Lba(end - 1), false);
+                let last = self.geometry.capacity().0 - 1;
+                self.geometry.end_of(Lba(track_end.0.min(last)), false).0
+            }
             ReadAheadMode::CylinderEnd => self.geometry.end_of(Lba(end - 1), true).0,
             ReadAheadMode::Segment => end + self.segments.room_ahead(segment),
             ReadAheadMode::Fixed | ReadAheadMode::Off => u64::MAX,
         };
         // Beyond its capacity the ring would overwrite what was read ahead and not yet asked for.
-        let most = end + self.sectors(spec.max.0).min(capacity);
+        let keeps = self.cache.segments.consumed == Consumed::Keep;
+        let room = if keeps { self.segments.room_ahead(segment) } else { capacity };
+        let most = end + self.sectors(spec.max.0).min(room);
         reach.min(most).min(self.geometry.capacity().0).max(end)
     }
 
@@ -388,10 +395,12 @@ impl Drive {
         let (missing, coming) = command.missing;
         let (from, coming) =
             if self.interface.overlap { (command.data_from, coming) } else { (self.now, self.now) };
-        let sending = |from: Nanos, sectors| from.max(self.link_free) + self.link_time(sectors);
-        let all = sending(from, command.request.extent.sectors.0);
-        let sent = all.max(sending(coming, missing)).max(self.now + self.link_time(1));
-        self.link_free = sent;
+        let reconnect = self.interface.overhead.reconnect;
+        let cached = if from < coming { from } else { coming + reconnect };
+        let (_, all) = self.link.sending(cached, command.request.extent.sectors.0);
+        let (_, rest) = self.link.sending(coming + reconnect, missing);
+        let sent = all.max(rest).max(self.now + self.link.time_to_host(1));
+        self.link.busy_until(sent);
         let over = sent + self.interface.overhead.completion;
         self.commands[slot].breakdown.overhead += over - self.now;
         self.announce(over, Happening::Finished(slot));

@@ -5,7 +5,7 @@ use sakiyomi_model::{Class, Extent, Lba, Nanos, Op, Sectors, WriteClass};
 use super::{Drive, Happening, Media};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
-use crate::media::{Access, Mechanism, Plan, Positioning};
+use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
 use crate::queue::{Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{WriteOnCached, WriteShare};
@@ -55,14 +55,14 @@ impl Drive {
     /// Data over the link into the cache, and the command is over.
     fn absorb(&mut self, slot: usize, class: WriteClass) {
         let command = &mut self.commands[slot];
-        let overhead = self.interface.overhead.write_hit.after(command.after_write);
+        let overhead = self.interface.overhead.write_hit.after(command.before);
         command.class = Class::Write(class);
         let (start, end, extent) = (command.start(), command.end(), command.request.extent);
-        let transfer = self.link_time(extent.sectors.0);
-        self.commands[slot].breakdown.overhead = overhead + transfer + self.interface.overhead.completion;
-        self.link_free = (self.now + overhead).max(self.link_free) + transfer;
-        self.announce(self.link_free + self.interface.overhead.completion, Happening::Finished(slot));
-        self.writes.insert(start, end, (self.now, self.link_free), place(&self.geometry));
+        let completion = self.interface.overhead.completion;
+        let (begun, received) = self.link.receive(self.now + overhead, extent.sectors.0);
+        self.commands[slot].breakdown.overhead = overhead + (received - begun) + completion;
+        self.announce(received + completion, Happening::Finished(slot));
+        self.writes.insert(start, end, (self.now, received), place(&self.geometry));
         self.share_room();
         self.log_cache(CacheChange::Dirty, extent);
     }
@@ -82,16 +82,17 @@ impl Drive {
     /// A write that is over only when the medium has it. Until then what it overwrites stays dirty: it was acknowledged.
     fn write_through(&mut self, slot: usize) {
         let command = self.commands[slot];
-        let overhead = self.interface.overhead.write_miss.after(command.after_write);
-        let transfer = self.link_time(command.request.extent.sectors.0);
-        let sending = (self.now + overhead).max(self.link_free);
-        self.link_free = sending + transfer;
+        let overheads = &self.interface.overhead;
+        let overhead = overheads.write_miss.after(command.before);
+        let asked = overheads.write_data.unwrap_or(overheads.write_miss).after(command.before);
+        let (_, received) = self.link.receive(self.now + asked, command.request.extent.sectors.0);
         // With overlap the arm sets out at once, and the data follows it.
-        let ready = if self.interface.overlap { self.now + overhead } else { self.link_free };
+        let ready =
+            if self.interface.overlap { self.now + overhead } else { received.max(self.now + overhead) };
         let command = &mut self.commands[slot];
         command.class = Class::Write(WriteClass::Media);
         command.breakdown.overhead = ready - self.now;
-        command.data_from = self.link_free;
+        command.data_from = received;
         let (since, lba) = (self.now, command.start());
         let target = place(&self.geometry)(lba);
         self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, target, write: true });
@@ -102,17 +103,13 @@ impl Drive {
     pub(super) fn begin_write(&mut self, slot: usize) {
         let command = self.commands[slot];
         let (first, last) = (command.start(), command.end());
-        // The last sector must not pass before its data has come; the first ones may.
-        let run = self.geometry.run(Lba(first), last - first);
-        let media_time = run.passing(run.sectors, self.servo.revolution());
-        let link_time = self.link_time(last - first);
-        let first_data = command.data_from.saturating_sub(link_time) + self.link_time(1);
-        let data_ready = if self.interface.overlap {
-            first_data.max(command.data_from.saturating_sub(media_time))
-        } else {
-            command.data_from
+        let supply = Supply {
+            begin: if self.interface.overlap { Nanos::ZERO } else { command.data_from },
+            last: command.data_from,
+            end: last,
+            per_sector: self.link.ns_per_sector_from_host(),
         };
-        let access = self.write_access(Work::Command(slot), first, last, data_ready);
+        let access = self.write_access(Work::Command(slot), first, last, supply);
         let breakdown = &mut self.commands[slot].breakdown;
         breakdown.seek = access.positioning.travel;
         breakdown.rotation = access.positioning.wait;
@@ -124,16 +121,16 @@ impl Drive {
     /// Sends the arm to write the dirty range at `start`.
     pub(super) fn begin_destage(&mut self, start: u64) {
         let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
-        let ready = self.writes.get(start).ready;
+        let supply = Supply { begin: self.writes.get(start).ready, ..Supply::default() };
         let end = self.writes.launch(start, most, place(&self.geometry));
-        let access = self.write_access(Work::Destage(start), start, end, ready);
+        let access = self.write_access(Work::Destage(start), start, end, supply);
         self.media = Media::Write(access);
     }
 
-    fn write_access(&mut self, work: Work, first: u64, last: u64, data_ready: Nanos) -> WriteAccess {
+    fn write_access(&mut self, work: Work, first: u64, last: u64, supply: Supply) -> WriteAccess {
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
         let mut plan = Plan::default();
-        let access = Access { lba: first, wanted: last - first, write: true, data_ready, on_arrival: false };
+        let access = Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, last);
         self.ledger.seeks.write += 1;
@@ -154,7 +151,8 @@ impl Drive {
                 self.writes.drop_older(access.first, access.last, before, place(&self.geometry));
                 self.dirty_data_left();
                 self.forget_reads(access.first, access.last);
-                let completion = self.interface.overhead.completion;
+                let overhead = &self.interface.overhead;
+                let completion = overhead.completion_write.unwrap_or(overhead.completion);
                 self.commands[slot].breakdown.overhead += completion;
                 self.announce(self.now + completion, Happening::Finished(slot));
             }

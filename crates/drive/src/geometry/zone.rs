@@ -18,16 +18,32 @@ pub(super) struct Zone {
     pub(super) first_cylinder: u32,
     pub(super) cylinders: u32,
     pub(super) track_sectors: u64,
-    /// Sectors of a track that carry addresses (fewer than all where spares lie on each track).
-    track_used: u64,
-    /// The same for a cylinder, where spares lie on each cylinder.
-    cylinder_used: Option<u64>,
+    /// Physical sectors that share spares: a track, some cylinders, or the zone. The last ones may be fewer.
+    unit: u64,
+    /// How many of them carry addresses, reserved ones among them.
+    used: u64,
+    /// Sectors at the zone's front that would carry addresses were they not reserved.
+    front: u64,
     pub(super) track_skew: u64,
     pub(super) cylinder_skew: u64,
     pub(super) offset: u64,
-    /// Physical index of each slipped sector, less the slips before it: comparable with unslipped addresses.
+    /// Physical index of each slipped sector.
+    slips: Vec<u64>,
+    /// How many addresses, reserved ones among them, lie before each slipped sector.
     slip_keys: Vec<u64>,
     remaps: Vec<[u64; 2]>,
+}
+
+/// Where an address lies unless it was replaced.
+pub(super) struct Home {
+    /// Physical index.
+    pub(super) physical: u64,
+    /// Addresses from here on before the spares of the unit, this one among them.
+    left: u64,
+    /// The address, counted with the reserved ones before it.
+    index: u64,
+    /// Slips before it in the zone.
+    slipped: usize,
 }
 
 /// A place within a zone.
@@ -50,74 +66,70 @@ impl Zone {
         let track = u64::from(spec.sectors_per_track);
         let tracks = u64::from(spec.cylinders) * u64::from(heads);
         let spares = u64::from(spec.spares);
-        let (track_used, cylinder_used) = match spec.spares_per {
-            SparesPer::Zone => (track, None),
-            SparesPer::Cylinder => (track, Some(track * u64::from(heads) - spares)),
-            SparesPer::Track => (track - spares, None),
+        let sectors = tracks * track;
+        let (unit, lost) = match spec.spares_per {
+            SparesPer::Zone => (sectors, spares.max(spec.slips.len() as u64)),
+            SparesPer::Cylinder => (track * u64::from(heads) * u64::from(spec.spares_range), spares),
+            SparesPer::Track => (track, spares),
         };
-        let lbas = match spec.spares_per {
-            SparesPer::Zone => tracks * track - spares.max(spec.slips.len() as u64),
-            SparesPer::Cylinder => u64::from(spec.cylinders) * (track * u64::from(heads) - spares),
-            SparesPer::Track => tracks * track_used,
-        };
+        let used = unit - lost;
+        let rest = sectors % unit;
+        let indices = sectors / unit * used + if rest > 0 { rest - lost } else { 0 };
         let passing = |time: Nanos| (time.0 * track).div_ceil(revolution) % track * MILLI;
         // To the next cylinder's first track: the arm moves, and unless the order of heads turns, the head changes too.
         let same_head = drive.layout != Layout::Cylinder || heads == 1;
         let head_switch = if same_head { Nanos::ZERO } else { servo.head_switch };
         let next_cylinder = crate::seek::single_cylinder(servo).max(head_switch);
         let milli = |skew: f64| (skew * MILLI as f64).round() as u64;
-        Zone {
+        let (slips, slip_keys) = slips(&spec.slips, unit, used);
+        let mut zone = Zone {
             first_lba: next.0,
-            lbas,
+            lbas: indices,
             first_cylinder: spec.first_cylinder.unwrap_or(next.1),
             cylinders: spec.cylinders,
             track_sectors: track,
-            track_used,
-            cylinder_used,
+            unit,
+            used,
+            front: 0,
             track_skew: spec.track_skew.map_or_else(|| passing(servo.head_switch), milli),
             cylinder_skew: spec.cylinder_skew.map_or_else(|| passing(next_cylinder), milli),
             offset: milli(spec.offset),
-            slip_keys: spec.slips.iter().enumerate().map(|(before, slip)| slip - before as u64).collect(),
+            slips,
+            slip_keys,
             remaps: spec.remaps.clone(),
-        }
+        };
+        zone.front = zone.indices_before(spec.reserved_front);
+        zone.lbas -= zone.front;
+        zone
     }
 
     /// The place of the zone's `relative`-th address, with the sectors to and from the nearest gap on its track.
-    pub(super) fn place(&self, relative: u64, heads: u64) -> Place {
-        let (physical, used_on_track, slipped) = self.home(relative, heads);
-        let (track, sector) = (physical / self.track_sectors, physical % self.track_sectors);
-        // After a zone's last address lie its spares.
-        let mut to_gap = (used_on_track - sector).min(self.lbas - relative);
-        let mut from_gap = sector;
+    pub(super) fn place(&self, relative: u64) -> Place {
+        let home = self.home(relative);
+        let (track, sector) = (home.physical / self.track_sectors, home.physical % self.track_sectors);
+        let mut to_gap = (self.track_sectors - sector).min(home.left).min(self.lbas - relative);
+        let mut from_gap = sector.min(relative);
         if !self.slip_keys.is_empty() {
-            to_gap = self.slip_keys.get(slipped).map_or(to_gap, |key| to_gap.min(key - relative));
-            from_gap =
-                slipped.checked_sub(1).map_or(from_gap, |i| from_gap.min(relative - self.slip_keys[i]));
+            to_gap = self.slip_keys.get(home.slipped).map_or(to_gap, |key| to_gap.min(key - home.index));
+            from_gap = home
+                .slipped
+                .checked_sub(1)
+                .map_or(from_gap, |i| from_gap.min(home.index - self.slip_keys[i]));
         }
-        if self.remaps.is_empty() {
-            return Place { track, sector, to_gap, from_gap };
-        }
-        self.remapped(physical, Place { track, sector, to_gap, from_gap })
+        let place = Place { track, sector, to_gap, from_gap };
+        if self.remaps.is_empty() { place } else { self.remapped(home.physical, place) }
     }
 
-    /// Where an address lies unless it was replaced: physical index, addressed sectors of its track, slips before it.
-    pub(super) fn home(&self, relative: u64, heads: u64) -> (u64, u64, usize) {
-        let slipped = self.slip_keys.partition_point(|key| *key <= relative);
-        let (physical, used_on_track) = self.physical(relative + slipped as u64, heads);
-        (physical, used_on_track, slipped)
-    }
-
-    /// Physical index of an address (slips passed over), and how many sectors of its track carry addresses.
-    fn physical(&self, index: u64, heads: u64) -> (u64, u64) {
-        match self.cylinder_used {
-            None if self.track_used == self.track_sectors => (index, self.track_sectors),
-            None => (index / self.track_used * self.track_sectors + index % self.track_used, self.track_used),
-            Some(used) => {
-                let within = index % used;
-                let left = used - within / self.track_sectors * self.track_sectors;
-                (index / used * self.track_sectors * heads + within, left.min(self.track_sectors))
-            }
-        }
+    /// Where an address lies unless it was replaced.
+    pub(super) fn home(&self, relative: u64) -> Home {
+        let index = relative + self.front;
+        let unit = if index < self.used { 0 } else { index / self.used };
+        let first = unit * self.used;
+        let slipped = self.slip_keys.partition_point(|key| *key <= index);
+        let before_unit =
+            if unit == 0 { 0 } else { self.slip_keys[..slipped].partition_point(|key| *key < first) };
+        let physical = unit * self.unit + (index - first) + (slipped - before_unit) as u64;
+        Home { physical, left: first + self.used - index, index, slipped }
     }
 
     /// Ends a run before the next replaced sector; a replaced sector is a run of one, at its replacement.
@@ -138,57 +150,48 @@ impl Zone {
     }
 
     /// The inverse of [`place`](Self::place).
-    pub(super) fn relative_at(&self, track: u64, sector: u64, heads: u64) -> Option<u64> {
+    pub(super) fn relative_at(&self, track: u64, sector: u64) -> Option<u64> {
         let physical = track * self.track_sectors + sector;
         if let Some(remap) = self.remaps.iter().find(|remap| remap[1] == physical) {
-            return self.plain_relative(remap[0], heads);
+            return self.plain_relative(remap[0]);
         }
         if self.remaps.binary_search_by_key(&physical, |remap| remap[0]).is_ok() {
             return None;
         }
-        self.plain_relative(physical, heads)
+        self.plain_relative(physical)
     }
 
     /// The address at a physical index, remaps left aside.
-    pub(super) fn plain_relative(&self, physical: u64, heads: u64) -> Option<u64> {
-        let index = match self.cylinder_used {
-            None => {
-                let (track, sector) = (physical / self.track_sectors, physical % self.track_sectors);
-                (sector < self.track_used).then_some(track * self.track_used + sector)?
-            }
-            Some(used) => {
-                let cylinder = self.track_sectors * heads;
-                (physical % cylinder < used).then_some(physical / cylinder * used + physical % cylinder)?
-            }
-        };
-        let slipped = self.slips_until(index);
-        if slipped > 0 && self.slip_keys[slipped - 1] + slipped as u64 - 1 == index {
-            return None;
-        }
-        let relative = index - slipped as u64;
+    pub(super) fn plain_relative(&self, physical: u64) -> Option<u64> {
+        let index = self.indices_before(physical);
+        // A sector carries an address when one more lies before the next sector.
+        let carries = self.indices_before(physical + 1) > index;
+        let relative = index.checked_sub(self.front).filter(|_| carries)?;
         (relative < self.lbas).then_some(relative)
     }
 
-    /// How many slipped sectors lie at or before a physical index.
-    fn slips_until(&self, index: u64) -> usize {
-        let (mut low, mut high) = (0, self.slip_keys.len());
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.slip_keys[middle] + middle as u64 <= index { low = middle + 1 } else { high = middle }
-        }
-        low
+    /// The first address that lies after the zone's `track`-th track.
+    pub(super) fn first_relative_after(&self, track: u64) -> u64 {
+        let index = self.indices_before((track + 1) * self.track_sectors);
+        index.saturating_sub(self.front).min(self.lbas)
     }
 
-    /// The first address that lies after the zone's `track`-th track.
-    pub(super) fn first_relative_after(&self, track: u64, heads: u64) -> u64 {
-        let index = match self.cylinder_used {
-            None => (track + 1) * self.track_used,
-            Some(used) => {
-                let (cylinder, step) = (track / heads, track % heads);
-                cylinder * used + ((step + 1) * self.track_sectors).min(used)
-            }
-        };
-        let slipped = self.slips_until(index.saturating_sub(1)) as u64;
-        (index - slipped).min(self.lbas)
+    /// How many addresses, reserved ones among them, lie before a physical sector.
+    fn indices_before(&self, physical: u64) -> u64 {
+        let (unit, within) = (physical / self.unit, physical % self.unit);
+        let slipped = self.slips.partition_point(|slip| *slip < physical);
+        let before_unit = self.slips[..slipped].partition_point(|slip| *slip < unit * self.unit);
+        unit * self.used + (within - (slipped - before_unit) as u64).min(self.used)
     }
+}
+
+/// The slips that shift addresses, and the addresses before each: a slip among a unit's spares shifts none.
+fn slips(slips: &[u64], unit: u64, used: u64) -> (Vec<u64>, Vec<u64>) {
+    let units = slips.chunk_by(|a, b| a / unit == b / unit);
+    units
+        .flat_map(|slips| slips.iter().enumerate())
+        .map(|(before, slip)| (*slip, slip / unit, slip % unit - before as u64))
+        .filter(|(_, _, within)| *within < used)
+        .map(|(slip, of, within)| (slip, of * used + within))
+        .unzip()
 }

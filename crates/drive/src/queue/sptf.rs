@@ -19,7 +19,7 @@ impl Sptf {
         let phase = view.servo.phase(view.now);
         let revolution = view.servo.revolution().0;
         let positioning = |candidate: &Waiting| {
-            let travel = view.servo.travel(view.arm, candidate.target, candidate.write);
+            let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
             let wait = view.servo.wait(phase, travel, candidate.target);
             // Too near to be sure of: planned as if a revolution were lost.
             let lost = if wait < self.margin { revolution } else { 0 };

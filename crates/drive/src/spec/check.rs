@@ -5,7 +5,7 @@ use sakiyomi_model::{Bytes, Nanos};
 use crate::geometry::Geometry;
 
 use super::{
-    DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
+    Before, DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
 };
 
 /// Why a drive cannot be used.
@@ -39,7 +39,7 @@ pub enum SpecError {
     },
     /// A built-in drive that does not exist.
     #[error(
-        "no built-in drive is called `{0}`; `sakiyomi drive list` shows them, and a path ending in .toml reads a file"
+        "no built-in drive is called `{0}`; `sakiyomi drive list` shows them, and a path ending in .toml, .diskspecs or .parv reads a file"
     )]
     UnknownDrive(String),
 }
@@ -195,18 +195,34 @@ impl DriveSpec {
             "interface.link_rate",
             || format!("{} a second; expected 1kB to 1PiB", interface.link_rate),
         )?;
+        let write_rate = interface.link_rate_write.unwrap_or(interface.link_rate);
+        check.that(
+            write_rate >= Bytes(1000) && write_rate <= Bytes(1 << 50),
+            "interface.link_rate_write",
+            || format!("{write_rate} a second; expected 1kB to 1PiB"),
+        )?;
+        let watermark = interface.read_watermark;
+        check.that((0.0..=1.0).contains(&watermark), "interface.read_watermark", || {
+            format!("{watermark}; expected a share from 0 to 1")
+        })?;
         let overhead = &interface.overhead;
+        let completion_write = overhead.completion_write.unwrap_or(overhead.completion);
         let kinds = [
             (overhead.read_hit, "interface.overhead.read_hit"),
             (overhead.read_miss, "interface.overhead.read_miss"),
             (overhead.write_hit, "interface.overhead.write_hit"),
             (overhead.write_miss, "interface.overhead.write_miss"),
+            (overhead.write_data.unwrap_or(overhead.write_miss), "interface.overhead.write_data"),
             (overhead.control, "interface.overhead.control"),
+            (Overhead::Same(overhead.reconnect), "interface.overhead.reconnect"),
             (Overhead::Same(overhead.completion), "interface.overhead.completion"),
+            (Overhead::Same(completion_write), "interface.overhead.completion_write"),
         ];
+        let befores = [(false, false), (true, false), (false, true)];
         kinds.into_iter().try_for_each(|(time, key)| {
-            check.mechanical(time.after(false), key)?;
-            check.mechanical(time.after(true), key)
+            befores.into_iter().try_for_each(|(write, continued)| {
+                check.mechanical(time.after(Before { write, continued }), key)
+            })
         })
     }
 }
@@ -221,18 +237,19 @@ fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecE
                 )
             })
         }
-        SeekSpec::TwoPiece { short_base, short_per_root, long_base, long_per_cylinder, .. } => {
+        SeekSpec::TwoPiece { short_base, short_per_root, long_base, long_per_cylinder, first, .. } => {
+            check.that(first.len() <= MAX_CYLINDERS as usize, key, || {
+                format!("first lists more than {MAX_CYLINDERS} times")
+            })?;
             [short_base, short_per_root, long_base, long_per_cylinder]
                 .into_iter()
+                .chain(first)
                 .try_for_each(|time| check.mechanical(*time, key))
         }
         SeekSpec::Table { points } => {
             check.that(!points.is_empty(), key, || "a table without points; give at least one".to_owned())?;
             check.that(points.windows(2).all(|pair| pair[0].0 < pair[1].0), key, || {
                 "the points are not in ascending order of distance".to_owned()
-            })?;
-            check.that(points[0].0 >= 1, key, || {
-                "the first point is for distance 0, which takes no time".to_owned()
             })?;
             points.iter().try_for_each(|point| check.mechanical(point.1, key))
         }
@@ -296,16 +313,19 @@ fn check_zone(
 fn check_spares(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32) -> Result<(), SpecError> {
     let track = u64::from(zone.sectors_per_track);
     let zone_sectors = track * u64::from(heads) * u64::from(zone.cylinders);
+    let range = u64::from(zone.spares_range);
+    check.that(range == 1 || (range > 1 && zone.spares_per == SparesPer::Cylinder), key, || {
+        format!("spares_range = {range}; expected 1, or more with spares_per = \"cylinder\"")
+    })?;
     let unit = match zone.spares_per {
         SparesPer::Zone => zone_sectors,
-        SparesPer::Cylinder => track * u64::from(heads),
+        SparesPer::Cylinder => track * u64::from(heads) * range,
         SparesPer::Track => track,
     };
-    check.that(u64::from(zone.spares) < unit, key, || {
-        format!("spares = {} leave nothing of the {unit} sectors they are taken from", zone.spares)
-    })?;
-    check.that(zone.slips.is_empty() || zone.spares_per == SparesPer::Zone, key, || {
-        "slips need spares_per = \"zone\": the numbering slips on to the zone's end".to_owned()
+    // The zone's last cylinders may be fewer than a range.
+    let smallest = if zone_sectors % unit == 0 { unit } else { zone_sectors % unit };
+    check.that(u64::from(zone.spares) < smallest, key, || {
+        format!("spares = {} leave nothing of the {smallest} sectors they are taken from", zone.spares)
     })?;
     check.that(zone.slips.windows(2).all(|pair| pair[0] < pair[1]), key, || {
         "slips are not in ascending order, or one is listed twice".to_owned()
@@ -313,11 +333,23 @@ fn check_spares(check: &Check<'_>, key: &str, zone: &ZoneSpec, heads: u32) -> Re
     check.that(zone.slips.last().is_none_or(|slip| *slip < zone_sectors), key, || {
         format!("a slip lies beyond the zone's {zone_sectors} sectors")
     })?;
-    check.that(
-        (zone.slips.len() as u64) < zone_sectors - u64::from(zone.spares).min(zone_sectors - 1),
-        key,
-        || "more slips than sectors".to_owned(),
-    )?;
+    let crowded =
+        zone.slips.chunk_by(|a, b| a / unit == b / unit).find(|slips| slips.len() > zone.spares as usize);
+    check.that(zone.spares_per == SparesPer::Zone || crowded.is_none(), key, || {
+        let (at, count) = crowded.map_or((0, 0), |slips| (slips[0] / unit, slips.len()));
+        format!(
+            "{count} slips within the {unit} sectors from {} on, which have spares = {}; a slip takes up a spare",
+            at * unit,
+            zone.spares
+        )
+    })?;
+    let lost = (u64::from(zone.spares) * zone_sectors.div_ceil(unit)).max(zone.slips.len() as u64);
+    check.that(zone.reserved_front.saturating_add(lost) < zone_sectors, key, || {
+        format!(
+            "reserved_front = {} and {lost} spares or slips leave nothing of the zone's {zone_sectors} sectors",
+            zone.reserved_front
+        )
+    })?;
     let beyond = zone.remaps.iter().flatten().find(|sector| **sector >= zone_sectors);
     check
         .that(beyond.is_none(), key, || format!("a remap names a sector beyond the zone's {zone_sectors}"))?;

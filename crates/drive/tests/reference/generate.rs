@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sakiyomi_drive::spec::{
-    CacheSpec, DriveSpec, GeometrySpec, InterfaceSpec, Layout, Overhead, OverheadSpec, QueuePolicy,
+    CacheSpec, Consumed, DriveSpec, GeometrySpec, InterfaceSpec, Layout, Overhead, OverheadSpec, QueuePolicy,
     QueueSpec, ReadAheadMode, ReadAheadSpec, Replacement, SeekSpec, SegmentMode, SegmentSpec, ServoSpec,
     SignedNanos, SparesPer, WriteOnCached, WriteShare, WriteSpec, ZoneSpec,
 };
@@ -75,7 +75,8 @@ struct RoughZone {
     cylinders: u32,
     track: u32,
     skews: [Option<f64>; 3],
-    spares: (SparesPer, u32),
+    spares: (SparesPer, u32, u32),
+    reserved: u64,
     slips: Vec<u64>,
     remaps: Vec<(u64, u64)>,
 }
@@ -85,13 +86,15 @@ fn rough_zone() -> impl Strategy<Value = RoughZone> {
     let per = select(vec![SparesPer::Zone, SparesPer::Cylinder, SparesPer::Track]);
     let defects = (vec(any::<u64>(), 0..4), vec((any::<u64>(), any::<u64>()), 0..4));
     let size = (option::weighted(0.3, 0u32..4), 1u32..=6, 1u32..=24);
-    (size, [skew(), skew(), skew()], (per, 0u32..8), defects).prop_map(
-        |((gap, cylinders, track), skews, spares, (slips, remaps))| RoughZone {
+    let held_back = ((per, 0u32..8, 1u32..4), prop_oneof![Just(0), 0u64..60]);
+    (size, [skew(), skew(), skew()], held_back, defects).prop_map(
+        |((gap, cylinders, track), skews, (spares, reserved), (slips, remaps))| RoughZone {
             gap,
             cylinders,
             track,
             skews,
             spares,
+            reserved,
             slips,
             remaps,
         },
@@ -102,20 +105,30 @@ impl RoughZone {
     fn fit(self, heads: u32, layout: Layout, next: u32) -> ZoneSpec {
         let track = u64::from(self.track);
         let total = track * u64::from(heads) * u64::from(self.cylinders);
-        let (mut per, wanted) = self.spares;
+        let (mut per, wanted, mut range) = self.spares;
         if per == SparesPer::Cylinder && layout == Layout::Serpentine {
             per = SparesPer::Zone;
         }
+        if per != SparesPer::Cylinder {
+            range = 1;
+        }
         let unit = match per {
             SparesPer::Zone => total,
-            SparesPer::Cylinder => track * u64::from(heads),
+            SparesPer::Cylinder => track * u64::from(heads * range),
             SparesPer::Track => track,
         };
-        let spares = u64::from(wanted).min(unit - 1);
+        let smallest = if total % unit == 0 { unit } else { total % unit };
+        let spares = u64::from(wanted).min(smallest - 1);
         let mut slips: Vec<u64> = self.slips.iter().map(|slip| slip % total).collect();
         slips.sort_unstable();
         slips.dedup();
-        slips.truncate(if per == SparesPer::Zone { (total - spares).saturating_sub(1) as usize } else { 0 });
+        if per == SparesPer::Zone {
+            slips.truncate((total - 1) as usize);
+        } else {
+            let units = slips.chunk_by(|a, b| a / unit == b / unit);
+            slips = units.flat_map(|slips| slips.iter().take(spares as usize)).copied().collect();
+        }
+        let lost = (spares * total.div_ceil(unit)).max(slips.len() as u64);
         let skew = |x: Option<f64>| x.map(|x| x.min(track as f64));
         let mut zone = ZoneSpec {
             first_cylinder: self.gap.map(|gap| next + gap),
@@ -124,8 +137,10 @@ impl RoughZone {
             track_skew: skew(self.skews[0]),
             cylinder_skew: skew(self.skews[1]),
             offset: skew(self.skews[2]).unwrap_or(0.0),
+            reserved_front: self.reserved.min(total - lost - 1),
             spares: spares as u32,
             spares_per: per,
+            spares_range: range,
             slips,
             remaps: Vec::new(),
         };
@@ -177,10 +192,25 @@ fn seek() -> impl Strategy<Value = SeekSpec> {
         });
         SeekSpec::Table { points: points.collect() }
     });
-    let pieces = (0u32..8, [nanos(0..3_000_000), nanos(0..800_000), nanos(0..8_000_000), nanos(0..90_000)])
-        .prop_map(|(threshold, [short_base, short_per_root, long_base, long_per_cylinder])| {
-            SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder }
-        });
+    // What an access takes that finds the arm in place.
+    let in_place = option::of(prop_oneof![nanos(0..50_000), nanos(0..3_000_000)]);
+    let table = (in_place, table).prop_map(|(in_place, table)| match table {
+        SeekSpec::Table { points } => {
+            SeekSpec::Table { points: in_place.map(|time| (0, time)).into_iter().chain(points).collect() }
+        }
+        other => other,
+    });
+    let pieces = [nanos(0..3_000_000), nanos(0..800_000), nanos(0..8_000_000), nanos(0..90_000)];
+    let pieces = (0u32..8, pieces, vec(nanos(0..4_000_000), 0..3)).prop_map(
+        |(threshold, [short_base, short_per_root, long_base, long_per_cylinder], first)| SeekSpec::TwoPiece {
+            threshold,
+            short_base,
+            short_per_root,
+            long_base,
+            long_per_cylinder,
+            first,
+        },
+    );
     prop_oneof![table, pieces]
 }
 
@@ -238,14 +268,21 @@ fn segments() -> impl Strategy<Value = SegmentSpec> {
         Replacement::ConsumedFirst,
         Replacement::LeastRecentlySequential,
     ]);
-    (select(vec![SegmentMode::Fixed, SegmentMode::Adaptive]), 1u32..=8, replacement)
-        .prop_map(|(mode, count, replacement)| SegmentSpec { mode, count, replacement })
+    let mode = select(vec![SegmentMode::Fixed, SegmentMode::Adaptive]);
+    let consumed = select(vec![Consumed::Keep, Consumed::Overwrite, Consumed::Discard]);
+    (mode, 1u32..=8, replacement, consumed).prop_map(|(mode, count, replacement, consumed)| SegmentSpec {
+        mode,
+        count,
+        replacement,
+        consumed,
+    })
 }
 
 fn read_ahead() -> impl Strategy<Value = ReadAheadSpec> {
     let mode = select(vec![
         ReadAheadMode::Off,
         ReadAheadMode::TrackEnd,
+        ReadAheadMode::NextTrack,
         ReadAheadMode::CylinderEnd,
         ReadAheadMode::Fixed,
         ReadAheadMode::Segment,
@@ -290,31 +327,49 @@ fn write() -> impl Strategy<Value = WriteSpec> {
 }
 
 pub(crate) fn interface() -> impl Strategy<Value = InterfaceSpec> {
-    let rate = select(vec![1_000_000, 30_000_000, 150_000_000, 1_000_000_000_000]).prop_map(Bytes);
-    let overhead = || {
-        let twice = (nanos(0..300_000), nanos(0..300_000));
-        prop_oneof![
-            Just(Overhead::Same(Nanos::ZERO)),
-            twice.prop_map(|(after_read, after_write)| Overhead::After { after_read, after_write }),
-        ]
+    let rate = || {
+        select(vec![100_000, 300_000, 1_000_000, 30_000_000, 150_000_000, 1_000_000_000_000]).prop_map(Bytes)
     };
-    let overheads = (overhead(), overhead(), overhead(), overhead(), overhead(), some_nanos(0..100_000))
-        .prop_map(|(read_hit, read_miss, write_hit, write_miss, control, completion)| OverheadSpec {
+    let watermark = prop_oneof![Just(0.0), 0.0..=1.0f64, Just(1.0)];
+    let flags = (any::<bool>(), any::<bool>());
+    (rate(), option::of(rate()), watermark, flags, overheads()).prop_map(
+        |(link_rate, link_rate_write, read_watermark, (overlap, immediate_partial), overhead)| {
+            InterfaceSpec { link_rate, link_rate_write, overlap, read_watermark, immediate_partial, overhead }
+        },
+    )
+}
+
+fn overheads() -> impl Strategy<Value = OverheadSpec> {
+    let by_kind = (overhead(), overhead(), overhead(), overhead(), option::of(overhead()), overhead());
+    let around = (some_nanos(0..200_000), some_nanos(0..100_000), option::of(some_nanos(0..100_000)));
+    (by_kind, around).prop_map(
+        |(
+            (read_hit, read_miss, write_hit, write_miss, write_data, control),
+            (reconnect, completion, completion_write),
+        )| OverheadSpec {
             read_hit,
             read_miss,
             write_hit,
             write_miss,
+            write_data,
             control,
+            reconnect,
             completion,
-        });
-    (rate, any::<bool>(), any::<bool>(), overheads).prop_map(
-        |(link_rate, overlap, immediate_partial, overhead)| InterfaceSpec {
-            link_rate,
-            overlap,
-            immediate_partial,
-            overhead,
+            completion_write,
         },
     )
+}
+
+fn overhead() -> impl Strategy<Value = Overhead> {
+    let by_command = (nanos(0..300_000), nanos(0..300_000), option::of(nanos(0..300_000)));
+    prop_oneof![
+        Just(Overhead::Same(Nanos::ZERO)),
+        by_command.prop_map(|(after_read, after_write, in_sequence)| Overhead::After {
+            after_read,
+            after_write,
+            in_sequence,
+        }),
+    ]
 }
 
 /// A request, before the drive's size is known.

@@ -1,9 +1,9 @@
 //! A host that hands requests to a drive by hand, at the instants of the load, and holds the drive to its interface.
 
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
-use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_drive::spec::{Before, DriveSpec};
 use sakiyomi_drive::{Drive, Usage};
-use sakiyomi_model::{Completion, Device, Nanos, Request};
+use sakiyomi_model::{Completion, Device, Nanos, Op, Request};
 
 /// All that a run shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +113,56 @@ impl Host<'_> {
     }
 }
 
-/// How long the link is busy with so many sectors.
+/// How long the link is busy with so many sectors for the host.
 pub(crate) fn link_time(spec: &DriveSpec, sectors: u64) -> u64 {
-    (sectors as f64 * (spec.geometry.sector.0 as f64 * 1e9 / spec.interface.link_rate.0 as f64)) as u64
+    at_rate(spec, spec.interface.link_rate.0, sectors)
+}
+
+/// The same from the host.
+pub(crate) fn link_time_write(spec: &DriveSpec, sectors: u64) -> u64 {
+    at_rate(spec, spec.interface.link_rate_write.unwrap_or(spec.interface.link_rate).0, sectors)
+}
+
+fn at_rate(spec: &DriveSpec, rate: u64, sectors: u64) -> u64 {
+    (sectors as f64 * (spec.geometry.sector.0 as f64 * 1e9 / rate as f64)) as u64
+}
+
+/// What is noted of the command before: whether it was a write, and where one of its kind would go on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Last(Option<(Op, u64)>);
+
+impl Last {
+    /// What a command finds before it; from then on it is itself the last one.
+    pub(crate) fn before(&mut self, request: &Request) -> Before {
+        let last = self.0.replace((request.op, request.extent.end().0));
+        let Some((op, end)) = last else { return Before::default() };
+        Before { write: op == Op::Write, continued: op == request.op && end == request.extent.start.0 }
+    }
+}
+
+/// When a read is over: of its sectors, those from `missing` on had to be fetched and began and ended to pass as told.
+/// `processed` is when its command was, `free` when the link was.
+pub(crate) fn read_over(
+    spec: &DriveSpec,
+    request: &Request,
+    missing: u64,
+    (begins, ends): (&[u64], u64),
+    (processed, free): (u64, u64),
+) -> u64 {
+    let (start, end) = (request.extent.start.0, request.extent.end().0);
+    let (interface, link) = (&spec.interface, |sectors| link_time(spec, sectors));
+    let reconnect = interface.overhead.reconnect.0;
+    let passed = ends.max(processed);
+    if !interface.overlap {
+        return (passed + reconnect).max(free) + link(end - start);
+    }
+    // So many of the missing sectors must have begun to pass: the watermark's share, and one in any case.
+    let share = (interface.read_watermark * begins.len() as f64) as usize;
+    let coming = begins[share.max(1) - 1].max(processed);
+    let taken = coming + reconnect;
+    let at_once = missing > start && interface.immediate_partial && processed < coming;
+    let from = if at_once { processed } else { taken };
+    let all = from.max(free) + link(end - start);
+    let fetched = taken.max(free) + link(end - missing);
+    all.max(fetched).max(passed + link(1))
 }

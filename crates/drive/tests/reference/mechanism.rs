@@ -7,10 +7,15 @@ use crate::platter::Platter;
 /// Time over a distance, to the nearest nanosecond. (Datasheet curves have tests of their own beside the code.)
 pub(crate) fn seek_time(seek: &SeekSpec, distance: u32) -> u64 {
     match seek {
+        SeekSpec::Table { points } if distance == 0 => {
+            points.iter().find(|point| point.0 == 0).map_or(0, |point| point.1.0)
+        }
         _ if distance == 0 => 0,
         SeekSpec::Datasheet { .. } => unreachable!("the reference draws no datasheet curves"),
-        SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder } => {
-            if distance < *threshold {
+        SeekSpec::TwoPiece { threshold, short_base, short_per_root, long_base, long_per_cylinder, first } => {
+            if let Some(time) = first.get(distance as usize - 1) {
+                time.0
+            } else if distance < *threshold {
                 (short_base.0 as f64 + short_per_root.0 as f64 * f64::from(distance).sqrt()).round() as u64
             } else {
                 long_base.0 + long_per_cylinder.0 * u64::from(distance)
@@ -60,18 +65,36 @@ impl Mechanism {
         Mechanism { platter: Platter::new(spec), servo: spec.servo.clone(), cylinder: 0, head: 0 }
     }
 
-    /// How long the arm takes to a sector.
-    pub(crate) fn travel(&self, lba: u64, write: bool) -> u64 {
-        let to = &self.platter.sectors[lba as usize];
-        let distance = self.cylinder.abs_diff(to.cylinder);
-        if distance == 0 && self.head == to.head {
-            return 0;
+    /// How long an access that begins at `now` takes until the head is on a sector's track, settled for what follows.
+    pub(crate) fn travel(&self, lba: u64, now: u64, write: bool) -> u64 {
+        let goes_on = self.distance(lba) == 0 && !self.changes_head(lba) && self.comes_round(lba, now) == now;
+        if goes_on { 0 } else { self.moves(lba, write) }
+    }
+
+    /// The same for a transfer that is under way: on the same track it just goes on.
+    fn step(&self, lba: u64, write: bool) -> u64 {
+        match (self.distance(lba), self.changes_head(lba)) {
+            (0, false) => 0,
+            (0, true) => self.settled(self.servo.head_switch.0, write),
+            _ => self.moves(lba, write),
         }
+    }
+
+    fn distance(&self, lba: u64) -> u32 {
+        self.cylinder.abs_diff(self.platter.sectors[lba as usize].cylinder)
+    }
+
+    fn changes_head(&self, lba: u64) -> bool {
+        self.head != self.platter.sectors[lba as usize].head
+    }
+
+    fn moves(&self, lba: u64, write: bool) -> u64 {
         let curve = self.servo.seek_write.as_ref().filter(|_| write).unwrap_or(&self.servo.seek);
-        let mut time = seek_time(curve, distance);
-        if self.head != to.head {
-            time = time.max(self.servo.head_switch.0);
-        }
+        let time = seek_time(curve, self.distance(lba));
+        self.settled(if self.changes_head(lba) { time.max(self.servo.head_switch.0) } else { time }, write)
+    }
+
+    fn settled(&self, time: u64, write: bool) -> u64 {
         if write { time.saturating_add_signed(self.servo.write_settle.0) } else { time }
     }
 
@@ -84,26 +107,41 @@ impl Mechanism {
 
     /// Arm movement and rotational wait to a sector.
     pub(crate) fn positioning(&self, lba: u64, now: u64, write: bool) -> u64 {
-        self.comes_round(lba, now + self.travel(lba, write)) - now
+        self.comes_round(lba, now + self.travel(lba, now, write)) - now
     }
 
-    /// The arm goes to a sector and lets it pass, not before `data_ready`.
-    pub(crate) fn pass(&mut self, lba: u64, now: u64, write: bool, data_ready: u64) -> Pass {
-        let travel = (now + self.travel(lba, write)).max(data_ready) - now;
-        let begin = self.comes_round(lba, now + travel);
+    /// The arm goes to a sector and lets it pass, not before `data_ready`: a write settles only then.
+    pub(crate) fn begin(&mut self, lba: u64, now: u64, write: bool, data_ready: u64) -> Pass {
+        let travel = self.travel(lba, now, write);
+        let settling = if write { self.servo.write_settle.0.max(0) as u64 } else { 0 }.min(travel);
+        self.pass(lba, now, (now + travel - settling).max(data_ready) + settling)
+    }
+
+    /// A transfer goes on with a sector, not before `data_ready`.
+    pub(crate) fn go_on(&mut self, lba: u64, now: u64, write: bool, data_ready: u64) -> Pass {
+        self.pass(lba, now, (now + self.step(lba, write)).max(data_ready))
+    }
+
+    fn pass(&mut self, lba: u64, now: u64, settled: u64) -> Pass {
+        let begin = self.comes_round(lba, settled);
         let sector = self.platter.sectors[lba as usize];
         (self.cylinder, self.head) = (sector.cylinder, sector.head);
-        Pass { lba, travel, begin, end: begin + sector.width }
+        Pass { lba, travel: settled - now, begin, end: begin + sector.width }
     }
 
-    /// A whole transfer of `first..last`.
-    pub(crate) fn transfer(&mut self, (first, last): (u64, u64), now: u64, write: bool) -> Vec<Pass> {
-        let mut at = now;
-        let mut one = |lba| {
-            let pass = self.pass(lba, at, write, 0);
-            at = pass.end;
-            pass
-        };
-        (first..last).map(&mut one).collect()
+    /// A transfer of `first..last` that begins anew, each sector as soon as `data_ready` says that it may pass.
+    pub(crate) fn transfer(
+        &mut self,
+        (first, last): (u64, u64),
+        now: u64,
+        write: bool,
+        data_ready: impl Fn(u64) -> u64,
+    ) -> Vec<Pass> {
+        let mut passes = vec![self.begin(first, now, write, data_ready(first))];
+        for lba in first + 1..last {
+            let end = passes[passes.len() - 1].end;
+            passes.push(self.go_on(lba, end, write, data_ready(lba)));
+        }
+        passes
     }
 }

@@ -154,18 +154,21 @@ pub(crate) fn carries_address(zone: &ZoneSpec, heads: u32) -> Vec<bool> {
     zone.slips.iter().for_each(|slip| carries[*slip as usize] = false);
     let unit = match zone.spares_per {
         SparesPer::Zone => total,
-        SparesPer::Cylinder => track * heads as usize,
+        SparesPer::Cylinder => track * heads as usize * zone.spares_range as usize,
         SparesPer::Track => track,
     };
     // Slips use up spares; what is left of them lies at the unit's end.
-    for end in (unit..=total).step_by(unit) {
-        let mut spares = (zone.spares as usize).saturating_sub(zone.slips.len());
-        for sector in carries[end - unit..end].iter_mut().rev() {
+    for first in (0..total).step_by(unit) {
+        let of_unit = first..(first + unit).min(total);
+        let slips = zone.slips.iter().filter(|slip| of_unit.contains(&(**slip as usize))).count();
+        let mut spares = (zone.spares as usize).saturating_sub(slips);
+        for sector in carries[of_unit].iter_mut().rev() {
             if spares > 0 && *sector {
                 *sector = false;
                 spares -= 1;
             }
         }
     }
+    carries[..zone.reserved_front as usize].fill(false);
     carries
 }

@@ -5,7 +5,7 @@ use sakiyomi_drive::spec::{QueuePolicy, ReadAheadMode};
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Request, Sectors};
 
 use crate::generate::{self, Spec, Step};
-use crate::host::{Wake, run};
+use crate::host::{Last, Wake, link_time_write, read_over, run};
 use crate::mechanism::{Mechanism, Pass};
 
 /// A command that waits.
@@ -13,6 +13,8 @@ use crate::mechanism::{Mechanism, Pass};
 struct Item {
     request: Request,
     ready: u64,
+    /// When the command has been processed.
+    processed: u64,
     /// When a write's last byte is in the drive.
     data_at: u64,
 }
@@ -29,6 +31,11 @@ impl Item {
     fn sectors(&self) -> u64 {
         self.request.extent.sectors.0
     }
+
+    /// The first sector after the last one.
+    fn end(&self) -> u64 {
+        self.first() + self.sectors()
+    }
 }
 
 /// What the naive drive says of a command: id, arm sets out, first sector begins, last one ends, command over.
@@ -39,12 +46,12 @@ struct Naive {
     spec: Spec,
     mechanism: Mechanism,
     waiting: Vec<Item>,
-    busy: Option<(Item, Account)>,
+    busy: Option<(Item, Account, Vec<Pass>)>,
     /// Before this instant the queue has been looked at.
     look_from: u64,
     inwards: bool,
     link_free: u64,
-    after_write: bool,
+    last: Last,
     accounts: Vec<Account>,
     /// Read seek, read data, write seek, write data.
     time: [u64; 4],
@@ -60,14 +67,10 @@ impl Naive {
             look_from: 0,
             inwards: true,
             link_free: 0,
-            after_write: false,
+            last: Last::default(),
             accounts: Vec::new(),
             time: [0; 4],
         }
-    }
-
-    fn link(&self, sectors: u64) -> u64 {
-        crate::host::link_time(&self.spec, sectors)
     }
 
     fn run(mut self, requests: &[Request]) -> Naive {
@@ -82,15 +85,15 @@ impl Naive {
     fn until(&mut self, limit: u64) {
         loop {
             let next = match &self.busy {
-                Some((_, account)) => Some(account.3),
+                Some((_, account, _)) => Some(account.3),
                 // One that is ready may lie outside the window until another one is.
                 None => {
                     self.waiting.iter().map(|item| item.ready).filter(|ready| *ready >= self.look_from).min()
                 }
             };
             let Some(next) = next.filter(|next| *next <= limit) else { return };
-            if let Some((item, account)) = self.busy.take() {
-                self.end(&item, account);
+            if let Some((item, account, passes)) = self.busy.take() {
+                self.end(&item, account, &passes);
             }
             self.look_from = next.saturating_add(1);
             if let Some(index) = self.choose(next) {
@@ -101,14 +104,18 @@ impl Naive {
 
     fn arrive(&mut self, request: Request) {
         let (now, overhead) = (request.arrival.0, &self.spec.interface.overhead);
-        let kind = if request.op == Op::Write { overhead.write_miss } else { overhead.read_miss };
-        let processed = now + kind.after(self.after_write).0;
-        self.after_write = request.op == Op::Write;
-        let mut item = Item { request, ready: processed, data_at: 0 };
-        if item.write() {
-            item.data_at = processed.max(self.link_free) + self.link(item.sectors());
+        let before = self.last.before(&request);
+        let write = request.op == Op::Write;
+        let kind = if write { overhead.write_miss } else { overhead.read_miss };
+        let processed = now + kind.after(before).0;
+        let mut item = Item { request, ready: processed, processed, data_at: 0 };
+        if write {
+            let asked = now + overhead.write_data.unwrap_or(overhead.write_miss).after(before).0;
+            item.data_at = asked.max(self.link_free) + link_time_write(&self.spec, item.sectors());
             self.link_free = item.data_at;
-            item.ready = if self.spec.interface.overlap { processed } else { item.data_at };
+            if !self.spec.interface.overlap {
+                item.ready = item.data_at.max(processed);
+            }
         }
         self.look_from = self.look_from.min(item.ready);
         self.waiting.push(item);
@@ -116,39 +123,57 @@ impl Naive {
 
     fn begin(&mut self, index: usize, now: u64) {
         let item = self.waiting.remove(index);
-        let (first, last) = (item.first(), item.first() + item.sectors());
-        let data_ready = if item.write() { self.data_ready(&item) } else { 0 };
-        let mut passes = vec![self.mechanism.pass(first, now, item.write(), data_ready)];
-        passes.extend(self.mechanism.transfer((first + 1, last), passes[0].end, item.write()));
+        let ready: Vec<u64> = (item.first()..item.end()).map(|lba| self.data_ready(&item, lba)).collect();
+        let ready = |lba| ready[(lba - item.first()) as usize];
+        let passes = self.mechanism.transfer((item.first(), item.end()), now, item.write(), ready);
+        self.holds_what_it_writes(&item, &passes);
         let end = passes.last().expect("at least one").end;
         let data: u64 = passes.iter().map(|pass: &Pass| pass.end - pass.begin).sum();
         let kind = if item.write() { 2 } else { 0 };
         self.time[kind] += end - now - data;
         self.time[kind + 1] += data;
-        self.busy = Some((item, (item.request.id.0, now, passes[0].begin, end, 0)));
+        self.busy = Some((item, (item.request.id.0, now, passes[0].begin, end, 0), passes));
     }
 
-    /// From when on a write's data may pass: sectors of its first row may pass before the last one has come.
-    fn data_ready(&self, item: &Item) -> u64 {
+    /// When a write's data is there up to `lba` and with it.
+    fn there(&self, item: &Item, lba: u64) -> u64 {
+        item.data_at.saturating_sub(link_time_write(&self.spec, item.end() - lba - 1))
+    }
+
+    /// From when on a sector may pass. Where it begins a row, its own data must be there before, and that of the row's
+    /// last sector when that has passed; what comes in between, comes as evenly as it passes.
+    fn data_ready(&self, item: &Item, lba: u64) -> u64 {
+        let platter = &self.mechanism.platter;
+        if !item.write() || (lba > item.first() && platter.goes_on(lba - 1)) {
+            return 0;
+        }
         if !self.spec.interface.overlap {
             return item.data_at;
         }
-        let platter = &self.mechanism.platter;
-        let row = (item.first()..).take_while(|lba| platter.goes_on(*lba)).count() as u64 + 1;
-        let end = item.first() + row.min(item.sectors());
-        let passing: u64 = (item.first()..end).map(|lba| platter.sectors[lba as usize].width).sum();
-        let first_there = item.data_at.saturating_sub(self.link(item.sectors())) + self.link(1);
-        first_there.max(item.data_at.saturating_sub(passing))
+        let last =
+            (lba..item.end()).find(|lba| *lba + 1 == item.end() || !platter.goes_on(*lba)).expect("one");
+        let passing: u64 = (lba..=last).map(|lba| platter.sectors[lba as usize].width).sum();
+        self.there(item, lba).max(self.there(item, last).saturating_sub(passing))
     }
 
-    fn end(&mut self, item: &Item, (id, begun, data_from, end, _): Account) {
-        let mut over = end;
-        if !item.write() {
-            let from = if self.spec.interface.overlap { data_from } else { end };
-            over = (from.max(self.link_free) + self.link(item.sectors())).max(end + self.link(1));
-            self.link_free = over;
+    /// No sector has passed before its data was there: whatever the rule, give or take what is rounded.
+    fn holds_what_it_writes(&self, item: &Item, passes: &[Pass]) {
+        for pass in passes.iter().filter(|_| item.write()) {
+            assert!(pass.end + 2 >= self.there(item, pass.lba), "{pass:?} of {item:?}");
         }
-        over += self.spec.interface.overhead.completion.0;
+    }
+
+    fn end(&mut self, item: &Item, (id, begun, data_from, end, _): Account, passes: &[Pass]) {
+        let overhead = &self.spec.interface.overhead;
+        let over = if item.write() {
+            end + overhead.completion_write.unwrap_or(overhead.completion).0
+        } else {
+            let begins: Vec<u64> = passes.iter().map(|pass| pass.begin).collect();
+            let link = (item.processed, self.link_free);
+            let sent = read_over(&self.spec, &item.request, item.first(), (&begins, end), link);
+            self.link_free = sent;
+            sent + overhead.completion.0
+        };
         self.accounts.push((id, begun, data_from, end, over));
     }
 
@@ -175,7 +200,7 @@ impl Naive {
 
     fn cost(&self, item: &Item, now: u64) -> i128 {
         let queue = &self.spec.queue;
-        let travel = self.mechanism.travel(item.first(), item.write());
+        let travel = self.mechanism.travel(item.first(), now, item.write());
         match queue.policy {
             QueuePolicy::Fcfs => i128::from(item.request.arrival.0),
             QueuePolicy::Sstf => i128::from(travel),

@@ -3,11 +3,11 @@
 //! Each read comes some time after the end of the one before: when its read-ahead is under way, cut, or over.
 
 use proptest::prelude::*;
-use sakiyomi_drive::spec::{Layout, ReadAheadMode, Replacement, SegmentMode};
+use sakiyomi_drive::spec::{Consumed, Layout, ReadAheadMode, Replacement, SegmentMode};
 use sakiyomi_model::{Class, Nanos, Op, ReadClass, Request};
 
 use crate::generate::{self, Spec};
-use crate::host::{Wake, link_time, run};
+use crate::host::{Last, Wake, link_time, read_over, run};
 use crate::mechanism::{Mechanism, Pass};
 
 /// A segment: its sectors in order, how many it may hold, and what the host reads out of it.
@@ -19,6 +19,22 @@ struct Segment {
     expected: Option<u64>,
     in_sequence: u32,
     last_read: u64,
+    /// Nothing before it stays.
+    given_up: u64,
+}
+
+impl Segment {
+    /// Where what it holds ends, or ended before it was given up.
+    fn end(&self) -> u64 {
+        self.sectors.last().map_or(self.given_up, |last| last + 1)
+    }
+
+    /// Takes out what was given up, or has no room.
+    fn leaving(&mut self) -> Vec<u64> {
+        let given_up = self.sectors.iter().take_while(|sector| **sector < self.given_up).count();
+        let surplus = self.sectors.len().saturating_sub(self.capacity as usize);
+        self.sectors.drain(..surplus.max(given_up)).collect()
+    }
 }
 
 /// What the mechanism is reading.
@@ -43,6 +59,7 @@ struct Naive {
     segments: Vec<Segment>,
     evicted: Vec<u64>,
     access: Option<Access>,
+    last: Last,
     clock: usize,
     /// Read seek and read data.
     time: [u64; 2],
@@ -56,6 +73,7 @@ impl Naive {
             segments: Vec::new(),
             evicted: Vec::new(),
             access: None,
+            last: Last::default(),
             clock: 0,
             time: [0; 2],
         }
@@ -64,17 +82,17 @@ impl Naive {
     fn read(&mut self, request: &Request) -> Account {
         let (start, end, now) = (request.extent.start.0, request.extent.end().0, request.arrival.0);
         let overhead = self.spec.interface.overhead.clone();
-        let sent = link_time(&self.spec, end - start) + overhead.completion.0;
-        let ready = now + overhead.read_miss.after(false).0;
+        let before = self.last.before(request);
+        let ready = now + overhead.read_miss.after(before).0;
         self.clock += 1;
         self.until(now);
         let Some(missing) = self.missing(start, end) else {
             self.hit(start, end, now);
-            return (Class::Read(ReadClass::FullHit), now + overhead.read_hit.after(false).0 + sent);
+            let sent = now + overhead.read_hit.after(before).0 + link_time(&self.spec, end - start);
+            return (Class::Read(ReadClass::FullHit), sent + overhead.completion.0);
         };
-        if let Some((coming, passed)) = self.join(missing, (start, end), now) {
-            let over = self.over(request, missing, coming.max(ready), passed.max(ready));
-            return (Class::Read(ReadClass::ActiveHit), over);
+        if let Some(passes) = self.join(missing, (start, end), now) {
+            return (Class::Read(ReadClass::ActiveHit), self.over(request, missing, &passes, ready));
         }
         let begin = self.cut(ready);
         let missing = self.missing(start, end).expect("nothing came in the meantime");
@@ -83,22 +101,15 @@ impl Naive {
         self.used(segment, start, end);
         let limit = self.limit(segment, end);
         let passes = self.begin(segment, (missing, limit), end, begin);
-        let passed = passes[(end - missing) as usize - 1].end;
-        (Class::Read(class), self.over(request, missing, passes[0].begin, passed))
+        (Class::Read(class), self.over(request, missing, &passes[..(end - missing) as usize], ready))
     }
 
-    /// When a read is over whose sectors from `missing` on are `coming` from then on, until all have `passed`.
-    fn over(&self, request: &Request, missing: u64, coming: u64, passed: u64) -> u64 {
-        let (start, end) = (request.extent.start.0, request.extent.end().0);
-        let (interface, link) = (&self.spec.interface, |sectors| link_time(&self.spec, sectors));
-        let completion = interface.overhead.completion.0;
-        if !interface.overlap {
-            return passed + link(end - start) + completion;
-        }
-        let processed = request.arrival.0 + interface.overhead.read_miss.after(false).0;
-        let from = if missing > start && interface.immediate_partial { processed } else { coming };
-        let last = (coming + link(end - missing)).max(passed + link(1));
-        (from + link(end - start)).max(last) + completion
+    /// When a read is over whose sectors from `missing` on pass so, and which is processed when it is `ready`.
+    fn over(&self, request: &Request, missing: u64, passes: &[Pass], ready: u64) -> u64 {
+        let begins: Vec<u64> = passes.iter().map(|pass| pass.begin).collect();
+        let passed = passes[passes.len() - 1].end;
+        let sent = read_over(&self.spec, request, missing, (&begins, passed), (ready, 0));
+        sent + self.spec.interface.overhead.completion.0
     }
 
     fn missing(&self, start: u64, end: u64) -> Option<u64> {
@@ -116,16 +127,15 @@ impl Naive {
                 self.extend(limit);
             }
         } else if self.spec.cache.read_ahead.resume_on_hit {
-            let from = self.segments[segment].sectors.last().expect("not empty") + 1;
+            let from = self.segments[segment].end();
             if from < limit {
                 self.begin(segment, (from, limit), from, now);
             }
         }
     }
 
-    /// An active hit, if the running access gets to its first missing sector: when that begins to pass, and when the
-    /// last one has passed.
-    fn join(&mut self, missing: u64, (start, end): (u64, u64), now: u64) -> Option<(u64, u64)> {
+    /// An active hit, if the running access gets to its first missing sector: how they pass from that one on.
+    fn join(&mut self, missing: u64, (start, end): (u64, u64), now: u64) -> Option<Vec<Pass>> {
         let access = self.access.as_ref()?;
         let next = access.passes.iter().find(|pass| pass.end > now).expect("under way").lba;
         let stop = access.passes.last().expect("some").lba + 1;
@@ -138,12 +148,11 @@ impl Naive {
         self.extend(limit);
         let access = self.access.as_mut().expect("under way");
         access.demand = access.demand.max(end);
-        let pass = |lba| access.passes.iter().find(|pass| pass.lba == lba).expect("planned");
-        Some((pass(missing).begin, pass(end - 1).end))
+        Some(access.passes.iter().filter(|pass| (missing..end).contains(&pass.lba)).copied().collect())
     }
 
     fn begin(&mut self, segment: usize, (first, limit): (u64, u64), demand: u64, now: u64) -> Vec<Pass> {
-        let passes = self.mechanism.transfer((first, limit), now, false);
+        let passes = self.mechanism.transfer((first, limit), now, false, |_| 0);
         self.access = Some(Access { segment, begun: now, passes: passes.clone(), demand, filled: 0 });
         passes
     }
@@ -152,8 +161,11 @@ impl Naive {
         let access = self.access.as_mut().expect("under way");
         let last = access.passes.last().expect("some");
         if limit > last.lba + 1 {
-            let more = self.mechanism.transfer((last.lba + 1, limit), last.end, false);
-            access.passes.extend(more);
+            let mut end = last.end;
+            for lba in last.lba + 1..limit {
+                access.passes.push(self.mechanism.go_on(lba, end, false, 0));
+                end = access.passes[access.passes.len() - 1].end;
+            }
         }
     }
 
@@ -178,8 +190,7 @@ impl Naive {
         access.filled += come.len();
         let segment = &mut self.segments[access.segment];
         segment.sectors.extend(come);
-        let surplus = segment.sectors.len().saturating_sub(segment.capacity as usize);
-        self.evicted.extend(segment.sectors.drain(..surplus));
+        self.evicted.extend(segment.leaving());
     }
 
     fn end(&mut self, end: u64) {
@@ -240,6 +251,10 @@ impl Naive {
             segment.in_sequence = 0;
         }
         (segment.expected, segment.last_read) = (Some(end), end - start);
+        if self.spec.cache.segments.consumed == Consumed::Discard {
+            segment.given_up = end;
+            self.evicted.extend(segment.leaving());
+        }
     }
 
     /// How far to read when the host has read up to `end`.
@@ -251,25 +266,35 @@ impl Naive {
         let same_track = |lba: &u64| sectors[*lba as usize].home_track == last.home_track;
         let same_cylinder = |lba: &u64| sectors[*lba as usize].home_cylinder == last.home_cylinder;
         let capacity = self.mechanism.platter.capacity();
+        let consumed = self.spec.cache.segments.consumed;
+        let stays = if consumed == Consumed::Discard { 0 } else { segment.last_read };
+        let beside_last_read = segment.capacity.saturating_sub(stays);
+        let track_end = end + (end..capacity).take_while(same_track).count() as u64;
         let reach = match ahead.mode {
             ReadAheadMode::Off => end,
-            ReadAheadMode::TrackEnd => end + (end..capacity).take_while(same_track).count() as u64,
+            ReadAheadMode::TrackEnd => track_end,
+            ReadAheadMode::NextTrack => {
+                let next =
+                    |lba: &u64| sectors[*lba as usize].home_track == sectors[track_end as usize].home_track;
+                track_end + (track_end..capacity).take_while(next).count() as u64
+            }
             ReadAheadMode::CylinderEnd if by_cylinder => {
                 end + (end..capacity).take_while(same_cylinder).count() as u64
             }
-            ReadAheadMode::CylinderEnd => end + (end..capacity).take_while(same_track).count() as u64,
-            ReadAheadMode::Segment => end + segment.capacity.saturating_sub(segment.last_read),
+            ReadAheadMode::CylinderEnd => track_end,
+            ReadAheadMode::Segment => end + beside_last_read,
             ReadAheadMode::Fixed => capacity,
         };
-        let most = end + (ahead.max.0 / 512).min(segment.capacity);
+        let keeps = consumed == Consumed::Keep;
+        let most = end + (ahead.max.0 / 512).min(if keeps { beside_last_read } else { segment.capacity });
         if segment.in_sequence < ahead.after_sequential { end } else { reach.min(most).min(capacity) }
     }
 
     /// The segment that the read continues, or a new one.
     fn segment_for(&mut self, missing: u64, end: u64) -> usize {
         let cache = self.spec.cache.clone();
-        let ends = |segment: &Segment| segment.sectors.last().is_some_and(|last| last + 1 == missing);
-        let candidates = (0..self.segments.len()).filter(|index| ends(&self.segments[*index]));
+        let ends = |index: &usize| missing > 0 && self.segments[*index].end() == missing;
+        let candidates = (0..self.segments.len()).filter(ends);
         if let Some(continued) = candidates.max_by_key(|index| self.segments[*index].used) {
             return continued;
         }
@@ -285,8 +310,10 @@ impl Naive {
                 || segments.iter().map(|segment| segment.capacity).sum::<u64>() + capacity > room
         };
         while full(&self.segments) {
-            let oldest = (0..self.segments.len()).min_by_key(|index| self.segments[*index].used);
-            self.evicted.extend(self.segments.swap_remove(oldest.expect("some")).sectors);
+            // An empty one first, of which all was given up.
+            let order = |segment: &Segment| (!segment.sectors.is_empty(), segment.used);
+            let first = (0..self.segments.len()).min_by_key(|index| order(&self.segments[*index]));
+            self.evicted.extend(self.segments.swap_remove(first.expect("some")).sectors);
         }
         self.segments.push(Segment {
             sectors: Vec::new(),
@@ -295,6 +322,7 @@ impl Naive {
             expected: None,
             in_sequence: 0,
             last_read: 0,
+            given_up: 0,
         });
         self.segments.len() - 1
     }

@@ -17,8 +17,10 @@ pub(crate) const KEYS: &[&str] = &[
     "geometry.zones.*.track_skew",
     "geometry.zones.*.cylinder_skew",
     "geometry.zones.*.offset",
+    "geometry.zones.*.reserved_front",
     "geometry.zones.*.spares",
     "geometry.zones.*.spares_per",
+    "geometry.zones.*.spares_range",
     "geometry.zones.*.slips",
     "geometry.zones.*.remaps",
 ];
@@ -177,6 +179,34 @@ fn spares_lie_at_the_end_of_what_they_count_for() {
     assert_eq!((lost(&track), chs(&track, 489), chs(&track, 490)), (80_000, (0, 0, 489), (0, 1, 0)));
     // Reading on past spares costs their time: they pass under the head.
     assert_eq!(first_read(&track, 0, 491), TURN + 50 * SECTOR + SECTOR);
+}
+
+#[test]
+fn spares_of_a_range_of_cylinders_lie_at_its_end_and_take_its_slips() {
+    let settings = |range| {
+        with(&[
+            ("geometry.zones.0.spares", "10"),
+            ("geometry.zones.0.spares_per", "cylinder"),
+            ("geometry.zones.0.spares_range", range),
+            ("geometry.zones.0.slips", "[7, 6001]"),
+        ])
+    };
+    let spec = settings("3");
+    // 2000 cylinders are 666 whole ranges and one of two cylinders.
+    assert_eq!(capacity(&bare()) - capacity(&spec), 6670);
+    assert_eq!([6, 7, 5989, 5990].map(|lba| chs(&spec, lba)), [(0, 0, 6), (0, 0, 8), (2, 3, 490), (3, 0, 0)]);
+    assert_eq!([5991, 11_979, 11_980].map(|lba| chs(&spec, lba)), [(3, 0, 2), (5, 3, 490), (6, 0, 0)]);
+    assert_eq!(chs(&settings("1"), 1990), (1, 0, 0));
+}
+
+#[test]
+fn reserved_front_carries_no_address() {
+    let spec = with(&[("geometry.zones.0.reserved_front", "520")]);
+    assert_eq!(capacity(&bare()) - capacity(&spec), 520);
+    assert_eq!((chs(&spec, 0), chs(&spec, 480)), ((0, 1, 20), (0, 2, 0)));
+    // The second track's sector 0 comes round at the track skew of 50 sectors.
+    assert_eq!(place(&spec, 0).angle, Nanos(70 * SECTOR));
+    assert_eq!(Geometry::new(&spec.geometry, &spec.servo).lba_at(0, 1, 19), None);
 }
 
 #[test]

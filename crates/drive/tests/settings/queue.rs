@@ -4,7 +4,7 @@ use sakiyomi_drive::Drive;
 use sakiyomi_drive::replay::Arrival;
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
-use crate::common::{CYLINDER, SECTOR, TRACK, TURN, at, read, tell, with, write};
+use crate::common::{CYLINDER, SECTOR, TRACK, TURN, at, flush, read, tell, with, write, writing};
 
 pub(crate) const KEYS: &[&str] = &[
     "queue.depth",
@@ -130,6 +130,16 @@ fn rpo_margin_gives_up_a_sector_that_comes_too_soon_after_the_arm() {
     assert_eq!(order(&[("queue.rpo_margin", "0")], &reads), [0, 1, 2]);
     assert_eq!(order(&[("queue.rpo_margin", "0.1ms")], &reads), [0, 1, 2]);
     assert_eq!(order(&[("queue.rpo_margin", "0.101ms")], &reads), [0, 2, 1]);
+}
+
+#[test]
+fn rpo_margin_holds_for_dirty_data_too() {
+    let first_written = |margin: &str| {
+        let spec = writing(&[("geometry.zones.0.track_skew", "0"), ("queue.rpo_margin", margin)]);
+        let two = [write(next_track(55), 1), write(next_track(100), 1), at(10.0, flush())];
+        tell(&spec, &two).destages()[0].lba.0
+    };
+    assert_eq!((first_written("0.1ms"), first_written("0.101ms")), (next_track(55), next_track(100)));
 }
 
 #[test]

@@ -36,14 +36,29 @@ fn mode_says_how_far_read_ahead_goes() {
     };
     assert_eq!(reach("off", "2MiB"), [0]);
     assert_eq!(reach("track_end", "2MiB"), [TRACK - 18]);
+    assert_eq!(reach("next_track", "2MiB"), [2 * TRACK - 18]);
     assert_eq!(reach("cylinder_end", "2MiB"), [CYLINDER - 18]);
     assert_eq!(reach("fixed", "100KiB"), [200]);
     assert_eq!(reach("segment", "2MiB"), [4096 - 8], "the segment is full, what was asked included");
 }
 
 #[test]
+fn mode_next_track_goes_on_into_the_next_cylinder_and_ends_with_the_drive() {
+    let end = |lba, sectors| {
+        let story = tell(&ahead(&[("cache.read_ahead.mode", "next_track")]), &[read(lba, sectors)]);
+        let access = story.accesses()[0];
+        access.lba.0 + access.wanted.0 + access.ahead.0
+    };
+    assert_eq!(end(3 * TRACK, 8), CYLINDER + TRACK);
+    assert_eq!(end(TRACK - 8, 8), 2 * TRACK, "the track of its last sector counts");
+    assert_eq!(end(TRACK - 8, 9), 3 * TRACK);
+    let capacity = 2000 * CYLINDER + 2000 * 4 * 300;
+    assert_eq!(end(capacity - 10, 4), capacity, "there is no track after that");
+}
+
+#[test]
 fn max_bounds_every_mode() {
-    for mode in ["track_end", "cylinder_end", "fixed", "segment"] {
+    for mode in ["track_end", "next_track", "cylinder_end", "fixed", "segment"] {
         for (max, expected) in [("0", 0), ("1KiB", 2), ("64KiB", 128)] {
             let spec = ahead(&[("cache.read_ahead.mode", mode), ("cache.read_ahead.max", max)]);
             assert_eq!(sectors_ahead(&spec, &[read(10, 8)]), [expected], "{mode}");

@@ -12,6 +12,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.segments.mode",
     "cache.segments.count",
     "cache.segments.replacement",
+    "cache.segments.consumed",
     "cache.near_window",
     "cache.ghosts",
 ];
@@ -99,6 +100,61 @@ fn least_recently_sequential_keeps_a_stream_that_random_reads_would_evict() {
     let reads = [stream.as_slice(), &random, &[read(A + 8, 4)]].concat();
     assert_eq!(last_class(&replacing("lru"), &reads), PURGED_MISS);
     assert_eq!(last_class(&replacing("least_recently_sequential"), &reads), FULL_HIT);
+}
+
+/// One segment of 64 sectors under a rule for what was read, read-ahead as far as it goes.
+fn consuming(rule: &str, mode: &str) -> DriveSpec {
+    with(&[
+        ("cache.size", "32KiB"),
+        ("cache.segments.count", "1"),
+        ("cache.segments.consumed", rule),
+        ("cache.read_ahead.mode", mode),
+        ("cache.read_ahead.max", "1MiB"),
+    ])
+}
+
+#[test]
+fn consumed_decides_what_of_a_read_can_be_read_again() {
+    let again = |rule, reads: &[Arrival]| last_class(&consuming(rule, "fixed"), reads);
+    // Read-ahead fills all of the segment, the request's place included, unless that is kept.
+    assert_eq!(again("keep", &[read(A, 16), read(A, 16)]), FULL_HIT);
+    assert_eq!(again("overwrite", &[read(A, 16), read(A, 16)]), PURGED_MISS);
+    assert_eq!(again("discard", &[read(A, 16), read(A, 16)]), PURGED_MISS);
+    // With room for both nothing but a discard takes it away.
+    let both = |rule| last_class(&consuming(rule, "segment"), &[read(A, 16), read(A, 16)]);
+    assert_eq!(["keep", "overwrite", "discard"].map(both), [FULL_HIT, FULL_HIT, PURGED_MISS]);
+    // What was read ahead is there under any rule, until a hit has taken it.
+    for (rule, third) in [("keep", FULL_HIT), ("overwrite", FULL_HIT), ("discard", PURGED_MISS)] {
+        assert_eq!(again(rule, &[read(A, 16), read(A + 16, 16)]), FULL_HIT, "{rule}");
+        assert_eq!(again(rule, &[read(A, 16), read(A + 16, 16), read(A + 20, 4)]), third, "{rule}");
+        assert_eq!(again(rule, &[read(A, 16), read(A + 16, 16), read(A + 32, 16)]), FULL_HIT, "{rule}");
+    }
+}
+
+#[test]
+fn consumed_decides_how_far_read_ahead_goes() {
+    let ahead = |rule, mode| tell(&consuming(rule, mode), &[read(A, 16)]).accesses()[0].ahead.0;
+    for (rule, fixed, segment) in [("keep", 48, 48), ("overwrite", 64, 48), ("discard", 64, 64)] {
+        assert_eq!((ahead(rule, "fixed"), ahead(rule, "segment")), (fixed, segment), "{rule}");
+    }
+    // As large as the segment, a request leaves no room beside it.
+    let full = |rule| tell(&consuming(rule, "fixed"), &[read(A, 64)]).accesses()[0].ahead.0;
+    assert_eq!(["keep", "overwrite", "discard"].map(full), [0, 64, 64]);
+}
+
+#[test]
+fn a_stream_goes_on_in_a_segment_whose_all_was_discarded() {
+    let spec = and_sequential(consuming("discard", "fixed"));
+    // All that the first read brought is discarded; the second goes on there, is in sequence, and is read ahead of.
+    let story = tell(&spec, &apart(&[read(A, 16), read(A + 16, 16)]));
+    let ahead: Vec<u64> = story.accesses().iter().map(|access| access.ahead.0).collect();
+    assert_eq!(ahead, [0, 64]);
+}
+
+/// Read-ahead only from the second command of a sequence on.
+fn and_sequential(mut spec: DriveSpec) -> DriveSpec {
+    spec.set("cache.read_ahead.after_sequential", "1").unwrap();
+    spec
 }
 
 #[test]

@@ -4,7 +4,7 @@ use sakiyomi_drive::replay::Arrival;
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
 use sakiyomi_model::Nanos;
 
-use crate::common::{CYLINDER, SECTOR, TRACK, apart, bare, read, tell, with, write};
+use crate::common::{CYLINDER, SECTOR, TRACK, TURN, apart, at, bare, read, tell, with, write, writing};
 
 pub(crate) const KEYS: &[&str] = &[
     "servo.rpm",
@@ -20,6 +20,7 @@ pub(crate) const KEYS: &[&str] = &[
     "servo.seek.short_per_root",
     "servo.seek.long_base",
     "servo.seek.long_per_cylinder",
+    "servo.seek.first",
     "servo.seek.points",
     "servo.seek_write",
 ];
@@ -53,6 +54,7 @@ fn two_piece() -> DriveSpec {
         short_per_root: Nanos(100_000),
         long_base: Nanos(3_000_000),
         long_per_cylinder: Nanos(2_000),
+        first: Vec::new(),
     })
 }
 
@@ -97,17 +99,89 @@ fn head_switch_delays_what_lies_under_another_head() {
 #[test]
 fn write_settle_is_added_before_a_write_and_may_be_negative() {
     let next = first_of(1);
-    for (settle, expected) in [("0", 1_500_000), ("0.5ms", 2_000_000), ("-0.2ms", 1_300_000), ("-9ms", 0)] {
+    let times =
+        [("0", 1_500_000, 0), ("0.5ms", 2_000_000, 500_000), ("-0.2ms", 1_300_000, 0), ("-9ms", 0, 0)];
+    for (settle, expected, in_place) in times {
         let spec = with(&[("servo.write_settle", settle)]);
         assert_eq!(travel(&spec, write(next, 1)), expected, "{settle}");
         assert_eq!(travel(&spec, read(next, 1)), 1_500_000, "a read settles as it always did");
-        assert_eq!(travel(&spec, write(100, 1)), 0, "nothing to settle where neither arm nor head moves");
+        assert_eq!(travel(&spec, write(100, 1)), in_place, "{settle} on the track where the head is");
+        assert_eq!(travel(&spec, read(100, 1)), 0);
     }
     assert_eq!(
         travel(&with(&[("servo.write_settle", "0.5ms")]), write(TRACK, 1)),
         1_500_000,
         "a head switch"
     );
+}
+
+#[test]
+fn write_settle_can_cost_a_turn_on_the_track_where_the_head_is() {
+    // Sector 24 comes round 0.48 ms after the index, 25 after 0.5 ms.
+    let took = |lba| tell(&with(&[("servo.write_settle", "0.5ms")]), &[write(lba, 1)]).took(0);
+    assert_eq!((took(24), took(25)), (TURN + 25 * SECTOR, 26 * SECTOR));
+}
+
+#[test]
+fn write_settle_comes_where_a_transfer_goes_on_to_another_track_and_not_on_the_same_one() {
+    // A track skew of 60 sectors covers a head switch of 1 ms and 0.2 ms of settling, and no more.
+    let across = |settle| {
+        let spec = with(&[("servo.write_settle", settle), ("geometry.zones.0.track_skew", "60")]);
+        tell(&spec, &[at(0.5, write(100, TRACK))]).finish(0)
+    };
+    let all = (100 + 60 + TRACK) * SECTOR;
+    assert_eq!((across("0.2ms"), across("0.201ms")), (all, TURN + all));
+    // Over the replaced sector and back.
+    let same = tell(&replaced(&[("servo.write_settle", "0.5ms")]), &[at(0.5, write(200, 290))]);
+    assert_eq!(
+        (same.of(0).breakdown.seek.0, same.finish(0)),
+        (500_001, TURN + 490 * SECTOR),
+        "there is data after 1 ns"
+    );
+}
+
+#[test]
+fn write_settle_is_no_part_of_a_write_that_goes_on_where_the_head_is() {
+    // The second write is there when the first ends, its first sector just coming round.
+    let spec = with(&[("servo.write_settle", "0.5ms")]);
+    let story = tell(&spec, &[write(100, 8), write(108, 8)]);
+    assert_eq!((story.of(1).breakdown.seek.0, story.finish(1)), (0, 116 * SECTOR));
+    let late = tell(&spec, &[write(100, 8), write(109, 8)]);
+    assert_eq!((late.of(1).breakdown.seek.0, late.finish(1)), (500_000, TURN + 117 * SECTOR));
+}
+
+#[test]
+fn write_settle_begins_when_there_is_something_to_write() {
+    // 1 ms a sector: one is there after 1 ms, when the arm has long arrived; then the head settles for 0.5 ms.
+    let took = |overlap, lba| {
+        let settings = [
+            ("servo.write_settle", "0.5ms"),
+            ("interface.link_rate", "512kB"),
+            ("interface.overlap", overlap),
+            ("servo.seek.track_to_track", "0.8ms"),
+            ("geometry.zones.0.cylinder_skew", "0"),
+            ("geometry.zones.0.track_skew", "0"),
+        ];
+        tell(&with(&settings), &[write(lba, 1)]).took(0)
+    };
+    for track in [0, first_of(1)] {
+        assert_eq!(took("true", track + 75), 76 * SECTOR, "at 1.5 ms sector 75 comes round");
+        assert_eq!(took("true", track + 74), TURN + 75 * SECTOR);
+    }
+    // Without overlap the arm sets out only when the data is there: at 1 ms, to arrive at 2.3 ms.
+    assert_eq!(took("false", first_of(1) + 115), 116 * SECTOR);
+    assert_eq!(took("false", first_of(1) + 114), TURN + 115 * SECTOR);
+}
+
+#[test]
+fn write_settle_holds_for_dirty_data_too() {
+    let spec = writing(&[
+        ("servo.write_settle", "0.5ms"),
+        ("cache.write.high_watermark", "0"),
+        ("cache.write.low_watermark", "0"),
+    ]);
+    // Its 8 sectors are there after 4 ns.
+    assert_eq!(tell(&spec, &[write(100, 8)]).destages()[0].seek, Nanos(500_004));
 }
 
 #[test]
@@ -163,6 +237,13 @@ fn long_base_and_long_per_cylinder_make_the_linear_piece() {
 }
 
 #[test]
+fn first_distances_take_their_own_times() {
+    let spec = and(two_piece(), "servo.seek.first", r#"["2.5ms", "2.4ms"]"#);
+    assert_eq!([1, 2, 4].map(|d| seek(&spec, d)), [2_500_000, 2_400_000, 1_200_000]);
+    assert_eq!(seek(&two_piece(), 1), 1_100_000);
+}
+
+#[test]
 fn points_are_met_and_joined_by_straight_lines() {
     let spec = curve(SeekSpec::Table { points: vec![(1, Nanos::MILLISECOND)] });
     assert_eq!(seek(&spec, 3000), 1_000_000);
@@ -171,6 +252,78 @@ fn points_are_met_and_joined_by_straight_lines() {
         [1, 51, 101, 601, 1101].map(|d| seek(&spec, d)),
         [1_000_000, 1_500_000, 2_000_000, 7_000_000, 12_000_000]
     );
+}
+
+/// 0.3 ms for an access in place, 1.5 ms to the next cylinder.
+fn in_place() -> DriveSpec {
+    curve(SeekSpec::Table { points: vec![(0, Nanos(300_000)), (1, Nanos(1_500_000))] })
+}
+
+#[test]
+fn points_for_distance_zero_are_what_an_access_in_place_takes() {
+    let spec = and(bare(), "servo.seek", r#"{ curve = "table", points = [[1, "1.5ms"]] }"#);
+    let measured = and(spec.clone(), "servo.seek.points", r#"[[0, "0.3ms"], [1, "1.5ms"]]"#);
+    assert_eq!(measured.servo.seek, in_place().servo.seek);
+    for (spec, time) in [(spec, 0), (measured, 300_000)] {
+        assert_eq!((travel(&spec, read(100, 1)), travel(&spec, write(100, 1))), (time, time));
+        assert_eq!(travel(&spec, read(TRACK + 100, 1)), 1_000_000, "a head switch hides it");
+        assert_eq!(seek(&spec, 1), 1_500_000);
+        let settled = and(spec, "servo.write_settle", "0.2ms");
+        assert_eq!(travel(&settled, write(100, 1)), time + 200_000);
+        assert_eq!(travel(&settled, read(100, 1)), time);
+    }
+    // A head switch is hidden by a longer one.
+    let quick = and(in_place(), "servo.head_switch", "0.1ms");
+    assert_eq!(travel(&quick, read(TRACK + 100, 1)), 300_000);
+}
+
+#[test]
+fn points_for_distance_zero_of_a_curve_for_writes_hold_for_writes() {
+    let table = r#"{ curve = "table", points = [[0, "0.7ms"], [1, "5ms"]] }"#;
+    let mut spec = in_place();
+    spec.set("servo.seek_write", table).unwrap();
+    assert_eq!((travel(&spec, write(100, 1)), travel(&spec, read(100, 1))), (700_000, 300_000));
+}
+
+#[test]
+fn points_for_distance_zero_cost_a_turn_where_the_sector_comes_sooner() {
+    // 0.3 ms are 15 sectors.
+    let took = |lba| tell(&in_place(), &[read(lba, 1)]).took(0);
+    assert_eq!((took(15), took(14)), (16 * SECTOR, TURN + 15 * SECTOR));
+}
+
+/// Tracks of 490 addressed sectors; in place of sector 485 stands 495, ten sectors behind the one before it.
+fn replaced(settings: &[(&str, &str)]) -> DriveSpec {
+    let mut all = vec![
+        ("geometry.zones.0.spares", "10"),
+        ("geometry.zones.0.spares_per", "track"),
+        ("geometry.zones.0.remaps", "[[485, 495]]"),
+    ];
+    all.extend(settings);
+    with(&all)
+}
+
+#[test]
+fn points_for_distance_zero_do_not_hold_inside_a_transfer() {
+    // Over the replaced sector and back, and to the next track under 50 sectors of skew.
+    let table = r#"{ curve = "table", points = [[0, "1.3ms"], [1, "1.5ms"]] }"#;
+    for (spec, seek) in [(replaced(&[]), 0), (replaced(&[("servo.seek", table)]), 1_300_000)] {
+        let story = tell(&spec, &[at(0.5, read(200, 490))]);
+        assert_eq!(story.of(0).breakdown.seek.0, seek);
+        assert_eq!(story.finish(0), 2 * TURN + (50 + 200) * SECTOR);
+    }
+}
+
+#[test]
+fn points_for_distance_zero_do_not_hold_where_the_access_goes_on_where_the_head_is() {
+    let both = |lba| tell(&in_place(), &[read(100, 8), read(lba, 8)]);
+    let gapless = both(108);
+    assert_eq!((gapless.of(1).breakdown.seek.0, gapless.finish(1)), (0, 116 * SECTOR));
+    let gap = both(109);
+    assert_eq!((gap.of(1).breakdown.seek.0, gap.finish(1)), (300_000, TURN + 117 * SECTOR));
+    // A write goes on behind a read as well, and not where it comes a moment too late.
+    let writes = |millis| tell(&in_place(), &[read(100, 8), at(millis, write(108, 8))]).finish(1);
+    assert_eq!((writes(0.0), writes(2.1600005)), (116 * SECTOR, TURN + 116 * SECTOR));
 }
 
 #[test]

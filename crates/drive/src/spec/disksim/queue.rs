@@ -1,0 +1,57 @@
+//! The order of waiting commands.
+
+use super::fields::{DiskFields, QueueFields};
+use super::syntax::{Block, Fault};
+use crate::spec::{QueuePolicy, QueueSpec};
+
+/// Depth and policy.
+pub(super) fn queue(
+    disk: &DiskFields,
+    block: &Block,
+    warnings: &mut Vec<String>,
+) -> Result<QueueSpec, Fault> {
+    let fields = QueueFields::read(block, warnings)?;
+    let by_address = |policy| (policy, Some("distances are counted in cylinders here, not in addresses"));
+    // Table 1 of the manual.
+    let (policy, difference) = match fields.policy.value {
+        1 => (QueuePolicy::Fcfs, None),
+        2 => by_address(QueuePolicy::Look),
+        3 => by_address(QueuePolicy::CLook),
+        4 => by_address(QueuePolicy::Sstf),
+        5 => (QueuePolicy::Look, None),
+        6 => (QueuePolicy::CLook, None),
+        7 => (QueuePolicy::Sstf, None),
+        8 => (QueuePolicy::Sptf, None),
+        other => {
+            return Err(fields.policy.fault(format!(
+                "{other} is not modelled; expected 1 (FCFS), 2 to 4 or 5 to 7 (elevator, cyclic elevator, SSTF; by \
+                 address or by cylinder) or 8 (SPTF)"
+            )));
+        }
+    };
+    warnings.extend(difference.map(|difference| fields.policy.warning(difference)));
+    if fields.cylinder_mapping.value != 0 && !matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Sptf) {
+        warnings.push(fields.cylinder_mapping.warning("the policy knows the true cylinders"));
+    }
+    if fields.timeout_scheme.value != 0 {
+        let (after, by) = (fields.timeout.value, fields.timeout_policy.value);
+        warnings.push(fields.timeout_scheme.warning(format!(
+            "no command goes first for having waited {after} s (then by policy {by}); set queue.age_limit instead"
+        )));
+    }
+    if fields.priority_scheme.value != 0 {
+        let by = fields.priority_policy.value;
+        warnings.push(
+            fields.priority_scheme.warning(format!("all commands are equal; none goes first by policy {by}")),
+        );
+    }
+    if fields.sequential_scheme.value != 0 {
+        let (most, gap) = (fields.concat_max.value, fields.sequential_gap_max.value);
+        warnings.push(
+            fields
+                .sequential_scheme
+                .warning(format!("commands in sequence are not joined (up to {most} sectors, {gap} apart)")),
+        );
+    }
+    Ok(QueueSpec { depth: disk.queue_length.value.max(1), policy, ..QueueSpec::default() })
+}

@@ -1,0 +1,96 @@
+//! The bus that the drive hangs on, and the controller above it, as the topology has them.
+
+use super::fields::{BusFields, ControllerFields};
+use super::syntax::{Block, Fault, File, Node};
+
+/// The way from the drive to the host.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    /// The drive's bus.
+    pub(super) bus: BusFields,
+    /// The nearest controller above it.
+    pub(super) controller: Option<ControllerFields>,
+}
+
+/// The way of the drive whose block is called `disk`.
+pub(super) fn path(file: &File, disk: &str, warnings: &mut Vec<String>) -> Result<Path, Fault> {
+    let names: Vec<&String> = file
+        .instances
+        .iter()
+        .filter(|instances| instances.of == disk)
+        .flat_map(|instances| &instances.names)
+        .collect();
+    if names.is_empty() {
+        return Err(Fault::new(
+            1,
+            format!("nothing is instantiated as {disk}; add `instantiate [ disk0 ] as {disk}`"),
+        ));
+    }
+    let mut above = Vec::new();
+    let found = file.topologies.iter().find_map(|top| {
+        above.clear();
+        find(top, &names, &mut above).then(|| above.clone())
+    });
+    let Some(above) = found else {
+        let problem = format!("the topology has no disk {}, which is a {disk}; add it below a bus", names[0]);
+        return Err(Fault::new(1, problem));
+    };
+    let mut parts = above.iter().rev();
+    let bus = match parts.next() {
+        Some(part) if part.kind == "disksim_bus" => BusFields::read(block(file, part)?, warnings)?,
+        _ => return Err(Fault::new(1, format!("the disk {} hangs on no bus in the topology", names[0]))),
+    };
+    let mut controller = None;
+    for part in parts {
+        match part.kind.as_str() {
+            "disksim_bus" => {
+                let bus = BusFields::read(block(file, part)?, warnings)?;
+                let slow = [&bus.arbitration, &bus.read_block, &bus.write_block];
+                let slow = slow.into_iter().find(|time| !time.value.is_zero());
+                warnings.extend(slow.map(|time| time.warning(beyond(part))));
+            }
+            "disksim_ctlr" if controller.is_none() => {
+                controller = Some(ControllerFields::read(block(file, part)?, warnings)?);
+            }
+            "disksim_ctlr" => {
+                let other = ControllerFields::read(block(file, part)?, warnings)?;
+                if !other.bulk_sector.value.is_zero() {
+                    warnings.push(other.bulk_sector.warning(beyond(part)));
+                }
+            }
+            // The host's driver: the replay takes its place.
+            _ => {}
+        }
+    }
+    Ok(Path { bus, controller })
+}
+
+fn beyond(part: &Node) -> String {
+    format!("{} takes no time; only the drive's own bus and the controller above it do", part.name)
+}
+
+/// Fills `above` with the parts over the first of the named disks.
+fn find<'a>(node: &'a Node, names: &[&String], above: &mut Vec<&'a Node>) -> bool {
+    if node.kind == "disksim_disk" && names.contains(&&node.name) {
+        return true;
+    }
+    above.push(node);
+    let found = node.below.iter().any(|below| find(below, names, above));
+    if !found {
+        above.pop();
+    }
+    found
+}
+
+/// The block that a part is instantiated as.
+fn block<'a>(file: &'a File, part: &Node) -> Result<&'a Block, Fault> {
+    let of = file.instances.iter().find(|instances| instances.names.contains(&part.name));
+    let of = of.ok_or_else(|| {
+        Fault::new(1, format!("the topology has {}, but no `instantiate [ {} ] as …`", part.name, part.name))
+    })?;
+    let found =
+        file.blocks.iter().find(|block| block.kind == part.kind && block.name.as_ref() == Some(&of.of));
+    found.ok_or_else(|| {
+        Fault::new(1, format!("{} is a {}, but no block {} {} is there", part.name, of.of, part.kind, of.of))
+    })
+}
