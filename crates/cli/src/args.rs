@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
-use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Colour;
+use crate::drive_file::drive_spec;
 
 /// Help begins with what the command does and with examples, as people read it.
 pub(crate) const HELP: &str =
@@ -39,7 +40,7 @@ pub(crate) struct Common {
 /// Which drive, and what is changed of it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DriveArgs {
-    /// A built-in drive (`sakiyomi drive list`), or a TOML file
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) drive: String,
     /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
@@ -49,8 +50,8 @@ pub(crate) struct DriveArgs {
 
 impl DriveArgs {
     /// The drive with its changes, checked.
-    pub(crate) fn spec(&self) -> Result<DriveSpec> {
-        let mut spec = drive_spec(&self.drive)?;
+    pub(crate) fn spec(&self, common: &Common) -> Result<DriveSpec> {
+        let mut spec = drive_spec(&self.drive, common)?;
         for setting in &self.set {
             let (key, value) = setting.split_once('=').with_context(|| {
                 format!("--set {setting}: there is no `=`; write it like --set cache.read_ahead.max=1MiB")
@@ -60,17 +61,6 @@ impl DriveArgs {
         spec.check()?;
         Ok(spec)
     }
-}
-
-/// A built-in drive by its name, or one from a file.
-pub(crate) fn drive_spec(name: &str) -> Result<DriveSpec> {
-    if !name.ends_with(".toml") && !name.contains('/') {
-        return Ok(builtin(name)?.spec());
-    }
-    let text = std::fs::read_to_string(name).with_context(|| {
-        format!("cannot read the drive {name}; `sakiyomi drive show` prints one to begin with")
-    })?;
-    Ok(DriveSpec::from_toml(&text, name)?)
 }
 
 /// How a trace is read.
@@ -110,6 +100,14 @@ impl TraceArgs {
             time_scale: self.time_scale,
             action,
         })
+    }
+
+    /// How the trace is read, where that changes what it asks for.
+    fn in_words(&self) -> impl Iterator<Item = String> {
+        let device = self.device.map(|device| format!("device {device}"));
+        let map = self.map.as_ref().map(|_| "devices one behind the other".to_owned());
+        let scale = (self.time_scale != 1.0).then(|| format!("times x {}", self.time_scale));
+        [device, map, scale].into_iter().flatten()
     }
 }
 
@@ -172,17 +170,36 @@ pub(crate) struct WorkloadArgs {
 impl WorkloadArgs {
     /// How the trace is replayed, where it is not simply at its own times: what belongs to a result.
     pub(crate) fn in_words(&self, replay: &Replay) -> Vec<String> {
-        let reading = &self.reading;
         let mut words = Vec::new();
         if let Pace::Closed { outstanding } = replay.pace {
             words.push(format!("closed loop, {outstanding} outstanding"));
         }
-        words.extend(reading.device.map(|device| format!("device {device}")));
-        words.extend(reading.map.as_ref().map(|_| "devices one behind the other".to_owned()));
-        words.extend((reading.time_scale != 1.0).then(|| format!("times x {}", reading.time_scale)));
+        words.extend(self.reading.in_words());
         words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
         let bounded = replay.host_queue != HOST_QUEUE as usize;
         words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
         words
+    }
+}
+
+/// A trace with measured times, and a drive to hold against it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MeasurementArgs {
+    /// The trace, of a format with measured response times, plain or packed; `-` is stdin
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+    /// Map addresses beyond the drive's end onto it
+    #[arg(long)]
+    pub(crate) wrap: bool,
+    #[command(flatten)]
+    pub(crate) reading: TraceArgs,
+}
+
+impl MeasurementArgs {
+    /// How the trace is read and replayed: what belongs to a result.
+    pub(crate) fn in_words(&self, pace: Option<&str>) -> Vec<String> {
+        let wrapped = self.wrap.then(|| "wrapped".to_owned());
+        pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
     }
 }

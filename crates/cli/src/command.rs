@@ -7,6 +7,7 @@ mod shell;
 mod sim;
 mod sweep;
 mod trace;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -50,10 +51,13 @@ pub(crate) enum Command {
     /// Simulate all combinations of settings, and show which are worth having
     #[command(help_template = HELP, before_help = sweep::EXAMPLES)]
     Sweep(sweep::Sweep),
+    /// Hold a simulated drive against a measured one: how far off are distributions, single requests, hits and misses?
+    #[command(help_template = HELP, before_help = validate::EXAMPLES)]
+    Validate(validate::Validate),
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
-    /// Drives: list and show
+    /// Drives: list, show, import
     #[command(subcommand, help_template = HELP, before_help = drive::EXAMPLES)]
     Drive(drive::Drive),
     /// What this machine allows, and what follows from it
@@ -71,6 +75,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Sim(sim) => sim.run(common),
         Command::Compare(compare) => compare.run(common),
         Command::Sweep(sweep) => sweep.run(common),
+        Command::Validate(validate) => validate.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

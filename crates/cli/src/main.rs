@@ -6,7 +6,9 @@
 mod args;
 mod command;
 mod console;
+mod drive_file;
 mod machine;
+mod measurement;
 mod outcome;
 mod output;
 mod progress;

@@ -1,5 +1,9 @@
 //! What the simulator observed, in the words of the reports' schema.
 
+mod validation;
+
+pub(crate) use validation::{Replayed, judged};
+
 use std::time::Duration;
 
 use sakiyomi_drive::observe::{Chunking, Counts, Latency, Point, Summary, Tally};
@@ -161,11 +165,16 @@ pub(crate) fn chunk_point(point: &Point) -> ChunkPoint {
     }
 }
 
-/// All response times in ascending order, thinned: every 0.2 %, and ever denser towards the slowest.
-fn curve(all: &Latency) -> Vec<CurvePoint> {
+/// Shares at which `count` times in ascending order are looked at: every 0.2 %, and ever denser towards the slowest.
+fn curve_shares(count: u64) -> impl Iterator<Item = f64> {
     let even = (0..=500).map(|step| f64::from(step) / 500.0 * 0.99);
     let tail = (1..=300).map(|step| 1.0 - 0.01 * 10f64.powf(-f64::from(step) / 100.0));
-    let shares = even.chain(tail).take_while(|share| (1.0 - share) * all.count() as f64 >= 0.5).chain([1.0]);
+    even.chain(tail).take_while(move |share| (1.0 - share) * count as f64 >= 0.5).chain([1.0])
+}
+
+/// All response times in ascending order, thinned.
+fn curve(all: &Latency) -> Vec<CurvePoint> {
+    let shares = curve_shares(all.count());
     shares.map(|share| CurvePoint { share_ratio: share, response_ns: all.quantile(share).0 }).collect()
 }
 

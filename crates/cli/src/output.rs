@@ -44,12 +44,7 @@ impl OutDir {
 
     /// Writes a file, in place of the one of that name if there is one.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
-        let path = self.path.join(name);
-        let written = AtomicFile::create(&path).and_then(|mut file| {
-            file.write_all(content)?;
-            file.commit()
-        });
-        written.with_context(|| format!("cannot write {}", path.display()))
+        write_whole(&self.path.join(name), content)
     }
 
     /// Writes a value as `NAME.json`.
@@ -67,6 +62,15 @@ impl OutDir {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Writes a file, in place of the one of that name if there is one.
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let written = AtomicFile::create(path).and_then(|mut file| {
+        file.write_all(content)?;
+        file.commit()
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// How logs are stored.

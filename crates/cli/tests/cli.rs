@@ -1,72 +1,14 @@
 //! The real command on real data: what a user types, and what comes back.
 
+mod scratch;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-/// A directory of its own for each test, gone at its end.
-struct Scratch(PathBuf);
+use scratch::{Scratch, json, repository};
 
-impl Scratch {
-    fn new(test: &str) -> Scratch {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        fs::write(self.0.join(name), content).unwrap();
-        name.to_owned()
-    }
-
-    fn run(&self, words: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-        command
-            .args(words.split_whitespace())
-            .current_dir(&self.0)
-            .env("COLUMNS", "100")
-            .env_remove("NO_COLOR");
-        command.output().unwrap()
-    }
-
-    /// Runs what must succeed, and returns its stdout.
-    fn ok(&self, words: &str) -> String {
-        let output = self.run(words);
-        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Runs what must be refused, with exit code 2 and nothing on stdout, and returns the sentence.
-    fn refused(&self, words: &str) -> String {
-        let output = self.run(words);
-        assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(output.stdout.is_empty(), "{words}: {}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8(output.stderr).unwrap()
-    }
-
-    fn names(&self, directory: &str) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.0.join(directory))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
+/// The first requests of a server's volume.
 fn real_trace() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/msr_hm0.csv.gz").display().to_string()
-}
-
-fn json(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).unwrap()
+    repository("traces/msr_hm0.csv.gz")
 }
 
 #[test]
@@ -357,6 +299,7 @@ fn the_tools_around_it_work() {
     assert!(scratch.ok("man").contains(".TH sakiyomi 1"));
     scratch.ok("man --out pages");
     assert!(scratch.names("pages").contains(&"sakiyomi-sim.1".to_owned()));
+    assert!(scratch.names("pages").contains(&"sakiyomi-validate.1".to_owned()));
     assert!(json(&scratch.ok("doctor --json"))["result"]["findings"].as_array().unwrap().len() >= 5);
     assert_eq!(json(&scratch.ok("drive list --json"))["result"].as_array().unwrap().len(), 7);
     let toml = scratch.ok("drive show nearline-18tb");

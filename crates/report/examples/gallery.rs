@@ -1,4 +1,4 @@
-//! Writes the three kinds of page, filled with made-up results, for those who work on the charts:
+//! Writes the four kinds of page, filled with made-up results, for those who work on the charts:
 //!
 //! ```text
 //! cargo run --example gallery -- DIRECTORY
@@ -22,7 +22,8 @@ fn main() -> std::io::Result<()> {
     let long = Document::sim(run(), simulate("1MiB", 0.72, 14 * MS, 420 * MS));
     std::fs::write(directory.join("sim.html"), html::sim(&long))?;
     std::fs::write(directory.join("compare.html"), html::compare(&short, &long))?;
-    std::fs::write(directory.join("sweep.html"), html::sweep(&Document::sweep(run(), explore())))
+    std::fs::write(directory.join("sweep.html"), html::sweep(&Document::sweep(run(), explore())))?;
+    std::fs::write(directory.join("validate.html"), html::validate(&Document::validate(run(), validate())))
 }
 
 /// A small generator (xorshift), so that the pages are the same each time.
@@ -255,4 +256,92 @@ fn explore() -> SweepResult {
     }
     result.mark_undominated();
     result
+}
+
+/// A drive whose hits are met well, and whose misses are simulated somewhat too slow.
+fn validate() -> ValidateResult {
+    let time = |share: f64, slow: f64| {
+        let hit = 300_000.0 + 200_000.0 * share;
+        let miss = 9e6 * slow * ((share - 0.4) / 0.6).max(0.0).powf(0.7) + 6e6 * share.powi(60);
+        (hit + miss) as u64
+    };
+    let mean = |slow| (0..1000).map(|step| time(f64::from(step) / 1000.0, slow)).sum::<u64>() / 1000;
+    let times = |slow| Spread {
+        mean: mean(slow),
+        p50: time(0.5, slow),
+        p90: time(0.9, slow),
+        p99: time(0.99, slow),
+        p999: time(0.999, slow),
+        max: time(1.0, slow),
+    };
+    let error = |scale: u64| RequestError {
+        median: 15 * scale,
+        mean: 40 * scale,
+        p90: 120 * scale,
+        bias: 10 * scale as i64,
+    };
+    let kind = |kind, requests, scale| KindError {
+        kind,
+        requests,
+        measured_mean_ns: mean(1.0),
+        simulated_mean_ns: mean(1.0) + 10 * scale,
+        request_error_ns: error(scale),
+        correlation: Some(0.93),
+    };
+    let accuracy = |slow: f64, scale: u64| Accuracy {
+        simulated_response_ns: times(slow),
+        rms_ns: 30 * scale,
+        rms_ratio: 30.0 * scale as f64 / mean(1.0) as f64,
+        binned_rms_ns: 31 * scale,
+        request_error_ns: error(scale),
+        correlation: Some(0.91),
+        kinds: vec![
+            kind(Kind::Reads, 6600, scale),
+            kind(Kind::Writes, 3400, scale),
+            kind(Kind::Hits, 2600, scale / 6),
+            kind(Kind::Misses, 4000, scale * 2),
+        ],
+    };
+    let labels = LabelAgreement {
+        agreement_ratio: 0.97,
+        hits_as_hits: 2500,
+        hits_as_misses: 90,
+        misses_as_hits: 100,
+        misses_as_misses: 3910,
+        hit_error_ns: error(500),
+        miss_error_ns: error(6000),
+    };
+    let point = |share_ratio| QuantilePoint {
+        share_ratio,
+        measured_ns: time(share_ratio, 1.0),
+        free_ns: time(share_ratio, 1.08),
+        anchored_ns: time(share_ratio, 1.03),
+    };
+    let hump = |bin: i64, width: f64| (1800.0 * (-(bin as f64 / width).powi(2)).exp() / width) as u64;
+    let bin = |bin| ErrorBin {
+        from_ns: bin * 100_000,
+        to_ns: (bin + 1) * 100_000,
+        free: hump(bin, 22.0),
+        anchored: hump(bin, 2.0) + hump(bin - 55, 3.0) / 9,
+    };
+    ValidateResult {
+        trace: "measured.trace.gz".to_owned(),
+        drive: "desktop-500gb".to_owned(),
+        replay: vec!["closed loop".to_owned()],
+        requests: 10_000,
+        judged: 10_000,
+        measured_response_ns: times(1.0),
+        free: accuracy(1.08, 12_000),
+        anchored: accuracy(1.03, 4_000),
+        labels: Some(Labels {
+            hits: 2590,
+            misses: 4010,
+            baseline_agreement_ratio: 0.91,
+            free: labels,
+            anchored: labels,
+        }),
+        quantile_curve: (0..=1000).map(|step| point(f64::from(step) / 1000.0)).collect(),
+        error_histogram: (-60..60).map(bin).collect(),
+        ..ValidateResult::default()
+    }
 }

@@ -13,8 +13,9 @@ mod over_time;
 mod palette;
 mod svg;
 mod tradeoff;
+mod validation;
 
-use crate::schema::{SimResult, SweepResult};
+use crate::schema::{SimResult, SweepResult, ValidateResult};
 
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
@@ -58,6 +59,12 @@ pub fn compare(a: &SimResult, b: &SimResult) -> Vec<Chart> {
 #[must_use]
 pub fn sweep(result: &SweepResult) -> Vec<Chart> {
     vec![tradeoff::chart(result)]
+}
+
+/// The charts of a simulated drive held against a measured one; none where no request was judged.
+#[must_use]
+pub fn validate(result: &ValidateResult) -> Vec<Chart> {
+    if result.judged == 0 { Vec::new() } else { validation::charts(result) }
 }
 
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
@@ -112,6 +119,9 @@ mod tests {
         }
         assert!(sim(&SimResult::default()).is_empty());
         assert!(sweep(&SweepResult::default()).iter().all(is_sound));
+        let no_curves = ValidateResult { judged: 1, ..ValidateResult::default() };
+        assert!(validate(&no_curves).iter().all(is_sound));
+        assert!(validate(&ValidateResult::default()).is_empty());
     }
 
     fn is_sound(chart: &Chart) -> bool {
@@ -126,6 +136,11 @@ mod tests {
         #[test]
         fn any_result_can_be_drawn(a in sample::any_result(), b in sample::any_result()) {
             prop_assert!(compare(&a, &b).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_validation_can_be_drawn(result in sample::any_validation()) {
+            prop_assert!(validate(&result).iter().all(is_sound));
         }
 
         #[test]

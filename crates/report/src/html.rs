@@ -9,16 +9,18 @@ mod page;
 mod series;
 mod sim;
 mod sweep;
+mod validate;
 
 pub use compare::compare;
 pub use sim::sim;
 pub use sweep::sweep;
+pub use validate::validate;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
-    use crate::schema::{ChunkPoint, CurvePoint, Document, Run, SimResult, SweepResult};
+    use crate::schema::{ChunkPoint, CurvePoint, Document, Run, SimResult, SweepResult, ValidateResult};
     use proptest::prelude::*;
 
     /// The page without what is tested elsewhere: style, script, pictures and their data.
@@ -46,6 +48,11 @@ mod tests {
     }
 
     #[test]
+    fn one_validation() {
+        insta::assert_snapshot!(skeleton(&validate(&sample::validation())));
+    }
+
+    #[test]
     fn different_settings_are_marked_in_a_comparison() {
         let page = compare(&sample::document("short"), &sample::document("long"));
         assert!(page.contains("<mark>cache.read_ahead.max=64KiB</mark>"));
@@ -67,7 +74,12 @@ mod tests {
         let mut exploration = sample::sweep();
         exploration.result.points[0].values = vec![evil.to_owned()];
         exploration.result.varied = vec![evil.to_owned()];
-        for page in [sim(&document), compare(&document, &document), sweep(&exploration)] {
+        let mut validation = sample::validation();
+        validation.result.trace = evil.to_owned();
+        validation.result.replay = vec![evil.to_owned()];
+        let pages =
+            [sim(&document), compare(&document, &document), sweep(&exploration), validate(&validation)];
+        for page in pages {
             assert!(!page.contains("<script>alert"), "{page}");
             assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
         }
@@ -112,6 +124,8 @@ mod tests {
         assert!(sim(&empty).contains("No command was counted."));
         assert!(compare(&empty, &empty).contains("nothing to compare"));
         assert!(sweep(&Document::sweep(Run::default(), SweepResult::default())).contains("No settings"));
+        let nothing = Document::validate(Run::default(), ValidateResult::default());
+        assert!(validate(&nothing).contains("No request was judged."));
     }
 
     proptest! {
@@ -123,6 +137,12 @@ mod tests {
                 prop_assert!(page.ends_with("</html>"));
                 prop_assert!(!page.contains("NaN %") && !page.contains("inf %"));
             }
+        }
+
+        #[test]
+        fn any_validation_is_a_page(result in sample::any_validation()) {
+            let page = validate(&Document::validate(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
         }
 
         #[test]

@@ -2,7 +2,8 @@
 
 use sakiyomi_model::{Class, ReadClass, WriteClass};
 
-use crate::schema::ReadCounts;
+use crate::number;
+use crate::schema::{Kind, ReadCounts};
 
 /// The class that is called `name` in logs and JSON.
 pub(crate) fn class_named(name: &str) -> Option<Class> {
@@ -40,6 +41,24 @@ pub(crate) fn reads_of(counts: &ReadCounts, class: ReadClass) -> u64 {
         ReadClass::NearMiss => counts.near_misses,
         ReadClass::PurgedMiss => counts.purged_misses,
         ReadClass::PureMiss => counts.pure_misses,
+    }
+}
+
+/// What requests of a kind are called in a validation.
+pub(crate) fn request_kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reads => "reads",
+        Kind::Writes => "writes",
+        Kind::Hits => "read hits",
+        Kind::Misses => "read misses",
+    }
+}
+
+/// A correlation with three decimals, or a dash where there is none.
+pub(crate) fn correlation(correlation: Option<f64>) -> String {
+    match correlation.filter(|value| value.is_finite()) {
+        Some(value) => format!("{:.3}", value.clamp(-1.0, 1.0)).replace('-', "−"),
+        None => number::NONE.to_owned(),
     }
 }
 
@@ -81,4 +100,31 @@ pub(crate) const GLOSSARY: [(&str, &str); 13] = [
         "undominated",
         "No other settings have as high a hit rate and as short a mean and worst response, and one of them better.",
     ),
+];
+
+/// The words of a validation.
+pub(crate) const VALIDATION_GLOSSARY: [(&str, &str); 7] = [
+    (
+        "free",
+        "The simulated drive takes its own times: in a closed loop each request follows a think time after the \
+         simulated end of the one before, so that an error shifts all that comes later.",
+    ),
+    ("anchored", "Each request is issued at the time at which the real drive got it."),
+    (
+        "rms",
+        "Root mean square of the horizontal distance of two distributions: the demerit of Ruemmler & Wilkes (1994). \
+         It does not ask which request took which time. In DiskSim's bins it is found from histograms, as DiskSim's \
+         own figures were.",
+    ),
+    (
+        "error",
+        "Simulated minus measured time of the same request. Median, mean and p90 are of its size, the bias is the \
+         mean with its sign: above zero the simulation is slower.",
+    ),
+    (
+        "correlation",
+        "1 where long requests are long in the simulation too, 0 where the two have nothing in common.",
+    ),
+    ("read hit, read miss", "As the simulation sees it: a hit needs no positioning of its own."),
+    ("last-end rule", "The simplest guess: a read is a hit if it starts where the last read ended."),
 ];

@@ -30,4 +30,4 @@ mod verdict;
 #[cfg(test)]
 mod sample;
 
-pub use schema::{Document, Machine, Run, SimResult, SweepResult};
+pub use schema::{Document, Machine, Run, SimResult, SweepResult, ValidateResult};

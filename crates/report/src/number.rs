@@ -24,6 +24,17 @@ pub fn duration(ns: u64) -> String {
     )
 }
 
+/// A difference of times with its sign: `−12.0 µs`, `+1.50 ms`, `0 ns`.
+#[must_use]
+pub fn signed_duration(ns: i64) -> String {
+    let sign = match ns {
+        ..0 => "−",
+        0 => "",
+        _ => "+",
+    };
+    format!("{sign}{}", duration(ns.unsigned_abs()))
+}
+
 /// Two units at most: `16 min 40 s`, `2 h`, `3 d 4 h`.
 fn long_duration(seconds: u64) -> String {
     let (large, small) = match seconds {
@@ -144,6 +155,8 @@ mod tests {
         assert_eq!(texts, ["0 ns", "999 ns", "1.00 µs", "999 µs", "1.00 ms", "14.2 ms", "1.00 s", "119 s"]);
         assert_eq!(duration(1_000_000_000_000), "16 min 40 s");
         assert_eq!(duration(u64::MAX), "213,503 d 23 h");
+        assert_eq!([-12_000, 0, 1_500_000].map(signed_duration), ["−12.0 µs", "0 ns", "+1.50 ms"]);
+        assert_eq!(signed_duration(i64::MIN), "−106,751 d 23 h");
         assert_eq!([bytes(1023), bytes(1 << 20), bytes(u64::MAX)], ["1023 B", "1.00 MiB", "16.0 EiB"]);
         assert_eq!([count(7), count(1000), count(1_234_567)], ["7", "1,000", "1,234,567"]);
         assert_eq!([percent(0.7239), percent(f64::NAN), percent(1.0)], ["72.4 %", NONE, "100.0 %"]);

@@ -319,3 +319,199 @@ pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
         SweepResult { drive: trace.clone(), settings: vec![trace.clone()], trace, varied, points }
     })
 }
+
+/// A simulation that is a little too fast, of a drive that told hits from misses.
+pub(crate) fn validation() -> Document<ValidateResult> {
+    let spread = |scale: u64| Spread {
+        mean: scale * MS / 100,
+        p50: scale * MS / 90,
+        p90: scale * MS / 50,
+        p99: scale * MS / 30,
+        p999: scale * MS / 10,
+        max: scale * MS / 4,
+    };
+    let error = |scale: u64| RequestError {
+        median: scale * 1000,
+        mean: scale * 3000,
+        p90: scale * 9000,
+        bias: -(scale as i64) * 700,
+    };
+    let kind = |kind, requests, scale: u64| KindError {
+        kind,
+        requests,
+        measured_mean_ns: scale * 10_500,
+        simulated_mean_ns: scale * 10_000,
+        request_error_ns: error(scale / 10),
+        correlation: (kind != Kind::Hits).then_some(0.94),
+    };
+    let accuracy = |scale: u64| Accuracy {
+        simulated_response_ns: spread(400 + scale),
+        rms_ns: scale * 2300,
+        rms_ratio: scale as f64 / 1900.0,
+        binned_rms_ns: scale * 2310,
+        request_error_ns: error(scale),
+        correlation: Some(0.91),
+        kinds: vec![
+            kind(Kind::Reads, 640, 400),
+            kind(Kind::Writes, 360, 480),
+            kind(Kind::Hits, 210, 30),
+            kind(Kind::Misses, 430, 620),
+        ],
+    };
+    let agreement = |misses_as_hits: u64, scale| LabelAgreement {
+        agreement_ratio: (620 - misses_as_hits) as f64 / 640.0,
+        hits_as_hits: 200,
+        hits_as_misses: 20,
+        misses_as_hits,
+        misses_as_misses: 420 - misses_as_hits,
+        hit_error_ns: error(scale / 8),
+        miss_error_ns: error(scale),
+    };
+    let labels = Labels {
+        hits: 220,
+        misses: 420,
+        baseline_agreement_ratio: 0.81,
+        free: agreement(14, 90),
+        anchored: agreement(10, 40),
+    };
+    let point = |step: u64| QuantilePoint {
+        share_ratio: step as f64 / 20.0,
+        measured_ns: 300_000 + step * step * 30_000,
+        free_ns: 280_000 + step * step * 29_000,
+        anchored_ns: 310_000 + step * step * 29_800,
+    };
+    let bin = |step: i64| ErrorBin {
+        from_ns: step * 100_000,
+        to_ns: (step + 1) * 100_000,
+        free: 60 / (step.unsigned_abs() + 1),
+        anchored: 400 / (step.unsigned_abs().pow(2) + 1),
+    };
+    let result = ValidateResult {
+        spindle_coherence: 0.97,
+        trace: "measured.trace".to_owned(),
+        drive: "desktop-500gb".to_owned(),
+        settings: vec!["cache.read_ahead.max=64KiB".to_owned()],
+        replay: vec!["closed loop".to_owned()],
+        from_ns: 200 * 1000 * MS,
+        until_ns: None,
+        requests: 3000,
+        judged: 1000,
+        measured_response_ns: spread(427),
+        free: accuracy(45),
+        anchored: accuracy(20),
+        labels: Some(labels),
+        quantile_curve: (0..=20).map(point).collect(),
+        error_histogram: (-10..10).map(bin).collect(),
+    };
+    Document::validate(run(), result)
+}
+
+/// Sets every fraction, so that what is written reads back to the last bit.
+pub(crate) fn set_ratios(result: &mut ValidateResult, ratio: f64) {
+    for accuracy in [&mut result.free, &mut result.anchored] {
+        accuracy.rms_ratio = ratio;
+        accuracy.correlation = accuracy.correlation.map(|_| ratio);
+        accuracy.kinds.iter_mut().for_each(|kind| kind.correlation = None);
+    }
+    if let Some(labels) = &mut result.labels {
+        labels.baseline_agreement_ratio = ratio;
+        labels.free.agreement_ratio = ratio;
+        labels.anchored.agreement_ratio = ratio;
+    }
+    result.quantile_curve.iter_mut().for_each(|point| point.share_ratio = ratio);
+}
+
+fn request_error() -> BoxedStrategy<RequestError> {
+    ([number(), number(), number()], any::<i64>())
+        .prop_map(|([median, mean, p90], bias)| RequestError { median, mean, p90, bias })
+        .boxed()
+}
+
+fn accuracy() -> BoxedStrategy<Accuracy> {
+    let kind = prop_oneof![Just(Kind::Reads), Just(Kind::Writes), Just(Kind::Hits), Just(Kind::Misses)];
+    let correlation = || proptest::option::of(share());
+    let kind = (kind, [number(), number(), number()], request_error(), correlation()).prop_map(
+        |(kind, [requests, measured_mean_ns, simulated_mean_ns], request_error_ns, correlation)| KindError {
+            kind,
+            requests,
+            measured_mean_ns,
+            simulated_mean_ns,
+            request_error_ns,
+            correlation,
+        },
+    );
+    (spread(), [number(), number()], share(), request_error(), correlation(), vec(kind, 0..4))
+        .prop_map(|(simulated_response_ns, [rms_ns, binned_rms_ns], rms_ratio, error, correlation, kinds)| {
+            Accuracy {
+                simulated_response_ns,
+                rms_ns,
+                rms_ratio,
+                binned_rms_ns,
+                request_error_ns: error,
+                correlation,
+                kinds,
+            }
+        })
+        .boxed()
+}
+
+fn label_agreement() -> BoxedStrategy<LabelAgreement> {
+    (share(), [number(), number(), number(), number()], request_error(), request_error())
+        .prop_map(|(agreement_ratio, counts, hit_error_ns, miss_error_ns)| {
+            let [hits_as_hits, hits_as_misses, misses_as_hits, misses_as_misses] = counts;
+            LabelAgreement {
+                agreement_ratio,
+                hits_as_hits,
+                hits_as_misses,
+                misses_as_hits,
+                misses_as_misses,
+                hit_error_ns,
+                miss_error_ns,
+            }
+        })
+        .boxed()
+}
+
+/// Anything that deserialises as a validation.
+pub(crate) fn any_validation() -> impl Strategy<Value = ValidateResult> {
+    let labels = ([number(), number()], share(), label_agreement(), label_agreement()).prop_map(
+        |([hits, misses], baseline_agreement_ratio, free, anchored)| Labels {
+            hits,
+            misses,
+            baseline_agreement_ratio,
+            free,
+            anchored,
+        },
+    );
+    let point = (share(), [number(), number(), number()]).prop_map(|(share_ratio, times)| {
+        let [measured_ns, free_ns, anchored_ns] = times;
+        QuantilePoint { share_ratio, measured_ns, free_ns, anchored_ns }
+    });
+    let bin = (any::<[i64; 2]>(), [number(), number()])
+        .prop_map(|([from_ns, to_ns], [free, anchored])| ErrorBin { from_ns, to_ns, free, anchored });
+    let names = (any::<String>(), vec(any::<String>(), 0..3));
+    let counts = ([number(), number(), number()], proptest::option::of(number()));
+    let series = (vec(point, 0..6), vec(bin, 0..6));
+    (names, counts, spread(), accuracy(), accuracy(), proptest::option::of(labels), series).prop_map(
+        |(names, counts, measured_response_ns, free, anchored, labels, series)| {
+            let [from_ns, requests, judged] = counts.0;
+            ValidateResult {
+                spindle_coherence: 0.0,
+                drive: names.0.clone(),
+                trace: names.0,
+                settings: names.1.clone(),
+                replay: names.1,
+                from_ns,
+                until_ns: counts.1,
+                requests,
+                judged,
+                measured_response_ns,
+                free,
+                anchored,
+                labels,
+                quantile_curve: series.0,
+                error_histogram: series.1,
+            }
+        },
+    )
+}

@@ -5,6 +5,7 @@
 
 mod sim;
 mod sweep;
+mod validate;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +14,18 @@ pub use sim::{
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
 };
 pub use sweep::{SweepPoint, SweepResult};
+pub use validate::{
+    Accuracy, ErrorBin, Kind, KindError, LabelAgreement, Labels, QuantilePoint, RequestError, ValidateResult,
+};
 
 /// The name and version of a [`SimResult`] document.
 pub const SIM_SCHEMA: &str = "sakiyomi.sim/1";
 
 /// The name and version of a [`SweepResult`] document.
 pub const SWEEP_SCHEMA: &str = "sakiyomi.sweep/1";
+
+/// The name and version of a [`ValidateResult`] document.
+pub const VALIDATE_SCHEMA: &str = "sakiyomi.validate/1";
 
 /// One result with what is known about the run that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +51,14 @@ impl Document<SweepResult> {
     #[must_use]
     pub fn sweep(run: Run, result: SweepResult) -> Self {
         Document { schema: SWEEP_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<ValidateResult> {
+    /// A document of one comparison with a measured drive.
+    #[must_use]
+    pub fn validate(run: Run, result: ValidateResult) -> Self {
+        Document { schema: VALIDATE_SCHEMA.to_owned(), run, result }
     }
 }
 
@@ -96,6 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_validation_are_stable() {
+        let mut document = sample::validation();
+        document.result.quantile_curve.truncate(1);
+        document.result.error_histogram.truncate(1);
+        document.result.free.kinds.truncate(1);
+        document.result.anchored.kinds.clear();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
     fn unknown_keys_are_ignored() {
         let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
         assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);
@@ -111,6 +136,14 @@ mod tests {
             let text = serde_json::to_string(&document).unwrap();
             let read: Document<SimResult> = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+
+        #[test]
+        fn a_validation_reads_back(mut result in sample::any_validation(), share in 0u16..) {
+            let ratio = f64::from(share) / 1024.0;
+            sample::set_ratios(&mut result, ratio);
+            let text = serde_json::to_string(&result).unwrap();
+            prop_assert_eq!(serde_json::from_str::<ValidateResult>(&text).unwrap(), result);
         }
     }
 }

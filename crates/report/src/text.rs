@@ -4,17 +4,19 @@ mod compare;
 mod sim;
 mod style;
 mod sweep;
+mod validate;
 
 pub use compare::compare;
 pub use sim::sim;
 pub use style::Style;
 pub use sweep::sweep;
+pub use validate::validate;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
-    use crate::schema::{Document, Run, SimResult, SweepResult};
+    use crate::schema::{Document, Run, SimResult, SweepResult, ValidateResult};
     use proptest::prelude::*;
 
     const PLAIN: Style = Style { width: 100, colour: false };
@@ -35,7 +37,13 @@ mod tests {
     }
 
     #[test]
+    fn one_validation() {
+        insta::assert_snapshot!(validate(&sample::validation(), PLAIN));
+    }
+
+    #[test]
     fn nothing_at_all() {
+        assert!(!validate(&Document::validate(Run::default(), ValidateResult::default()), PLAIN).is_empty());
         insta::assert_snapshot!(sim(&Document::sim(Run::default(), SimResult::default()), PLAIN));
         assert!(!sweep(&Document::sweep(Run::default(), SweepResult::default()), PLAIN).is_empty());
     }
@@ -53,6 +61,12 @@ mod tests {
             let (a, b) = (Document::sim(Run::default(), a), Document::sim(Run::default(), b));
             let style = Style { width, colour: true };
             prop_assert!(!sim(&a, style).is_empty() && !compare(&a, &b, style).is_empty());
+        }
+
+        #[test]
+        fn any_validation_has_a_text(result in sample::any_validation(), width: usize) {
+            let text = validate(&Document::validate(Run::default(), result), Style { width, colour: false });
+            prop_assert!(!text.is_empty() && !text.contains("NaN"));
         }
 
         #[test]

@@ -4,7 +4,7 @@ use sakiyomi_model::{Class, ReadClass};
 
 use crate::label;
 use crate::number::{self, count, duration, percent};
-use crate::schema::{SimResult, SweepPoint, SweepResult};
+use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
 
 /// A space at which no line is broken.
@@ -141,6 +141,48 @@ pub(crate) fn sweep(result: &SweepResult) -> Vec<String> {
     sentences
 }
 
+/// What a validation says.
+pub(crate) fn validate(result: &ValidateResult) -> Vec<String> {
+    if result.judged == 0 {
+        return vec!["No request was judged.".to_owned()];
+    }
+    let (free, anchored) = (&result.free, &result.anchored);
+    let mut sentences = vec![
+        format!(
+            "The distribution of the simulated times is {} of the measured mean away, freely replayed, and {} \
+             anchored.",
+            percent(free.rms_ratio),
+            percent(anchored.rms_ratio)
+        ),
+        format!(
+            "Half of the requests are within {} of their measured time, anchored within {}.",
+            duration(free.request_error_ns.median),
+            duration(anchored.request_error_ns.median)
+        ),
+    ];
+    if let Some(labels) = &result.labels {
+        sentences.push(format!(
+            "On hit or miss the simulation agrees with the drive in {} of the reads, where the rule that a hit starts \
+             at the end of the last read agrees in {}.",
+            percent(labels.anchored.agreement_ratio),
+            percent(labels.baseline_agreement_ratio)
+        ));
+    }
+    sentences
+}
+
+/// How much of the trace was judged: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
+pub(crate) fn judged(result: &ValidateResult) -> String {
+    let from = (result.from_ns > 0).then(|| format!("from {} on", duration(result.from_ns)));
+    let until = result.until_ns.map(|until| format!("before {}", duration(until)));
+    let bounds: Vec<String> = from.into_iter().chain(until).collect();
+    if bounds.is_empty() {
+        return format!("{} requests judged", count(result.judged));
+    }
+    let (judged, all) = (count(result.judged), count(result.requests));
+    format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
+}
+
 /// The values of a point as one name.
 pub(crate) fn settings(point: &SweepPoint) -> String {
     if point.values.is_empty() { "the defaults".to_owned() } else { point.values.join(" · ") }
@@ -164,9 +206,11 @@ mod tests {
     #[test]
     fn verdicts_read_well() {
         let (short, long) = (sample::result("short"), sample::result("long"));
-        let text = [sim(&long), compare(&short, &long), sweep(&sample::sweep().result)]
-            .map(|sentences| sentences.join("\n"))
-            .join("\n\n");
+        let validation = sample::validation().result;
+        let text =
+            [sim(&long), compare(&short, &long), sweep(&sample::sweep().result), validate(&validation)]
+                .map(|sentences| sentences.join("\n"))
+                .join("\n\n");
         insta::assert_snapshot!(text);
     }
 
@@ -176,5 +220,6 @@ mod tests {
         assert_eq!(sim(&empty), ["No command was counted."]);
         assert_eq!(compare(&empty, &empty).len(), 1);
         assert_eq!(sweep(&SweepResult::default()), ["No settings were tried."]);
+        assert_eq!(validate(&ValidateResult::default()), ["No request was judged."]);
     }
 }

@@ -1,5 +1,6 @@
 //! `drive`: which drives there are, and what they are made of.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,12 +12,15 @@ use sakiyomi_model::Bytes;
 use serde::Serialize;
 
 use crate::args::{Common, DriveArgs, HELP};
-use crate::console::{say, say_result};
+use crate::console::{note, say, say_result};
+use crate::drive_file::FromDisksim;
+use crate::output::write_whole;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive list
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
+  sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
 ";
 
 /// Drives.
@@ -27,12 +31,24 @@ pub(crate) enum Drive {
     /// A drive as TOML, with the source of every figure
     #[command(help_template = HELP)]
     Show(Show),
+    /// Make TOML of DiskSim's parameter files, and say what in them the simulation does otherwise
+    #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
+    Import(Import),
 }
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
+  sakiyomi drive import cheetah9LP.parv | less
+  sakiyomi sim trace.csv.gz --drive cheetah9LP.diskspecs
+
+Files that it names (.model, .seek) are looked up beside it. So is the .parv of the same name, which
+says on what bus the drive hangs; where there is none, only the drive's own transfer time counts.
+";
 
 /// A drive as TOML.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// A built-in drive, or a TOML file
+    /// A built-in drive, a TOML file, or DiskSim's .diskspecs or .parv
     #[arg(value_name = "NAME|FILE")]
     drive: String,
     /// Change a figure first, such as cache.read_ahead.max=1MiB; may be repeated
@@ -41,6 +57,17 @@ pub(crate) struct Show {
     /// Every key with its value, what it may be, and what it does
     #[arg(long)]
     explain: bool,
+}
+
+/// Make TOML of DiskSim's parameter files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// DiskSim's .diskspecs, or the .parv that leads to it
+    #[arg(value_name = "FILE.diskspecs")]
+    file: String,
+    /// Write the TOML into this file instead of to stdout
+    #[arg(long, value_name = "FILE.toml")]
+    out: Option<PathBuf>,
 }
 
 /// A drive in one line.
@@ -59,6 +86,7 @@ impl Drive {
         match self {
             Drive::List => list(common)?,
             Drive::Show(show) => show.run(common)?,
+            Drive::Import(import) => import.run(common)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -100,7 +128,7 @@ fn line(id: &'static str, spec: &DriveSpec) -> Line {
 
 impl Show {
     fn run(&self, common: &Common) -> Result<()> {
-        let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec()?;
+        let spec = DriveArgs { drive: self.drive.clone(), set: self.set.clone() }.spec(common)?;
         if common.json {
             return say_result("sakiyomi.drive/1", &spec);
         }
@@ -115,6 +143,25 @@ impl Show {
     }
 }
 
+impl Import {
+    fn run(&self, common: &Common) -> Result<()> {
+        let read = FromDisksim::read(&self.file)?;
+        if let Some(out) = &self.out {
+            write_whole(out, read.drive.to_toml().as_bytes())?;
+        }
+        read.tell(common);
+        if let (Some(out), false) = (&self.out, common.quiet) {
+            note(&format!("written: {}", out.display()));
+        }
+        if common.json {
+            let FromDisksim { drive, warnings, files } = &read;
+            let result = serde_json::json!({ "drive": drive, "warnings": warnings, "files": files });
+            return say_result("sakiyomi.drive_import/1", &result);
+        }
+        if self.out.is_some() { Ok(()) } else { say(&read.drive.to_toml()) }
+    }
+}
+
 fn explained(spec: &DriveSpec) -> String {
     let entries = spec.entries();
     let mut text = String::new();
@@ -123,10 +170,18 @@ fn explained(spec: &DriveSpec) -> String {
             entries.iter().filter(|(key, _)| entry.matches(key)).map(|(_, value)| value.as_str()).collect();
         let value = match values.as_slice() {
             [] => "by default".to_owned(),
-            [one] => (*one).to_owned(),
-            [first, .., last] => format!("{first} … {last}"),
+            [one] => short(one),
+            [first, .., last] => format!("{} … {}", short(first), short(last)),
         };
         text.push_str(&format!("{} = {value}\n    [{}] {}\n", entry.key, entry.values, entry.meaning));
     }
     text
+}
+
+/// A value in a line: of a long list, such as a drive's thousands of defects, the beginning.
+fn short(value: &str) -> String {
+    const LONGEST: usize = 100;
+    let Some((end, _)) = value.char_indices().nth(LONGEST) else { return value.to_owned() };
+    let shown = value[..end].rfind(", ").map_or(end, |comma| comma + 1);
+    format!("{} …", &value[..shown])
 }

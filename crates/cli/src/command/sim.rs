@@ -52,7 +52,7 @@ impl Sim {
 
     fn document(&self, common: &Common) -> Result<Document<SimResult>> {
         let begun = Instant::now();
-        let spec = self.workload.drive.spec()?;
+        let spec = self.workload.drive.spec(common)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
         let mut logs = match (&out, self.log) {
             (Some(out), Some(format)) => Some(Logs::create(out, format)?),

@@ -51,7 +51,7 @@ impl Sweep {
             self.workload.trace.as_os_str() != "-",
             "a sweep reads its trace once for each combination, and stdin can be read only once; give a file"
         );
-        let spec = self.workload.drive.spec()?;
+        let spec = self.workload.drive.spec(common)?;
         let varied: Vec<(String, Vec<String>)> =
             self.vary.iter().map(|text| parse_vary(text)).collect::<Result<_>>()?;
         for (index, (key, _)) in varied.iter().enumerate() {

@@ -72,6 +72,17 @@ impl Axis {
         Axis::linear(title, 0.0, to, time_step(to, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
+    /// Differences of time around zero, in nanoseconds, as wide as the values.
+    pub(super) fn signed_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) = extent(values.chain([0.0])).unwrap_or_default();
+        let margin = ((high - low) * 0.05).max(MICROSECOND / 2.0);
+        let (low, high) = (low - margin, high + margin);
+        Axis::linear(title, low, high, time_step(high - low, Y_TICKS), |ns| {
+            let sign = if ns < 0.0 { "−" } else { "" };
+            format!("{sign}{}", number::round_duration(ns.abs().round() as u64))
+        })
+    }
+
     /// A number of things from zero to `max`, rounded up to a tick.
     pub(super) fn counts(title: &'static str, max: f64) -> Axis {
         let step = nice_step(max.max(1.0), Y_TICKS).max(1.0);
@@ -218,6 +229,8 @@ mod tests {
         assert_eq!(labels(&Axis::shares("")), ["0 %", "25 %", "50 %", "75 %", "100 %"]);
         let log = Axis::log_spans("", [80e3, 450e6].into_iter());
         assert_eq!(labels(&log), ["100 µs", "1 ms", "10 ms", "100 ms"]);
+        let signed = Axis::signed_spans("", [-1.2e6, 0.4e6].into_iter());
+        assert_eq!(labels(&signed), ["−1 ms", "−500 µs", "0"]);
         let narrow = Axis::log_spans("", [2.1e6, 3.9e6].into_iter());
         assert_eq!(labels(&narrow), ["1.5 ms", "2 ms", "3 ms", "5 ms"]);
     }
@@ -246,6 +259,7 @@ mod tests {
             prop_assert!(is_sound(&Axis::counts("", span as f64)));
             prop_assert!(is_sound(&Axis::shares_around("", [share].into_iter())));
             prop_assert!(is_sound(&Axis::log_spans("", [from as f64, to as f64].into_iter())));
+            prop_assert!(is_sound(&Axis::signed_spans("", [-(from as f64), span as f64].into_iter())));
         }
 
         #[test]

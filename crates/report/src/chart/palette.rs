@@ -43,6 +43,13 @@ pub(super) const FRONT: RGBColor = BLUE;
 /// The others.
 pub(super) const BEATEN: RGBColor = RGBColor(0xA0, 0xA7, 0xAF);
 
+/// What a real drive took, wide below the others.
+pub(super) const MEASURED: RGBColor = SKY;
+/// A simulation that takes its own times.
+pub(super) const FREE: RGBColor = ORANGE;
+/// A simulation that stays at the measured times.
+pub(super) const ANCHORED: RGBColor = BLUE;
+
 /// The colour of a read's class.
 pub(super) fn read(class: ReadClass) -> RGBColor {
     match class {

@@ -13,6 +13,17 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// A whole page. `series` is JSON for the script, already safe inside a `script` element; empty for none.
 pub(super) fn page(title: &str, verdict: &[String], body: Markup, series: &str) -> String {
+    page_with_words(title, verdict, body, series, &GLOSSARY)
+}
+
+/// A whole page that explains words of its own.
+pub(super) fn page_with_words(
+    title: &str,
+    verdict: &[String],
+    body: Markup,
+    series: &str,
+    words: &[(&str, &str)],
+) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,7 +39,7 @@ pub(super) fn page(title: &str, verdict: &[String], body: Markup, series: &str) 
                     h1 { (title) }
                     p.verdict { (verdict::paragraph(verdict)) }
                     (body)
-                    (glossary())
+                    (glossary(words))
                 }
                 @if !series.is_empty() {
                     script type="application/json" id="series" { (PreEscaped(series)) }
@@ -75,12 +86,12 @@ pub(super) fn provenance(name: &str, run: &Run) -> Markup {
     }
 }
 
-fn glossary() -> Markup {
+fn glossary(words: &[(&str, &str)]) -> Markup {
     html! {
         section.glossary {
             h2 { "What the words mean" }
             dl {
-                @for (word, meaning) in GLOSSARY {
+                @for (word, meaning) in words {
                     div { dt { (word) } dd { (meaning) } }
                 }
             }

@@ -1,0 +1,111 @@
+//! `validate`: a simulated drive held against a measured one.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use sakiyomi_drive::Drive;
+use sakiyomi_model::Nanos;
+use sakiyomi_report::number::duration;
+use sakiyomi_report::{Document, ValidateResult, chart, html, text};
+use sakiyomi_validate::{free, part};
+
+use crate::args::{Common, MeasurementArgs};
+use crate::console::{note, say, say_json};
+use crate::measurement::Measurement;
+use crate::outcome::{Replayed, judged, run};
+use crate::output::OutDir;
+use crate::progress::Progress;
+use crate::simulation::trace_size;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi validate cheetah9LP.trace.gz --drive cheetah.toml --out report
+  sakiyomi validate hplajw.csv.gz --device 0 --drive hp.toml --from 2d
+  sakiyomi validate cheetah9LP.trace.gz --drive cheetah9LP.diskspecs --set servo.write_settle=0.5ms --json
+";
+
+/// Hold a simulated drive against a measured one.
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    #[command(flatten)]
+    measurement: MeasurementArgs,
+    /// Judge only requests issued at this time or later; all are replayed, so that the drive's state is right
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    from: Nanos,
+    /// Judge only requests issued before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<Nanos>,
+    /// Write result.json, report.html and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Validate {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let document = self.document(common)?;
+        if common.json {
+            say_json(&document)?;
+        } else {
+            say(&text::validate(&document, common.color.style()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn document(&self, common: &Common) -> Result<Document<ValidateResult>> {
+        let begun = Instant::now();
+        if let Some(until) = self.until {
+            let (from, bound) = (duration(self.from.0), duration(until.0));
+            ensure!(
+                self.from < until,
+                "--from ({from}) is not before --until ({bound}): nothing lies between"
+            );
+        }
+        let args = &self.measurement;
+        let spec = args.drive.spec(common)?;
+        let drive = || Drive::new(&spec);
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
+        let mut measurement = Measurement::read(args, &drive()?, &mut progress)?;
+        let size = trace_size(&args.trace).unwrap_or_default();
+        let count = measurement.requests.len();
+        let mut step = |what: &str| progress.set(size, || format!("{count} requests, {what}"));
+        step("replayed at their times")?;
+        let anchored = measurement.anchor(|| Ok(drive()?))?;
+        let requests = &measurement.requests;
+        let part = part(requests, self.from, self.until.unwrap_or(Nanos::MAX));
+        let end = measurement.end();
+        ensure!(
+            !part.is_empty(),
+            "{}: no request was issued between --from and --until; the last one ended {} after the start",
+            measurement.trace,
+            duration(end.0)
+        );
+        step("replayed freely")?;
+        let free = free(drive()?, requests, measurement.pace);
+        step("judged")?;
+        let figures = judged(&Replayed { measured: requests, free, anchored }, part);
+        drop(progress);
+        let result = ValidateResult {
+            trace: measurement.trace.clone(),
+            drive: spec.name,
+            settings: args.drive.set.clone(),
+            replay: args.in_words(measurement.in_words()),
+            from_ns: self.from.0,
+            until_ns: self.until.map(|until| until.0),
+            ..figures
+        };
+        // Both replays cover the whole trace.
+        let document = Document::validate(run(begun.elapsed(), 2 * result.requests, end * 2), result);
+        if let Some(out) = &out {
+            out.write_json("result.json", &document)?;
+            out.write("report.html", html::validate(&document).as_bytes())?;
+            out.write_charts(&chart::validate(&document.result))?;
+            if !common.quiet {
+                note(&format!("report: {}", out.path().join("report.html").display()));
+            }
+        }
+        Ok(document)
+    }
+}

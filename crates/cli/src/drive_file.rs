@@ -1,0 +1,87 @@
+//! The drive that a user names: one that comes with sakiyomi, a TOML file, or files of DiskSim's.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use sakiyomi_drive::spec::{DriveSpec, Imported, builtin};
+
+use crate::args::Common;
+use crate::console::note;
+
+/// A built-in drive by its name, or one from a file.
+pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
+    match ending(name) {
+        Some("diskspecs" | "parv") => {
+            let read = FromDisksim::read(name)?;
+            read.tell(common);
+            Ok(read.drive)
+        }
+        ending if ending == Some("toml") || name.contains('/') => {
+            let text = fs::read_to_string(name).with_context(|| {
+                format!("cannot read the drive {name}; `sakiyomi drive show` prints one to begin with")
+            })?;
+            Ok(DriveSpec::from_toml(&text, name)?)
+        }
+        _ => Ok(builtin(name)?.spec()),
+    }
+}
+
+fn ending(name: &str) -> Option<&str> {
+    Path::new(name).extension().and_then(|ending| ending.to_str())
+}
+
+/// A drive read from DiskSim's parameter files.
+pub(crate) struct FromDisksim {
+    pub(crate) drive: DriveSpec,
+    /// What the files say that the drive cannot.
+    pub(crate) warnings: Vec<String>,
+    /// The files that were read, in the order of reading.
+    pub(crate) files: Vec<String>,
+}
+
+impl FromDisksim {
+    /// Reads a `.diskspecs` file, with the `.parv` file of its name beside it if there is one, or a `.parv` file.
+    /// Files that these name are looked up in the same directory, wherever the command was called.
+    pub(crate) fn read(file: &str) -> Result<FromDisksim> {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read the drive {file}"))?;
+        let mut files = vec![file.to_owned()];
+        let system = if ending(file) == Some("parv") { None } else { beside(file)? };
+        files.extend(system.as_ref().map(|(_, name)| name.clone()));
+        let mut source = |name: &str| {
+            let path = Path::new(file).with_file_name(name);
+            let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => "there is no such file beside this one; put it there".to_owned(),
+                _ => error.to_string(),
+            })?;
+            let path = path.display().to_string();
+            if !files.contains(&path) {
+                files.push(path);
+            }
+            Ok(text)
+        };
+        let system = system.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
+        let Imported { spec, warnings } = DriveSpec::from_disksim(&text, file, system, &mut source)?;
+        Ok(FromDisksim { drive: spec, warnings, files })
+    }
+
+    /// Tells which files were read, and what the drive does otherwise than they say.
+    pub(crate) fn tell(&self, common: &Common) {
+        if !common.quiet {
+            note(&format!("drive: {}", self.files.join(", ")));
+            self.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
+        }
+    }
+}
+
+/// The text and the name of the `.parv` file beside a drive's file, if there is one.
+fn beside(file: &str) -> Result<Option<(String, String)>> {
+    let path = Path::new(file).with_extension("parv");
+    let name = path.display().to_string();
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((text, name))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {name}, which lies beside {file}")),
+    }
+}

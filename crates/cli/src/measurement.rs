@@ -1,0 +1,145 @@
+//! A trace as a real drive served it: what `validate` holds a simulation against.
+
+use anyhow::{Result, bail, ensure};
+use sakiyomi_drive::Drive;
+use sakiyomi_model::{Nanos, Op};
+use sakiyomi_trace::{DeviceMap, Fit, HitLabel, Record, Trace};
+use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before, follow_on, in_order};
+
+use crate::args::MeasurementArgs;
+use crate::progress::Progress;
+
+/// Requests are all held in memory, since their distributions are compared exactly.
+const REQUESTS_MAX: usize = 5_000_000;
+/// Some 292 years: later times may not fit 64 bits once a simulated drive is added.
+const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
+/// By how much the coherence of the spindle's phase must be higher for delays to be read the other way.
+const CLEARLY: f64 = 0.05;
+/// How often progress is looked at, in records.
+const LOOK_EVERY: usize = 1 << 14;
+/// What to do about a trace without measured times.
+const WITH_TIMES: &str = "disksim-validation, hplajw, msr and systor17 traces have them, and sakiyomi's own CSV and \
+                          Parquet with a column response_ns";
+
+/// The requests of a trace with their measured times, and how they are replayed.
+pub(crate) struct Measurement {
+    pub(crate) trace: String,
+    /// In the order in which the drive got them.
+    pub(crate) requests: Vec<Measured>,
+    pub(crate) pace: Pace,
+    /// A closed loop's delays were found to be those before their requests.
+    delays_before: bool,
+}
+
+impl Measurement {
+    /// Reads the trace, as it is to run on `drive`.
+    pub(crate) fn read(
+        args: &MeasurementArgs,
+        drive: &Drive,
+        progress: &mut Progress,
+    ) -> Result<Measurement> {
+        let options = args.reading.options()?;
+        ensure!(
+            options.map != DeviceMap::Concat,
+            "--map concat: a measured time is that of one drive; choose one with --device N"
+        );
+        ensure!(
+            options.time_scale == 1.0,
+            "--time-scale {}: measured times cannot be scaled; leave it out",
+            options.time_scale
+        );
+        let mut trace = Trace::open(&args.trace, &options)?;
+        let name = trace.name().to_owned();
+        let fit = Fit { sector: drive.sector(), capacity: drive.capacity(), wrap: args.wrap };
+        let mut requests = Vec::new();
+        let mut host_kept_a_queue = true;
+        while let Some(record) = trace.next().transpose()? {
+            host_kept_a_queue &= record.started.is_some();
+            requests.push(measured(&record, &fit, &name)?);
+            ensure!(
+                requests.len() <= REQUESTS_MAX,
+                "{name}: more than {REQUESTS_MAX} requests, and all are held in memory; validate on a part of the file"
+            );
+            if requests.len().is_multiple_of(LOOK_EVERY) {
+                progress.set(trace.bytes_read(), || format!("{} requests", requests.len()))?;
+            }
+        }
+        ensure!(!requests.is_empty(), "{name}: there is no request in it, so that there is nothing to judge");
+        let pace = if trace.is_closed_loop() {
+            follow_on(&mut requests);
+            Pace::Closed
+        } else if host_kept_a_queue {
+            in_order(&mut requests);
+            Pace::Serial
+        } else {
+            Pace::Open
+        };
+        let end = requests.iter().map(|request| request.ended().saturating_add(request.think)).max();
+        ensure!(
+            end.is_none_or(|end| end <= TIME_MAX),
+            "{name}: its measured times pass 292 years; check their unit"
+        );
+        Ok(Measurement { trace: name, requests, pace, delays_before: false })
+    }
+
+    /// Replays the trace at its measured times. A closed loop's delays are read both ways, after their requests as the
+    /// format says and before them; that is kept in which the phase of the spindle is foretold clearly better.
+    pub(crate) fn anchor(&mut self, drive: impl Fn() -> Result<Drive>) -> Result<Anchored> {
+        let after = anchored(drive()?, &self.requests);
+        if self.pace != Pace::Closed {
+            return Ok(after);
+        }
+        let mut other_way = self.requests.clone();
+        delays_before(&mut other_way);
+        let before = anchored(drive()?, &other_way);
+        if before.coherence < after.coherence + CLEARLY {
+            return Ok(after);
+        }
+        self.requests = other_way;
+        self.delays_before = true;
+        Ok(before)
+    }
+
+    /// How the trace is freely replayed, where it is not simply at its own times.
+    pub(crate) fn in_words(&self) -> Option<&'static str> {
+        match self.pace {
+            Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
+            Pace::Closed => Some("closed loop"),
+            Pace::Serial => Some("one outstanding, the wait in the host's queue left out"),
+            Pace::Open => None,
+        }
+    }
+
+    /// When the real drive was done with the last request.
+    pub(crate) fn end(&self) -> Nanos {
+        self.requests.iter().map(Measured::ended).max().unwrap_or_default()
+    }
+}
+
+fn measured(record: &Record, fit: &Fit, trace: &str) -> Result<Measured> {
+    let line = record.line;
+    let Some(response) = record.response else {
+        bail!("{trace}:{line}: the request has no measured response time; {WITH_TIMES}");
+    };
+    // In the host's queue it waited for the drive, which is no work of the drive's.
+    let wait = record.started.map_or(Nanos::ZERO, |started| started.saturating_sub(record.time));
+    ensure!(
+        wait <= response,
+        "{trace}:{line}: the request ended ({response} after it came) before it was handed to the drive \
+         ({wait} after); check response_ns and started_ns"
+    );
+    let label = match record.label {
+        Some(HitLabel::Hit) => Some(Label::Hit),
+        Some(HitLabel::Miss) => Some(Label::Miss),
+        Some(HitLabel::Doub | HitLabel::Trip) | None => None,
+    };
+    Ok(Measured {
+        op: record.op,
+        fua: record.fua,
+        extent: fit.extent(record, trace)?,
+        issued: record.time.saturating_add(wait),
+        response: response - wait,
+        think: record.think.unwrap_or_default(),
+        label: label.filter(|_| record.op == Op::Read),
+    })
+}

@@ -1,0 +1,100 @@
+//! A replay that stays at the measured times, so that an error does not move what follows.
+
+use sakiyomi_drive::Drive;
+use sakiyomi_model::{Class, Nanos, WriteClass};
+
+use crate::labels::is_hit;
+use crate::measured::Measured;
+use crate::replay::{Simulated, serve};
+use crate::spindle::Spindle;
+
+/// What an anchored replay comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Anchored {
+    /// By request, in their order.
+    pub simulated: Vec<Simulated>,
+    /// How well the phase of the spindle was foretold: 1 if always, near 0 if no better than by chance (then the times
+    /// of issue are not known well enough, or the geometry is another one).
+    pub coherence: f64,
+}
+
+/// What `drive`, which is as new, makes of each request when it is issued at its measured time, or when the one before
+/// has ended if that is later. The phase of the spindle is estimated from the requests before. `measured` is
+/// [in order](crate::in_order).
+#[must_use]
+pub fn anchored(mut drive: Drive, measured: &[Measured]) -> Anchored {
+    let mut spindle = Spindle::new(drive.revolution());
+    let mut free_at = Nanos::ZERO;
+    let mut simulated = Vec::with_capacity(measured.len());
+    for (number, request) in (0..).zip(measured) {
+        let at = request.issued.max(free_at);
+        drive.turn_spindle(spindle.lead(at));
+        let completion = serve(&mut drive, number, request, at);
+        free_at = completion.finish;
+        let own = Simulated::from(&completion);
+        let medium = match own.class {
+            Class::Read(_) => !is_hit(&own),
+            Class::Write(class) => class == WriteClass::Media,
+            _ => false,
+        };
+        if medium {
+            let late = request.response.0 as i64 - own.response.0 as i64;
+            spindle.observe(at, late);
+        }
+        simulated.push(own);
+    }
+    Anchored { simulated, coherence: spindle.coherence() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::follow_on;
+    use crate::sample::{drive, read};
+
+    /// Requests all over a drive, as it serves them with its platters turned and its spindle a little slow.
+    fn served(lead: u64, slow: f64) -> Vec<Measured> {
+        let (mut real, revolution) = (drive(), drive().revolution().0);
+        let mut at = Nanos::ZERO;
+        let mut requests = Vec::new();
+        for number in 0..400u64 {
+            let turned =
+                lead + (at.0 as f64 * (1.0 - slow)) as u64 % revolution + revolution - at.0 % revolution;
+            real.turn_spindle(Nanos(turned));
+            let mut request = read(number * 7_919 % 400 * 100_000, 4, 0);
+            let completion = serve(&mut real, number, &request, at);
+            request.response = completion.response_time();
+            request.think = Nanos(3_000_000 + number * 1_234_567 % 20_000_000);
+            at = completion.finish + request.think;
+            requests.push(request);
+        }
+        follow_on(&mut requests);
+        requests
+    }
+
+    #[test]
+    fn the_phase_is_found_and_followed() {
+        for (lead, slow) in [(0, 0.0), (3_000_000, 0.0), (5_000_000, 2e-4), (1_000_000, -3e-4)] {
+            let requests = served(lead, slow);
+            let found = anchored(drive(), &requests);
+            assert!(found.coherence > 0.9, "{lead} {slow}: {}", found.coherence);
+            let near = |(request, own): (&Measured, &Simulated)| {
+                request.response.0.abs_diff(own.response.0) < 500_000
+            };
+            let right = requests.iter().zip(&found.simulated).skip(100).filter(|pair| near(*pair)).count();
+            assert!(right > 270, "{lead} {slow}: {right} of 300");
+        }
+    }
+
+    #[test]
+    fn times_of_issue_that_are_unknown_show() {
+        let mut requests = served(0, 0.0);
+        let mut seed = 1u64;
+        for request in &mut requests {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            request.think = Nanos(3_000_000 + (seed >> 33) % 50_000_000);
+        }
+        follow_on(&mut requests);
+        assert!(anchored(drive(), &requests).coherence < 0.3);
+    }
+}

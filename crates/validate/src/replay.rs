@@ -1,0 +1,148 @@
+//! Replays measured requests on a simulated drive, on whose own times what follows depends.
+
+use std::convert::Infallible;
+
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::replay::{Arrival, HostSide, Pace as HostPace, Replay, Watcher};
+use sakiyomi_model::{Breakdown, Class, Completion, Device, Nanos, Request, RequestId, StreamId};
+
+use crate::measured::Measured;
+
+/// When requests are issued in a [free](free) replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// One outstanding: each a think time after the one before has ended.
+    Closed,
+    /// One outstanding: each at its measured time, or when the one before has ended if that is later. For a host that
+    /// kept a queue of its own; the response leaves the wait for the one before out.
+    Serial,
+    /// Each at its measured time, however many are outstanding. The response counts from that time.
+    Open,
+}
+
+/// What a simulated drive made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simulated {
+    /// From issue to end, in nanoseconds.
+    pub response: Nanos,
+    /// Hit, miss, absorbed, …
+    pub class: Class,
+    /// Where the time went.
+    pub breakdown: Breakdown,
+}
+
+impl From<&Completion> for Simulated {
+    fn from(completion: &Completion) -> Simulated {
+        Simulated {
+            response: completion.response_time(),
+            class: completion.class,
+            breakdown: completion.breakdown,
+        }
+    }
+}
+
+/// What `drive`, which is as new, makes of each request, in the requests' order. `measured` is
+/// [in order](crate::in_order).
+#[must_use]
+pub fn free(drive: Drive, measured: &[Measured], pace: Pace) -> Vec<Simulated> {
+    match pace {
+        Pace::Closed => replayed(drive, measured, HostPace::Closed { outstanding: 1 }),
+        Pace::Open => replayed(drive, measured, HostPace::Open),
+        Pace::Serial => serial(drive, measured),
+    }
+}
+
+fn replayed(mut drive: Drive, measured: &[Measured], pace: HostPace) -> Vec<Simulated> {
+    let mut ends = Ends { by_id: vec![None; measured.len()] };
+    let arrivals = measured.iter().map(|request| Ok::<Arrival, Infallible>(arrival(request)));
+    let Ok(HostSide { .. }) = Replay { pace, host_queue: usize::MAX }.run(&mut drive, arrivals, &mut ends);
+    ends.by_id.into_iter().map(|end| end.expect("a replay ends when all requests have ended")).collect()
+}
+
+fn arrival(request: &Measured) -> Arrival {
+    let &Measured { op, fua, extent, issued, think, .. } = request;
+    Arrival { at: issued, think, stream: StreamId(0), op, fua, extent }
+}
+
+/// What has ended, by the request's number.
+struct Ends {
+    by_id: Vec<Option<Simulated>>,
+}
+
+impl Watcher for Ends {
+    fn before(&mut self, _: &Drive, _: Nanos) {}
+
+    fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {
+        // The replay numbers requests from zero.
+        self.by_id[completion.request.id.0 as usize] = Some(Simulated::from(completion));
+    }
+}
+
+fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
+    let mut free_at = Nanos::ZERO;
+    let serve = |(number, request): (usize, &Measured)| {
+        let completion = serve(&mut drive, number as u64, request, request.issued.max(free_at));
+        free_at = completion.finish;
+        Simulated::from(&completion)
+    };
+    measured.iter().enumerate().map(serve).collect()
+}
+
+/// Has `drive`, in which nothing is outstanding, serve one request from `at` to its end.
+pub(crate) fn serve(drive: &mut Drive, number: u64, request: &Measured, at: Nanos) -> Completion {
+    let &Measured { op, fua, extent, .. } = request;
+    let mut done = Vec::with_capacity(1);
+    // What was due before the request, such as the end of a read-ahead, comes first.
+    drive.advance(at, &mut done);
+    let request = Request { id: RequestId(number), stream: StreamId(0), op, fua, extent, arrival: at };
+    drive.submit(at, request).expect("a drive with nothing outstanding has room");
+    loop {
+        let next = drive.next_event().expect("a drive with a command has an event to come");
+        drive.advance(next, &mut done);
+        if let Some(completion) = done.pop() {
+            return completion;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::follow_on;
+    use crate::sample::{any_measured, drive};
+    use proptest::prelude::*;
+
+    /// The requests as if a drive like the simulated one had been measured.
+    fn as_measured(mut requests: Vec<Measured>) -> Vec<Measured> {
+        let simulated = free(drive(), &requests, Pace::Closed);
+        requests.iter_mut().zip(simulated).for_each(|(request, own)| request.response = own.response);
+        follow_on(&mut requests);
+        requests
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_drive_measured_with_itself_is_met_exactly_at_any_pace(requests in any_measured()) {
+            let requests = as_measured(requests);
+            for pace in [Pace::Closed, Pace::Serial, Pace::Open] {
+                let simulated = free(drive(), &requests, pace);
+                let same = requests.iter().zip(&simulated).all(|(a, b)| a.response == b.response);
+                prop_assert!(same, "{pace:?}");
+            }
+        }
+
+        #[test]
+        fn each_request_has_its_own_end(mut requests in any_measured()) {
+            crate::in_order(&mut requests);
+            for pace in [Pace::Closed, Pace::Serial, Pace::Open] {
+                let simulated = free(drive(), &requests, pace);
+                prop_assert_eq!(simulated.len(), requests.len());
+                for (request, own) in requests.iter().zip(&simulated) {
+                    let is_read = matches!(own.class, Class::Read(_));
+                    prop_assert_eq!(is_read, request.op == sakiyomi_model::Op::Read);
+                }
+            }
+        }
+    }
+}
