@@ -10,7 +10,7 @@ use serde_json::Value;
 /// 10,000 requests to a Seagate ST39102LW, and DiskSim's figures of the drive.
 fn cheetah() -> String {
     let [trace, drive] =
-        ["traces/cheetah9LP.trace.gz", "crates/drive/benches/cheetah9LP.toml"].map(repository);
+        ["traces/cheetah9LP.trace.gz", "traces/disksim/cheetah9LP.diskspecs"].map(repository);
     format!("validate {trace} --drive {drive}")
 }
 

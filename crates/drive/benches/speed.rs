@@ -2,6 +2,8 @@
 //!
 //! The traces are made beforehand: what is measured is drive, replay and observation, as `sim` runs them.
 
+use std::path::Path;
+
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use rand_core::Rng;
@@ -93,11 +95,16 @@ fn pc_seconds(bencher: Bencher<'_, '_>) {
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Open, &commands)));
 }
 
-/// DiskSim's own measured trace of a Seagate ST39102LW, ten times over: DiskSim simulates 18 to 30 thousand commands a
-/// second of it.
-#[divan::bench]
-fn cheetah9lp_ten_times(bencher: Bencher<'_, '_>) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/cheetah9LP.trace.gz");
+/// DiskSim's measured drives and their traces, ten times over. DiskSim itself simulates 17 to 30 thousand commands a
+/// second of the cheetah9LP.
+#[divan::bench(args = ["atlas_III", "barracuda", "cheetah9LP", "hp_c2247a", "hp_c2490a"])]
+fn measured_drive(bencher: Bencher<'_, '_>, name: &str) {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let beside = |file: &str| {
+        std::fs::read_to_string(traces.join("disksim").join(file)).map_err(|error| error.to_string())
+    };
+    let folder = if name == "cheetah9LP" { "" } else { "disksim" };
+    let path = traces.join(folder).join(format!("{name}.trace.gz"));
     let trace = Trace::open(path, &ReadOptions::default()).expect("the trace is in the repository");
     let once: Vec<Arrival> = trace
         .map(|record| record.expect("the trace is whole"))
@@ -108,8 +115,11 @@ fn cheetah9lp_ten_times(bencher: Bencher<'_, '_>) {
         })
         .collect();
     let commands = once.repeat(10);
-    let spec =
-        DriveSpec::from_toml(include_str!("cheetah9LP.toml"), "cheetah9LP.toml").expect("a possible drive");
+    let [disk, system] = ["diskspecs", "parv"].map(|kind| format!("{name}.{kind}"));
+    let [text, above] = [&disk, &system].map(|file| beside(file).expect("it is in the repository"));
+    let spec = DriveSpec::from_disksim(&text, &disk, Some((&above, &system)), &mut |file| beside(file))
+        .expect("a possible drive")
+        .spec;
     bencher
         .counter(ItemsCount::new(commands.len()))
         .bench_local(|| black_box(replay(black_box(&spec), Pace::Closed { outstanding: 1 }, &commands)));
