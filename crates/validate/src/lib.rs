@@ -11,6 +11,7 @@
 //! | replay it | [`free`], [`anchored()`] |
 //! | choose the part that is judged | [`part`] |
 //! | judge | [`judge`] |
+//! | estimate what a datasheet does not tell | [`fit()`] |
 //! | only the demerit of two samples | [`Distribution`], [`demerit`], [`binned_demerit`] |
 //!
 //! The crate is pure: it reads no clock and no file, and starts no thread.
@@ -20,6 +21,7 @@ mod anchored;
 mod bins;
 mod demerit;
 mod distribution;
+mod fit;
 mod judge;
 mod labels;
 mod measured;
@@ -34,6 +36,7 @@ pub use anchored::{Anchored, anchored};
 pub use bins::binned_demerit;
 pub use demerit::demerit;
 pub use distribution::Distribution;
+pub use fit::{Fitted, fit};
 pub use judge::{Accuracy, judge};
 pub use labels::{Agreement, Confusion, agreement};
 pub use measured::{Label, Measured, delays_before, follow_on, in_order, part};

@@ -1,5 +1,7 @@
 //! `drive`: which drives there are, and what they are made of.
 
+mod fit;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
+  sakiyomi drive fit measured.trace.gz --drive desktop-500gb --out mine.toml
 ";
 
 /// Drives.
@@ -34,6 +37,9 @@ pub(crate) enum Drive {
     /// Make TOML of DiskSim's parameter files, and say what in them the simulation does otherwise
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
     Import(Import),
+    /// Estimate what a datasheet does not tell, from a measured trace
+    #[command(help_template = HELP, before_help = fit::EXAMPLES)]
+    Fit(Box<fit::Fit>),
 }
 
 const IMPORT_EXAMPLES: &str = "Examples:
@@ -87,6 +93,7 @@ impl Drive {
             Drive::List => list(common)?,
             Drive::Show(show) => show.run(common)?,
             Drive::Import(import) => import.run(common)?,
+            Drive::Fit(fit) => fit.run(common)?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,0 +1,229 @@
+//! What a datasheet does not tell of a drive, estimated from a measured trace.
+//!
+//! A pattern search (Hooke & Jeeves 1961) over the figures below, one at a time, up and down by a step that is halved
+//! when nothing more is gained. What it lessens is the demerit of groups of requests apart: reads and writes, near and
+//! far from the one before, small and large. Errors of one group so cannot make good those of another, and what a seek,
+//! a byte and a command take can be told apart. Whether transfers
+//! overlap, what is read ahead and whether writes are cached is tried out, each with a search of its own, because what
+//! the figures should be depends on it. No figure moves further than tenfold from where it began.
+
+mod groups;
+mod parameter;
+
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::spec::DriveSpec;
+
+use crate::demerit::demerit;
+use crate::distribution::Distribution;
+use crate::measured::Measured;
+use crate::replay::{Pace, Simulated, free};
+use groups::groups;
+use parameter::{Parameter, parameters, switched};
+
+/// First step, as a share of a figure; it is halved down to the last.
+const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
+/// A change must lessen the error by this share to be kept: a figure that the trace says nothing of stays.
+const WORTH: f64 = 1e-3;
+/// No figure is changed by more than this factor.
+const FURTHEST: f64 = 10.0;
+
+/// A fitted drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The drive.
+    pub spec: DriveSpec,
+    /// What the search lessened, in nanoseconds: at the start, and at the end.
+    pub error_ns: [f64; 2],
+    /// Replays that it took.
+    pub replays: u64,
+}
+
+/// Fits `start` to the requests of `measured`, which are [in order](crate::in_order), and all of them replayed at
+/// `pace`. `go_on` is told after each replay how many there were and the least error so far, in nanoseconds; where it
+/// returns false the search ends with what it has. `None` where `start` cannot be.
+pub fn fit(
+    start: &DriveSpec,
+    measured: &[Measured],
+    pace: Pace,
+    go_on: &mut dyn FnMut(u64, f64) -> bool,
+) -> Option<Fitted> {
+    let mut search = Search { measured, groups: groups(measured), pace, replays: 0, go_on, stopped: false };
+    let first = search.error(start)?;
+    let figures = parameters();
+    let mut best = Best { spec: start.clone(), error: first };
+    for spec in switched(start) {
+        if search.stopped {
+            break;
+        }
+        let Some(error) = search.error(&spec) else { continue };
+        let mut found = Best { spec, error };
+        for step in STEPS {
+            while search.round(&mut found, start, &figures, step) {}
+        }
+        if found.error < best.error * (1.0 - WORTH) {
+            best = found;
+        }
+        if best.error == 0.0 {
+            break;
+        }
+    }
+    Some(Fitted { spec: best.spec, error_ns: [first, best.error], replays: search.replays })
+}
+
+struct Best {
+    spec: DriveSpec,
+    error: f64,
+}
+
+struct Search<'a> {
+    measured: &'a [Measured],
+    /// Requests by their place in `measured`.
+    groups: Vec<Vec<usize>>,
+    pace: Pace,
+    replays: u64,
+    go_on: &'a mut dyn FnMut(u64, f64) -> bool,
+    stopped: bool,
+}
+
+impl Search<'_> {
+    /// Tries every figure once, up and down; whether anything was gained.
+    fn round(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter], step: f64) -> bool {
+        let mut gained = false;
+        for figure in figures {
+            let Some(value) = (figure.get)(&best.spec) else { continue };
+            let begun = (figure.get)(start).unwrap_or(value).abs().max(figure.small);
+            let span = value.abs().max(figure.small) * step;
+            // What helps once is done again.
+            for direction in [span, -span] {
+                let mut at = value;
+                loop {
+                    at += direction;
+                    if at.abs() > begun * FURTHEST {
+                        break;
+                    }
+                    let mut tried = best.spec.clone();
+                    (figure.set)(&mut tried, at);
+                    if self.stopped || !self.consider(best, tried) {
+                        break;
+                    }
+                    gained = true;
+                }
+            }
+        }
+        gained && !self.stopped
+    }
+
+    /// Keeps `tried` if it is worth it.
+    fn consider(&mut self, best: &mut Best, tried: DriveSpec) -> bool {
+        if self.stopped || tried == best.spec {
+            return false;
+        }
+        let error = self.error(&tried);
+        self.stopped = !(self.go_on)(self.replays, error.unwrap_or(best.error).min(best.error));
+        match error {
+            Some(error) if error < best.error * (1.0 - WORTH) => {
+                *best = Best { spec: tried, error };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Root mean square distance of each group from its own; `None` for a drive that cannot be.
+    fn error(&mut self, spec: &DriveSpec) -> Option<f64> {
+        let drive = Drive::new(spec).ok()?;
+        let end = self.measured.iter().map(|request| request.extent.end().0).max().unwrap_or(0);
+        if end > drive.capacity().0 {
+            return None;
+        }
+        self.replays += 1;
+        let simulated = free(drive, self.measured, self.pace);
+        let squares: f64 = self.groups.iter().map(|group| self.square(&simulated, group)).sum();
+        Some((squares / self.measured.len().max(1) as f64).sqrt())
+    }
+
+    /// Number of requests of a group, times the square of their demerit.
+    fn square(&self, simulated: &[Simulated], group: &[usize]) -> f64 {
+        let real: Distribution = group.iter().map(|&place| self.measured[place].response).collect();
+        let own: Distribution = group.iter().map(|&place| simulated[place].response).collect();
+        group.len() as f64 * demerit(&real, &own).powi(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::follow_on;
+    use crate::replay::serve;
+    use crate::sample::read;
+    use sakiyomi_model::{Nanos, Op};
+
+    const SMALL: &str = r#"
+        name = "small"
+        cache.write.enabled = false
+        queue.depth = 1
+        [geometry]
+        sector = "512B"
+        heads = 4
+        zones = [{ cylinders = 1000, sectors_per_track = 300 }]
+        [servo]
+        rpm = 7200
+        head_switch = "1ms"
+        seek = { curve = "datasheet", track_to_track = "1ms", average = "8ms", full_stroke = "16ms" }
+    "#;
+
+    fn with(settings: &[(&str, &str)]) -> DriveSpec {
+        let mut spec = DriveSpec::from_toml(SMALL, "small").unwrap();
+        settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());
+        spec
+    }
+
+    /// Reads and writes all over a drive, as it serves them.
+    fn measured_on(spec: &DriveSpec) -> Vec<Measured> {
+        let mut drive = Drive::new(spec).unwrap();
+        let mut at = Nanos::ZERO;
+        let mut requests: Vec<Measured> = (0..150u64)
+            .map(|number| {
+                let op = if number % 3 == 0 { Op::Write } else { Op::Read };
+                let place = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+                let mut request = Measured { op, ..read(place, 4 + number % 60, 0) };
+                let completion = serve(&mut drive, number, &request, at);
+                request.response = completion.response_time();
+                request.think = Nanos(1_000_000 + number * 7_654_321 % 20_000_000);
+                at = completion.finish + request.think;
+                request
+            })
+            .collect();
+        follow_on(&mut requests);
+        requests
+    }
+
+    #[test]
+    fn a_drive_that_is_right_stays_as_it_is() {
+        let spec = with(&[]);
+        let fitted = fit(&spec, &measured_on(&spec), Pace::Closed, &mut |_, _| true).unwrap();
+        assert_eq!((fitted.spec, fitted.error_ns), (spec, [0.0, 0.0]));
+    }
+
+    #[test]
+    fn what_was_changed_is_found_again() {
+        let real = with(&[
+            ("interface.overhead.read_miss", "2ms"),
+            ("interface.overhead.write_miss", "1.2ms"),
+            ("interface.link_rate", "5MB"),
+        ]);
+        let requests = measured_on(&real);
+        let fitted = fit(&with(&[]), &requests, Pace::Closed, &mut |_, _| true).unwrap();
+        let [before, after] = fitted.error_ns;
+        assert!(after < before / 5.0, "{before} {after}");
+    }
+
+    #[test]
+    fn a_search_that_is_stopped_keeps_what_it_has() {
+        let requests = measured_on(&with(&[("interface.overhead.read_miss", "2ms")]));
+        let fitted = fit(&with(&[]), &requests, Pace::Closed, &mut |replays, _| replays < 20).unwrap();
+        assert!(fitted.replays <= 21 && fitted.error_ns[1] <= fitted.error_ns[0]);
+        let small = with(&[("geometry.sectors", "1000")]);
+        assert_eq!(fit(&small, &requests, Pace::Closed, &mut |_, _| true), None);
+    }
+}
