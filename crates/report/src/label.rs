@@ -3,7 +3,7 @@
 use sakiyomi_model::{Class, ReadClass, WriteClass};
 
 use crate::number;
-use crate::schema::{Kind, ReadCounts};
+use crate::schema::{Kind, ReadCounts, RequestError};
 
 /// The class that is called `name` in logs and JSON.
 pub(crate) fn class_named(name: &str) -> Option<Class> {
@@ -60,6 +60,26 @@ pub(crate) fn correlation(correlation: Option<f64>) -> String {
         Some(value) => format!("{:.3}", value.clamp(-1.0, 1.0)).replace('-', "−"),
         None => number::NONE.to_owned(),
     }
+}
+
+/// A row of errors of single requests: how many, measured and simulated mean, bias, median, mean, 90th percentile and
+/// correlation.
+pub(crate) fn request_errors(
+    requests: u64,
+    (measured, simulated): (u64, u64),
+    error: &RequestError,
+    of: Option<f64>,
+) -> [String; 8] {
+    [
+        number::count(requests),
+        number::duration(measured),
+        number::duration(simulated),
+        number::signed_duration(error.bias),
+        number::duration(error.median),
+        number::duration(error.mean),
+        number::duration(error.p90),
+        correlation(of),
+    ]
 }
 
 /// A word and its meaning, for the end of a page.

@@ -24,7 +24,7 @@ use parameter::{Parameter, parameters, switched};
 const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
 /// A change must lessen the error by this share to be kept: a figure that the trace says nothing of stays.
 const WORTH: f64 = 1e-3;
-/// No figure is changed by more than this factor.
+/// No figure grows beyond so many times where it began, or so many milliseconds.
 const FURTHEST: f64 = 10.0;
 
 /// A fitted drive.

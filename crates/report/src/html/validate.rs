@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::{page, sim};
 use crate::chart;
 use crate::label::{self, VALIDATION_GLOSSARY};
-use crate::number::{count, duration, percent, signed_duration};
-use crate::schema::{Accuracy, Document, LabelAgreement, Labels, RequestError, Spread, ValidateResult};
+use crate::number::{count, duration, percent};
+use crate::schema::{Accuracy, Document, LabelAgreement, Labels, Spread, ValidateResult};
 use crate::verdict;
 
 /// How far the simulation is off, as a page.
@@ -89,30 +89,18 @@ fn distances(free: &Accuracy, anchored: &Accuracy) -> Markup {
 
 /// All requests first, then the kinds.
 fn requests(result: &ValidateResult, accuracy: &Accuracy) -> Markup {
-    let cells = |requests, measured, simulated, error: &RequestError, correlation| {
-        [
-            count(requests),
-            duration(measured),
-            duration(simulated),
-            signed_duration(error.bias),
-            duration(error.median),
-            duration(error.mean),
-            duration(error.p90),
-            label::correlation(correlation),
-        ]
-    };
-    let (measured, simulated) = (result.measured_response_ns.mean, accuracy.simulated_response_ns.mean);
+    let means = (result.measured_response_ns.mean, accuracy.simulated_response_ns.mean);
     let names = ["", "requests", "measured", "simulated", "bias", "median", "mean", "p90", "correlation"];
     html! {
         table.points {
             (header(&names))
             tbody {
-                (row("all", &cells(
-                    result.judged, measured, simulated, &accuracy.request_error_ns, accuracy.correlation,
+                (row("all", &label::request_errors(
+                    result.judged, means, &accuracy.request_error_ns, accuracy.correlation,
                 )))
                 @for kind in &accuracy.kinds {
-                    (row(label::request_kind(kind.kind), &cells(
-                        kind.requests, kind.measured_mean_ns, kind.simulated_mean_ns, &kind.request_error_ns,
+                    (row(label::request_kind(kind.kind), &label::request_errors(
+                        kind.requests, (kind.measured_mean_ns, kind.simulated_mean_ns), &kind.request_error_ns,
                         kind.correlation,
                     )))
                 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{Style, one_line, provenance};
-use crate::number::{NONE, count, duration, percent, signed_duration};
+use crate::number::{NONE, count, duration, percent};
 use crate::schema::{Accuracy, Document, Labels, RequestError, Spread, ValidateResult};
 use crate::{label, verdict};
 
@@ -83,21 +83,12 @@ fn requests(result: &ValidateResult) -> Vec<Vec<String>> {
 fn request_row(
     name: &str,
     requests: u64,
-    (measured, simulated): (u64, u64),
+    means: (u64, u64),
     error: &RequestError,
     correlation: Option<f64>,
 ) -> Vec<String> {
-    vec![
-        format!("    {name}"),
-        count(requests),
-        duration(measured),
-        duration(simulated),
-        signed_duration(error.bias),
-        duration(error.median),
-        duration(error.mean),
-        duration(error.p90),
-        label::correlation(correlation),
-    ]
+    let figures = label::request_errors(requests, means, error, correlation);
+    std::iter::once(format!("    {name}")).chain(figures).collect()
 }
 
 fn label_rows(labels: &Labels) -> Vec<Vec<String>> {

@@ -28,6 +28,7 @@ macro_rules! overhead {
         }
     };
 }
+
 macro_rules! seek {
     ($kind:ident, $field:ident) => {
         Parameter {
@@ -44,6 +45,7 @@ macro_rules! seek {
         }
     };
 }
+
 /// The drive as it is, and with its switches set otherwise: every drive is there once.
 pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     let mut drives = vec![start.clone()];
