@@ -1,0 +1,167 @@
+//! Memory as the kernel gives it.
+
+use std::fs;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::{Granted, Memory};
+
+/// The size of a huge page on the architectures that have one size for all purposes; elsewhere it is only an alignment.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Memory of our own, private and zeroed, unmapped when it is dropped.
+#[derive(Debug)]
+pub(super) struct Region {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a region is memory and nothing else. Who may touch which part is the pool's to say.
+unsafe impl Send for Region {}
+// SAFETY: as above; its methods give an address only.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// At least `length` bytes, each backed by memory.
+    pub(super) fn new(length: usize, memory: Memory) -> io::Result<(Region, Granted)> {
+        if memory == Memory::Ordinary {
+            let region = Region::map(length, MapFlags::empty())?;
+            // Otherwise a system that makes all memory huge would do so here as well.
+            let _ = region.advise(Advice::LinuxNoHugepage);
+            region.populate()?;
+            return Ok((region, Granted::Ordinary));
+        }
+        let whole = length.next_multiple_of(HUGE_PAGE);
+        if let Ok(region) = Region::map(whole, MapFlags::HUGETLB) {
+            region.populate()?;
+            return Ok((region, Granted::ReservedHuge));
+        }
+        let region = Region::map_aligned(whole)?;
+        let _ = region.advise(Advice::LinuxHugepage);
+        region.populate()?;
+        // Not all of it may be huge, if memory is in pieces; most of it is what counts.
+        let granted =
+            if region.huge_bytes() * 2 > whole { Granted::TransparentHuge } else { Granted::Ordinary };
+        Ok((region, granted))
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    fn map(length: usize, flags: MapFlags) -> io::Result<Region> {
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+        let start = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | flags,
+            )
+        }?;
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("a mapping at address 0"))?;
+        Ok(Region { start, length })
+    }
+
+    /// Begins at a multiple of a huge page, so that all of it can be huge.
+    fn map_aligned(length: usize) -> io::Result<Region> {
+        let mut loose = Region::map(length + HUGE_PAGE, MapFlags::empty())?;
+        let before = loose.start.as_ptr().align_offset(HUGE_PAGE);
+        let after = HUGE_PAGE - before;
+        let start = loose.start.as_ptr();
+        // SAFETY: what is cut off in front and behind lies within the mapping just made, which nobody knows of yet.
+        unsafe {
+            if before > 0 {
+                munmap(start.cast(), before)?;
+                loose.start = NonNull::new_unchecked(start.add(before));
+            }
+            loose.length = length;
+            if after > 0 {
+                munmap(start.add(before + length).cast(), after)?;
+            }
+        }
+        Ok(loose)
+    }
+
+    fn advise(&self, advice: Advice) -> io::Result<()> {
+        // SAFETY: the range is this mapping, and none of the advices used here takes anything away from it.
+        Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) }?)
+    }
+
+    /// Has every page backed now, so that no later access waits for one.
+    fn populate(&self) -> io::Result<()> {
+        let populated = self.advise(Advice::LinuxPopulateWrite);
+        if !populated.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+            return populated;
+        }
+        // Linux before 5.14.
+        for offset in (0..self.length).step_by(page_size()) {
+            // SAFETY: within the mapping, which is writable and not yet shared.
+            unsafe { self.start.as_ptr().add(offset).write_volatile(0) };
+        }
+        Ok(())
+    }
+
+    /// How much of it is huge pages, as far as the kernel tells.
+    fn huge_bytes(&self) -> usize {
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        huge_bytes_at(&smaps, self.start.as_ptr().addr())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and what pointed into it is gone: pools and buffers own it together. It cannot
+        // fail with a range that was mapped.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The huge pages of the mapping that `address` lies in, in bytes; the text is that of `/proc/self/smaps`.
+fn huge_bytes_at(smaps: &str, address: usize) -> usize {
+    let holds = |line: &str| {
+        let range = line.split(' ').next()?.split_once('-')?;
+        let (from, to) = (usize::from_str_radix(range.0, 16).ok()?, usize::from_str_radix(range.1, 16).ok()?);
+        Some((from..to).contains(&address))
+    };
+    let mut lines = smaps.lines().skip_while(|line| holds(line) != Some(true));
+    let kilobytes = lines.find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB"));
+    kilobytes.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0) * 1024
+}
+
+/// The size of an ordinary page in bytes.
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Memory that can be had without pushing others out, in bytes; [`u64::MAX`] if the system does not tell.
+pub(super) fn available_memory() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_those_of_the_mapping_itself() {
+        let smaps = "1000-2000 rw-p 00000000 00:00 0\nAnonHugePages:      2048 kB\n\
+                     2000-9000 rw-p 00000000 00:00 0\nRss: 4 kB\nAnonHugePages:      4096 kB\n";
+        assert_eq!([0x1000, 0x2000, 0x8fff].map(|at| huge_bytes_at(smaps, at)), [2 << 20, 4 << 20, 4 << 20]);
+        assert_eq!(huge_bytes_at(smaps, 0x9000), 0);
+    }
+
+    #[test]
+    fn huge_memory_is_aligned_and_can_be_written() {
+        let (region, granted) = Region::new(3 << 20, Memory::Huge).unwrap();
+        assert!(region.start().addr().is_multiple_of(HUGE_PAGE));
+        // SAFETY: within the region.
+        unsafe { region.start().add((3 << 20) - 1).write(7) };
+        assert!(granted != Granted::TransparentHuge || region.huge_bytes() >= 2 << 20);
+    }
+}

@@ -1,0 +1,132 @@
+//! What can go wrong: what was tried, on what, what is wrong, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something that cannot be read at an offset.
+    #[error("{} is {what}; a regular file or a block device is needed", path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+        /// What it is: `a directory`.
+        what: &'static str,
+    },
+    /// Its file system does not do direct I/O.
+    #[error("{} cannot be opened for direct I/O: its file system does not offer it; use buffered I/O", path.display())]
+    NoDirect {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Direct I/O needs blocks of another size.
+    #[error(
+        "blocks of {block} bytes cannot be read directly from {}: they must be a multiple of {alignment} bytes", path.display()
+    )]
+    Unaligned {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        block: usize,
+        /// What the file needs.
+        alignment: usize,
+    },
+    /// Part of a file could not be read.
+    #[error("cannot read {length} bytes at {offset} of {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where, in bytes from the file's start.
+        offset: u64,
+        /// How many bytes were wanted.
+        length: usize,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file was made shorter while it was read.
+    #[error(
+        "{} has shrunk while it was read: there is nothing at {at}, and it had {expected} bytes; another program has cut it", path.display()
+    )]
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// The first offset with no data.
+        at: u64,
+        /// Its size when it was opened, in bytes.
+        expected: u64,
+    },
+    /// There is not enough memory for the buffers.
+    #[error(
+        "no {bytes} bytes of memory for buffers: {available} are available; use smaller blocks or less depth"
+    )]
+    Memory {
+        /// What was wanted.
+        bytes: u64,
+        /// What there is.
+        available: u64,
+    },
+    /// All blocks are with the caller, so that none is left to read into.
+    #[error("all {buffers} buffers are held by the caller; drop some blocks, or open with more to hold")]
+    AllHeld {
+        /// How many there are.
+        buffers: usize,
+    },
+    /// The system does not offer a method.
+    #[error("the method {method} cannot be used here ({hint})")]
+    Method {
+        /// Its name.
+        method: String,
+        /// What may be the reason.
+        hint: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Part of a file could not be written.
+    #[error("cannot write {length} bytes at {offset} of {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Where, in bytes from the file's start.
+        offset: u64,
+        /// How many bytes were to be written.
+        length: usize,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Nothing of it is known to be on the medium.
+    #[error("cannot bring {} onto the medium", path.display())]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no room for it.
+    #[error("{} needs {needed} bytes and its file system has {free} left; free some or write elsewhere", path.display())]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// What it needs.
+        needed: u64,
+        /// What there is.
+        free: u64,
+    },
+    /// A question to the system was not answered.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}

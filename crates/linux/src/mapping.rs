@@ -1,0 +1,262 @@
+//! Parts of a file mapped into memory, and what happens when the file shrinks under them.
+//!
+//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here a
+//! handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told afterwards
+//! ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
+//!
+//! A mapping shows the file as it is. Who writes to the file meanwhile changes bytes that a reader may already have
+//! looked at: that is the bargain of every mapped file, and the reason why the other methods copy.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::Once;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use crate::buffer::page_size;
+
+/// Bytes of a file, mapped read-only.
+#[derive(Debug)]
+pub struct Mapping {
+    watched: &'static Watched,
+    /// What was asked for begins this far after the mapping's first byte, which lies on a page boundary.
+    skipped: usize,
+    start: *const u8,
+    mapped: usize,
+}
+
+// SAFETY: a mapping is read-only memory, and its entry in the table is made of atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it returns.
+    pub(crate) fn new(file: &File, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
+        catch_sigbus()?;
+        let skipped = (offset % page_size() as u64) as usize;
+        let mapped = skipped + length;
+        let flags = if populate { MapFlags::POPULATE } else { MapFlags::empty() };
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+        let start = unsafe {
+            mmap(
+                ptr::null_mut(),
+                mapped,
+                ProtFlags::READ,
+                MapFlags::SHARED | flags,
+                file,
+                offset - skipped as u64,
+            )
+        }?;
+        let Some(watched) = watch(start.addr(), mapped) else {
+            // SAFETY: the mapping that was just made, of which nobody else knows.
+            unsafe { munmap(start, mapped) }?;
+            return Err(io::Error::other("too many mappings at the same time"));
+        };
+        if !populate {
+            // SAFETY: advice on a mapping of our own; it takes nothing away.
+            let _ = unsafe { madvise(start, mapped, Advice::Sequential) };
+        }
+        Ok(Mapping { watched, skipped, start: start.cast(), mapped })
+    }
+
+    /// Whether a page was touched that the file could not give, so that zeros were read instead.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.watched.broken.load(Ordering::Acquire)
+    }
+}
+
+impl Deref for Mapping {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is mapped while `self` lives, and always readable: a page that the file no longer has is
+        // replaced by zeros. That others may write to the file is said above.
+        unsafe { std::slice::from_raw_parts(self.start.add(self.skipped), self.mapped - self.skipped) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // Before the range is another's.
+        self.watched.forget();
+        // SAFETY: the mapping is ours, and borrows of its bytes have ended.
+        let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };
+    }
+}
+
+/// How many mappings there can be at the same time.
+const MAPPINGS_MAX: usize = 1024;
+
+/// A range of addresses that the signal's handler knows, free while `end` is 0.
+#[derive(Debug)]
+struct Watched {
+    taken: AtomicBool,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    broken: AtomicBool,
+}
+
+static WATCHED: [Watched; MAPPINGS_MAX] = [const {
+    Watched {
+        taken: AtomicBool::new(false),
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        broken: AtomicBool::new(false),
+    }
+}; MAPPINGS_MAX];
+
+/// Takes an entry of the table for a range.
+fn watch(start: usize, length: usize) -> Option<&'static Watched> {
+    let free = |entry: &&Watched| {
+        entry.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let entry = WATCHED.iter().find(free)?;
+    entry.broken.store(false, Ordering::Relaxed);
+    entry.start.store(start, Ordering::Relaxed);
+    // Last: an entry with an end is whole.
+    entry.end.store(start + length, Ordering::Release);
+    Some(entry)
+}
+
+impl Watched {
+    fn holds(&self, address: usize) -> bool {
+        let end = self.end.load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Acquire);
+        // Unless both are of the same mapping, the entry is another's, and not of the address that was touched.
+        end == self.end.load(Ordering::Acquire) && (start..end).contains(&address)
+    }
+
+    fn forget(&self) {
+        self.end.store(0, Ordering::Release);
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+/// What was there before us.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Sees to it that the handler is there, from the first mapping on.
+fn catch_sigbus() -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    // For the handler, which must not ask for it.
+    let _ = page_size();
+    ONCE.call_once(|| {
+        // SAFETY: all zeros are a valid `sigaction`: no handler, no flags, an empty mask.
+        let mut before: libc::sigaction = unsafe { mem::zeroed() };
+        // SAFETY: only asks for the present action.
+        if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) } != 0 {
+            return;
+        }
+        // First: the handler may run as soon as it is known.
+        let _ = BEFORE.set(before);
+        // SAFETY: as above.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = on_sigbus as extern "C" fn(_, _, _) as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for and does only what a handler may.
+        if unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) } == 0 {
+            CAUGHT.store(true, Ordering::Release);
+        }
+    });
+    if CAUGHT.load(Ordering::Acquire) { Ok(()) } else { Err(io::Error::other("SIGBUS cannot be caught")) }
+}
+
+static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// Runs on the thread that touched a page that is not there. It uses atomics, `mmap` and `sigaction` only.
+extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t`; for SIGBUS it holds an address.
+    let address = unsafe { (*info).si_addr() }.addr();
+    let mended = WATCHED.iter().find(|entry| entry.holds(address)).is_some_and(|entry| {
+        entry.broken.store(true, Ordering::Release);
+        put_zeros(address)
+    });
+    if !mended {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Replaces the page of an address by one of zeros.
+fn put_zeros(address: usize) -> bool {
+    let page = page_size();
+    let start = ptr::without_provenance_mut::<libc::c_void>(address / page * page);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the page lies in a mapping of this module, read-only before and after, so that whoever reads it sees
+    // bytes; `munmap` of the whole range takes this page with it.
+    let got = unsafe { libc::mmap(start, page, libc::PROT_READ, flags, -1, 0) };
+    got == start
+}
+
+/// Lets whoever came before us handle the signal; if that is nobody, the program ends as it would have without us.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = BEFORE.get();
+    match before {
+        Some(before) if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN => {
+            if before.sa_flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: with SA_SIGINFO the action is a function of this signature.
+                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                    unsafe { mem::transmute(before.sa_sigaction) };
+                handler(signal, info, context);
+            } else {
+                // SAFETY: without it, of this one.
+                let handler: extern "C" fn(libc::c_int) = unsafe { mem::transmute(before.sa_sigaction) };
+                handler(signal);
+            }
+        }
+        _ => {
+            // SAFETY: the default action is set; the access is repeated on return and ends the program.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: &[u8]) -> File {
+        let file = rustix::fs::memfd_create("mapping", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(file);
+        std::os::unix::fs::FileExt::write_all_at(&file, bytes, 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn any_part_of_a_file_can_be_mapped() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|index| (index % 251) as u8).collect();
+        let file = file(&bytes);
+        for (offset, length) in [(0, 20_000), (1, 1), (4095, 2), (4096, 4096), (12_345, 7655)] {
+            let mapping = Mapping::new(&file, offset as u64, length, length % 2 == 0).unwrap();
+            assert_eq!(&mapping[..], &bytes[offset..offset + length]);
+            assert!(!mapping.is_broken());
+        }
+    }
+
+    #[test]
+    fn what_a_file_no_longer_has_reads_as_zeros_and_is_told() {
+        let file = file(&[7; 40_000]);
+        let mapping = Mapping::new(&file, 0, 40_000, false).unwrap();
+        let whole = Mapping::new(&file, 0, 8192, false).unwrap();
+        file.set_len(8192).unwrap();
+        assert!(mapping[..8192].iter().all(|&byte| byte == 7) && !mapping.is_broken());
+        assert!(mapping[8192..].iter().all(|&byte| byte == 0) && mapping.is_broken());
+        assert!(!whole.is_broken(), "another mapping of the file is not concerned");
+    }
+
+    #[test]
+    fn entries_are_used_again() {
+        let file = file(&[1; 10]);
+        for _ in 0..3 * MAPPINGS_MAX {
+            drop(Mapping::new(&file, 0, 10, false).unwrap());
+        }
+        let held: Vec<_> = std::iter::from_fn(|| Mapping::new(&file, 0, 10, false).ok()).take(200).collect();
+        assert_eq!(held.len(), 200);
+    }
+}

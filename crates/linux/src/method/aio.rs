@@ -1,0 +1,181 @@
+//! `aio:N`: Linux native asynchronous I/O with N reads in flight. It is asynchronous for direct I/O only: through the page
+//! cache the kernel reads within `io_submit`.
+//!
+//! No library that is kept up covers it, so the three calls and their structures stand here (`linux/aio_abi.h`).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::Arc;
+
+use super::slots::Slots;
+use super::{CALL_MAX, Content, Done, Method, Read};
+use crate::Source;
+
+/// `struct iocb`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Control {
+    data: u64,
+    #[cfg(target_endian = "little")]
+    key: u32,
+    rw_flags: u32,
+    #[cfg(target_endian = "big")]
+    key: u32,
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    result_file: u32,
+}
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Event {
+    data: u64,
+    control: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// `IOCB_CMD_PREAD`.
+const READ: u16 = 0;
+
+struct Aio {
+    context: libc::c_ulong,
+    slots: Slots,
+    /// What the kernel is asked for, by slot. It is copied when it is handed over.
+    controls: Box<[Control]>,
+    /// Slots that were not handed over yet.
+    queued: Vec<usize>,
+    events: Box<[Event]>,
+    source: Arc<Source>,
+}
+
+pub(super) fn open(source: &Arc<Source>, depth: usize) -> io::Result<Box<dyn Method>> {
+    let mut context: libc::c_ulong = 0;
+    // SAFETY: the kernel writes a handle into `context`, which must be 0 before.
+    check(unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) })?;
+    Ok(Box::new(Aio {
+        context,
+        slots: Slots::new(depth),
+        controls: vec![Control::default(); depth].into(),
+        queued: Vec::with_capacity(depth),
+        events: vec![Event::default(); depth].into(),
+        source: Arc::clone(source),
+    }))
+}
+
+fn check(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+impl Aio {
+    fn control(&mut self, slot: usize) -> Control {
+        let read = self.slots.read_mut(slot);
+        let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+        let filled = buffer.len();
+        Control {
+            data: slot as u64,
+            opcode: READ,
+            file: self.source.file().as_raw_fd().cast_unsigned(),
+            bytes: (read.length - filled).min(CALL_MAX) as u64,
+            offset: (read.offset + filled as u64).cast_signed(),
+            buffer: buffer.space()[filled..].as_mut_ptr().expose_provenance() as u64,
+            ..Control::default()
+        }
+    }
+
+    /// Hands over what is queued; a read that the kernel refuses has ended.
+    fn submit(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+        while !self.queued.is_empty() {
+            match self.submit_some() {
+                Ok(0) => return Ok(()),
+                Ok(count) => drop(self.queued.drain(..count)),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    // The kernel's own queue is full: what has ended makes room.
+                    Some(libc::EAGAIN) if self.slots.in_flight() > self.queued.len() => return Ok(()),
+                    Some(libc::EAGAIN | libc::ENOMEM) => return Err(error),
+                    code => {
+                        let slot = self.queued.remove(0);
+                        done.push(self.slots.end(slot, -i64::from(code.unwrap_or(libc::EIO))));
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn submit_some(&mut self) -> io::Result<usize> {
+        let mut controls: Vec<*mut Control> =
+            self.queued.iter().map(|&slot| &raw mut self.controls[slot]).collect();
+        // SAFETY: each pointer is to a control of our own, and the memory that it names is a buffer in `slots`, which is
+        // let go when the read has ended; the file is open while `source` is.
+        check(unsafe {
+            libc::syscall(libc::SYS_io_submit, self.context, controls.len(), controls.as_mut_ptr())
+        })
+    }
+
+    /// Takes what has ended, after waiting for `at_least`.
+    fn reap(&mut self, at_least: usize, done: &mut Vec<Done>) -> io::Result<()> {
+        let (events, room) = (self.events.as_mut_ptr(), self.events.len());
+        let no_limit = ptr::null_mut::<libc::timespec>();
+        // SAFETY: the kernel writes at most `room` events into the array.
+        let got = check(unsafe {
+            libc::syscall(libc::SYS_io_getevents, self.context, at_least, room, events, no_limit)
+        });
+        let count = match got {
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => 0,
+            other => other?,
+        };
+        done.extend(
+            self.events[..count].iter().map(|event| self.slots.end(event.data as usize, event.result)),
+        );
+        Ok(())
+    }
+}
+
+impl Method for Aio {
+    fn room(&self) -> usize {
+        self.slots.free()
+    }
+
+    fn start(&mut self, read: Read) {
+        let slot = self.slots.put(read);
+        self.controls[slot] = self.control(slot);
+        self.queued.push(slot);
+    }
+
+    fn finish(&mut self, at_least: usize, done: &mut Vec<Done>) -> io::Result<()> {
+        let wanted = done.len() + at_least.min(self.slots.in_flight());
+        loop {
+            self.submit(done)?;
+            let missing = wanted.saturating_sub(done.len());
+            let with_kernel = self.slots.in_flight() - self.queued.len();
+            if with_kernel > 0 && (missing > 0 || !self.queued.is_empty()) {
+                // At least one makes room for what is queued.
+                self.reap(missing.clamp(1, with_kernel), done)?;
+            }
+            if done.len() >= wanted && self.queued.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Aio {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours, and used no more. The call returns when the kernel has let go of all memory.
+        let destroyed = check(unsafe { libc::syscall(libc::SYS_io_destroy, self.context) });
+        if destroyed.is_err() {
+            self.slots.abandon();
+        }
+    }
+}

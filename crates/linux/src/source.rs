@@ -1,0 +1,133 @@
+//! A file to read from: opened around the page cache or through it, with what it asks of alignment.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+
+use crate::Error;
+
+/// Whether transfers go through the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// Through the page cache.
+    #[default]
+    Buffered,
+    /// Around it (`O_DIRECT`).
+    Direct,
+}
+
+/// What direct transfers must be multiples of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// Addresses in memory.
+    pub memory: usize,
+    /// Offsets in the file, and lengths.
+    pub offset: usize,
+}
+
+/// Where the kernel does not tell (before Linux 6.1), what every disk of today accepts.
+const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
+
+/// An open file.
+#[derive(Debug)]
+pub struct Source {
+    file: File,
+    path: PathBuf,
+    size: u64,
+    access: Access,
+    alignment: Alignment,
+}
+
+impl Source {
+    /// Opens a regular file or a block device for reading.
+    ///
+    /// # Errors
+    /// If it is neither, or cannot be opened, or not for direct I/O.
+    pub fn open(path: &Path, access: Access) -> Result<Source, Error> {
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        // A FIFO would wait for a writer if it were opened.
+        refuse_what_has_no_offsets(path, &std::fs::metadata(path).map_err(failed)?)?;
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if access == Access::Direct {
+            options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+        }
+        let mut file = options.open(path).map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.to_owned() },
+            _ => failed(error),
+        })?;
+        // A block device's size is where its end is.
+        let size =
+            file.seek(SeekFrom::End(0)).and_then(|size| file.rewind().map(|()| size)).map_err(failed)?;
+        let alignment = if access == Access::Direct { direct_alignment(&file) } else { Some(NO_ALIGNMENT) };
+        let alignment = alignment.ok_or_else(|| Error::NoDirect { path: path.to_owned() })?;
+        Ok(Source { file, path: path.to_owned(), size, access, alignment })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The name that it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size when it was opened, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its size now, in bytes.
+    ///
+    /// # Errors
+    /// Those of `fstat`.
+    pub fn size_now(&self) -> io::Result<u64> {
+        let metadata = self.file.metadata()?;
+        Ok(if metadata.file_type().is_block_device() { self.size } else { metadata.len() })
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// What its transfers must be multiples of; one byte if they go through the page cache.
+    #[must_use]
+    pub fn alignment(&self) -> Alignment {
+        self.alignment
+    }
+}
+
+const NO_ALIGNMENT: Alignment = Alignment { memory: 1, offset: 1 };
+
+fn refuse_what_has_no_offsets(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
+    let kind = metadata.file_type();
+    let what = match kind {
+        _ if kind.is_file() || kind.is_block_device() => return Ok(()),
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_fifo() => "a FIFO",
+        _ if kind.is_socket() => "a socket",
+        _ => "a character device",
+    };
+    Err(Error::NotAFile { path: path.to_owned(), what })
+}
+
+/// What `O_DIRECT` asks of this file; none if it was opened so, but does not do it.
+pub(crate) fn direct_alignment(file: &File) -> Option<Alignment> {
+    let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(USUAL) };
+    if found.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+        return Some(USUAL);
+    }
+    let (memory, offset) = (found.stx_dio_mem_align as usize, found.stx_dio_offset_align as usize);
+    // Zero twice is how the kernel says that a file does not do it.
+    (memory > 0 && offset > 0).then_some(Alignment { memory, offset })
+}
