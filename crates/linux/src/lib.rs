@@ -16,10 +16,10 @@
 //! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
 //! the kernel writes into, and the two system interfaces that no library covers (Linux AIO, mappings that shrink).
 
-//pub mod blocks;
+pub mod blocks;
 pub mod buffer;
-//pub mod cpu;
-//pub mod fake;
+pub mod cpu;
+pub mod fake;
 //pub mod loop_device;
 pub mod method;
 //pub mod page_cache;
@@ -29,7 +29,7 @@ pub mod source;
 mod error;
 mod mapping;
 
-//pub use blocks::{Block, Blocks, Options, Order, Pattern};
+pub use blocks::{Block, Blocks, Options, Order, Pattern};
 pub use buffer::{Buffer, Granted, Memory, Pool};
 pub use error::Error;
 pub use mapping::Mapping;

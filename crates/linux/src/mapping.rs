@@ -8,22 +8,22 @@
 //! looked at: that is the bargain of every mapped file, and the reason why the other methods copy.
 #![allow(unsafe_code)]
 
-use std::fs::File;
 use std::io;
 use std::mem;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::Once;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, OnceLock};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::buffer::page_size;
+use crate::source::Source;
 
 /// Bytes of a file, mapped read-only.
 #[derive(Debug)]
 pub struct Mapping {
+    source: Arc<Source>,
     watched: &'static Watched,
     /// What was asked for begins this far after the mapping's first byte, which lies on a page boundary.
     skipped: usize,
@@ -38,7 +38,12 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it returns.
-    pub(crate) fn new(file: &File, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
+    pub(crate) fn new(
+        source: &Arc<Source>,
+        offset: u64,
+        length: usize,
+        populate: bool,
+    ) -> io::Result<Mapping> {
         catch_sigbus()?;
         let skipped = (offset % page_size() as u64) as usize;
         let mapped = skipped + length;
@@ -50,7 +55,7 @@ impl Mapping {
                 mapped,
                 ProtFlags::READ,
                 MapFlags::SHARED | flags,
-                file,
+                source.file(),
                 offset - skipped as u64,
             )
         }?;
@@ -63,7 +68,12 @@ impl Mapping {
             // SAFETY: advice on a mapping of our own; it takes nothing away.
             let _ = unsafe { madvise(start, mapped, Advice::Sequential) };
         }
-        Ok(Mapping { watched, skipped, start: start.cast(), mapped })
+        Ok(Mapping { source: Arc::clone(source), watched, skipped, start: start.cast(), mapped })
+    }
+
+    /// The file's size now, in bytes.
+    pub(crate) fn file_size(&self) -> io::Result<u64> {
+        self.source.size_now()
     }
 
     /// Whether a page was touched that the file could not give, so that zeros were read instead.
@@ -220,20 +230,25 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Access;
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
 
-    fn file(bytes: &[u8]) -> File {
-        let file = rustix::fs::memfd_create("mapping", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let file = File::from(file);
-        std::os::unix::fs::FileExt::write_all_at(&file, bytes, 0).unwrap();
-        file
+    fn source(bytes: &[u8]) -> (Arc<Source>, File) {
+        let file = File::from(memfd_create("mapping", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all_at(bytes, 0).unwrap();
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        (Arc::new(Source::open(path.as_ref(), Access::Buffered).unwrap()), file)
     }
 
     #[test]
     fn any_part_of_a_file_can_be_mapped() {
         let bytes: Vec<u8> = (0..20_000u32).map(|index| (index % 251) as u8).collect();
-        let file = file(&bytes);
+        let (source, _file) = source(&bytes);
         for (offset, length) in [(0, 20_000), (1, 1), (4095, 2), (4096, 4096), (12_345, 7655)] {
-            let mapping = Mapping::new(&file, offset as u64, length, length % 2 == 0).unwrap();
+            let mapping = Mapping::new(&source, offset as u64, length, length % 2 == 0).unwrap();
             assert_eq!(&mapping[..], &bytes[offset..offset + length]);
             assert!(!mapping.is_broken());
         }
@@ -241,9 +256,9 @@ mod tests {
 
     #[test]
     fn what_a_file_no_longer_has_reads_as_zeros_and_is_told() {
-        let file = file(&[7; 40_000]);
-        let mapping = Mapping::new(&file, 0, 40_000, false).unwrap();
-        let whole = Mapping::new(&file, 0, 8192, false).unwrap();
+        let (source, file) = source(&[7; 40_000]);
+        let mapping = Mapping::new(&source, 0, 40_000, false).unwrap();
+        let whole = Mapping::new(&source, 0, 8192, false).unwrap();
         file.set_len(8192).unwrap();
         assert!(mapping[..8192].iter().all(|&byte| byte == 7) && !mapping.is_broken());
         assert!(mapping[8192..].iter().all(|&byte| byte == 0) && mapping.is_broken());
@@ -252,11 +267,12 @@ mod tests {
 
     #[test]
     fn entries_are_used_again() {
-        let file = file(&[1; 10]);
+        let (source, _file) = source(&[1; 10]);
         for _ in 0..3 * MAPPINGS_MAX {
-            drop(Mapping::new(&file, 0, 10, false).unwrap());
+            drop(Mapping::new(&source, 0, 10, false).unwrap());
         }
-        let held: Vec<_> = std::iter::from_fn(|| Mapping::new(&file, 0, 10, false).ok()).take(200).collect();
+        let held: Vec<_> =
+            std::iter::from_fn(|| Mapping::new(&source, 0, 10, false).ok()).take(200).collect();
         assert_eq!(held.len(), 200);
     }
 }

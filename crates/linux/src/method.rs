@@ -64,6 +64,13 @@ impl Content {
         }
     }
 
+    /// Only the first `count` bytes stay.
+    pub(crate) fn cut(&mut self, count: usize) {
+        if let Content::Buffer(buffer) = self {
+            buffer.set_len(count);
+        }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Content::Nothing => &[],
@@ -187,6 +194,18 @@ impl MethodSpec {
             MethodKind::Aio | MethodKind::Uring | MethodKind::UringSqpoll => 8,
         };
         MethodSpec { kind, depth }
+    }
+}
+
+impl MethodSpec {
+    /// How many reads it takes on at a time. Threads have as many again waiting for them, so that none need wait itself.
+    #[must_use]
+    pub fn ahead(self) -> usize {
+        match self.kind {
+            MethodKind::Read | MethodKind::Pread | MethodKind::Populate => threads::AHEAD * self.depth,
+            MethodKind::Aio | MethodKind::Uring | MethodKind::UringSqpoll | MethodKind::Mmap => self.depth,
+            MethodKind::Null => null::AHEAD,
+        }
     }
 }
 

@@ -47,13 +47,13 @@ impl Method for Mmap {
 }
 
 /// Maps as much of what is wanted as the file has now.
-fn map(source: &Source, read: &mut Read, populate: bool) -> io::Result<usize> {
+fn map(source: &Arc<Source>, read: &mut Read, populate: bool) -> io::Result<usize> {
     let left = source.size_now()?.saturating_sub(read.offset);
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(read.length);
     if length == 0 {
         return Ok(0);
     }
-    let mapping = Mapping::new(source.file(), read.offset, length, populate)?;
+    let mapping = Mapping::new(source, read.offset, length, populate)?;
     read.content = Content::Mapping(mapping);
     Ok(length)
 }

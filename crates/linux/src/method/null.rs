@@ -13,15 +13,15 @@ struct Null {
 }
 
 /// More than one, so that what it measures has a batch to work with as others do.
-const ROOM: usize = 8;
+pub(super) const AHEAD: usize = 8;
 
 pub(super) fn open(source: &Arc<Source>) -> Box<dyn Method> {
-    Box::new(Null { size: source.size(), started: Vec::with_capacity(ROOM) })
+    Box::new(Null { size: source.size(), started: Vec::with_capacity(AHEAD) })
 }
 
 impl Method for Null {
     fn room(&self) -> usize {
-        ROOM - self.started.len()
+        AHEAD - self.started.len()
     }
 
     fn start(&mut self, read: Read) {

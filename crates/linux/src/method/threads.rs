@@ -11,6 +11,9 @@ use super::{Done, Method, Read};
 /// What a thread does with a read: one system call that says how many bytes came.
 pub(super) type Call = Box<dyn FnMut(&mut Read) -> io::Result<usize> + Send>;
 
+/// Reads that are taken on for each thread: one that it does, and one that waits for it.
+pub(super) const AHEAD: usize = 2;
+
 /// Reads wait for a thread in one queue.
 pub(super) struct Threads {
     shared: Arc<Shared>,
@@ -45,9 +48,9 @@ impl Shared {
 }
 
 impl Threads {
-    /// One thread for each call. As many reads again may wait for them, so that a thread need not.
+    /// One thread for each call.
     pub(super) fn start(name: &str, calls: Vec<Call>) -> io::Result<Threads> {
-        let room = 2 * calls.len();
+        let room = AHEAD * calls.len();
         let mut threads = Threads { shared: Arc::default(), threads: Vec::new(), in_flight: 0, room };
         for call in calls {
             let shared = Arc::clone(&threads.shared);

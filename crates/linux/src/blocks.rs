@@ -1,0 +1,442 @@
+//! A file as a stream of blocks that are read while the caller works: what everything above reads through.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), sakiyomi_linux::Error> {
+//! use sakiyomi_linux::{Blocks, Options};
+//! let mut lines = 0;
+//! for block in Blocks::open("data.csv".as_ref(), &Options::default())? {
+//!     lines += block?.iter().filter(|&&byte| byte == b'\n').count();
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A bounded number of reads is in flight, into buffers that are used again; memory does not grow with the file. Blocks
+//! come in the file's order or as they arrive. An error stands in the place of its block, and the blocks after it still
+//! come. The size is that of the moment when the file was opened: what is added later is not read, and what is gone later
+//! is an error. Dropping the stream cancels what is in flight.
+//!
+//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are dealt
+//! with here once for all methods: a read goes on behind what it has got until it is whole, or the file has no more.
+
+mod plan;
+mod progress;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plan::Plan;
+use progress::{Next, Progress, Span};
+
+use crate::buffer::{Granted, Memory, Pool};
+use crate::method::{self, Content, Done, Method, MethodSpec, Read};
+use crate::source::{Access, Source};
+use crate::{Error, MethodKind};
+
+/// In which order blocks are given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they were asked for, however they arrive.
+    #[default]
+    File,
+    /// As they arrive.
+    Arrival,
+}
+
+/// In which order blocks are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// One after the other.
+    #[default]
+    Sequential,
+    /// Each once, in an order that the seed decides.
+    Random {
+        /// The same seed gives the same order.
+        seed: u64,
+    },
+}
+
+/// How a file is read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The method and its depth.
+    pub method: MethodSpec,
+    /// Through the page cache or around it.
+    pub access: Access,
+    /// Bytes of a block; the last one may be shorter.
+    pub block: usize,
+    /// The memory to read into.
+    pub memory: Memory,
+    /// Whether the kernel is told of the buffers beforehand, where the method can and the machine allows it.
+    pub register: bool,
+    /// How blocks are given out.
+    pub order: Order,
+    /// How blocks are asked for.
+    pub pattern: Pattern,
+    /// Only these bytes of the file.
+    pub range: Option<Range<u64>>,
+    /// Whether it begins again when all blocks were read, for ever.
+    pub endless: bool,
+    /// Blocks that the caller keeps at the same time. With fewer buffers than it keeps it would wait for itself.
+    pub hold: usize,
+}
+
+/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const USUAL_BLOCK: usize = 1 << 20;
+
+impl Default for Options {
+    /// `read` beside the caller, through the page cache, 1 MiB at a time, in the file's order.
+    fn default() -> Options {
+        Options {
+            method: MethodSpec::usual(MethodKind::Read),
+            access: Access::Buffered,
+            block: USUAL_BLOCK,
+            memory: Memory::Huge,
+            register: true,
+            order: Order::File,
+            pattern: Pattern::Sequential,
+            range: None,
+            endless: false,
+            hold: 1,
+        }
+    }
+}
+
+/// What a stream must know of the file that its method reads.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What errors call it.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What offsets and lengths of reads must be multiples of, in bytes.
+    pub alignment: usize,
+}
+
+/// What was granted of what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The memory of the buffers; none if the method has its own.
+    pub memory: Option<Granted>,
+    /// Whether the kernel knows them beforehand.
+    pub registered: bool,
+}
+
+/// The stream. It ends after the last block, unless it is endless.
+pub struct Blocks {
+    subject: Arc<Subject>,
+    // Before the pool's handle: it may use its memory until it is dropped.
+    method: Box<dyn Method>,
+    pool: Option<Pool>,
+    grant: Grant,
+    plan: Plan,
+    order: Order,
+    /// Reads in flight, by the number that goes with them.
+    flying: Vec<Option<Flying>>,
+    free: Vec<usize>,
+    /// The place in the order of the next read, and of the next block to give out.
+    asked: u64,
+    given: u64,
+    ready: BinaryHeap<Reverse<Ready>>,
+    done: Vec<Done>,
+    /// What was found out about blocks that the caller already has.
+    late: Late,
+    failed: bool,
+}
+
+type Late = Arc<Mutex<Option<Error>>>;
+
+struct Flying {
+    place: u64,
+    progress: Progress,
+    took: Duration,
+}
+
+struct Ready {
+    place: u64,
+    block: Result<Block, Error>,
+}
+
+impl Ord for Ready {
+    fn cmp(&self, other: &Ready) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Ready) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Ready) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for Ready {}
+
+impl Blocks {
+    /// Opens a regular file or a block device.
+    ///
+    /// # Errors
+    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
+    /// does not offer the method.
+    pub fn open(path: &Path, options: &Options) -> Result<Blocks, Error> {
+        let source = Arc::new(Source::open(path, options.access)?);
+        let subject =
+            Subject { path: path.to_owned(), size: source.size(), alignment: source.alignment().offset };
+        if !options.block.is_multiple_of(subject.alignment) {
+            let alignment = subject.alignment;
+            return Err(Error::Unaligned { path: subject.path, block: options.block, alignment });
+        }
+        let spec = options.method;
+        let buffers = spec.ahead() + options.hold;
+        let pool = spec.kind.uses_buffers().then(|| Pool::new(buffers, options.block, options.memory));
+        let pool = pool.transpose()?;
+        let opened = method::open(spec, &source, pool.as_ref(), options.register)?;
+        let mut blocks = Blocks::over(opened.method, subject, pool, options);
+        blocks.grant.registered = opened.registered;
+        Ok(blocks)
+    }
+
+    /// A stream over any method, such as one made of memory ([`crate::fake`]). Of the options only what concerns the
+    /// order and size of blocks is looked at.
+    ///
+    /// # Panics
+    /// If the block is of no bytes, or no multiple of the alignment.
+    #[must_use]
+    pub fn over(method: Box<dyn Method>, subject: Subject, pool: Option<Pool>, options: &Options) -> Blocks {
+        assert!(options.block > 0 && options.block.is_multiple_of(subject.alignment), "an unaligned block");
+        let ahead = method.room();
+        let range = options.range.clone().unwrap_or(0..u64::MAX);
+        let range = range.start.min(subject.size)..range.end.min(subject.size);
+        Blocks {
+            plan: Plan::new(range, options.block as u64, options.pattern, options.endless),
+            subject: Arc::new(subject),
+            grant: Grant { memory: pool.as_ref().map(Pool::granted), registered: false },
+            method,
+            pool,
+            order: options.order,
+            flying: (0..ahead).map(|_| None).collect(),
+            free: (0..ahead).rev().collect(),
+            asked: 0,
+            given: 0,
+            ready: BinaryHeap::new(),
+            done: Vec::with_capacity(ahead),
+            late: Late::default(),
+            failed: false,
+        }
+    }
+
+    /// What was granted of what was asked for.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// Bytes of the file when it was opened.
+    #[must_use]
+    pub fn file_size(&self) -> u64 {
+        self.subject.size
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flying.len() - self.free.len()
+    }
+
+    /// Starts as many reads as there are buffers for.
+    fn fill(&mut self) {
+        while !self.free.is_empty() && self.method.room() > 0 {
+            let content = match &self.pool {
+                None => Content::Nothing,
+                Some(pool) => match pool.take() {
+                    None => return,
+                    Some(buffer) => Content::Buffer(buffer),
+                },
+            };
+            let Some(range) = self.plan.next() else { return };
+            let span = Span::new(range, self.subject.alignment as u64, self.subject.size);
+            let slot = self.free.pop().expect("looked at above");
+            self.method.start(Read { id: slot as u64, offset: span.offset, length: span.length, content });
+            let (place, progress) = (self.asked, Progress::new(span));
+            self.flying[slot] = Some(Flying { place, progress, took: Duration::ZERO });
+            self.asked += 1;
+        }
+    }
+
+    /// Lets the method work until `at_least` calls have ended, and takes what has.
+    fn wait(&mut self, at_least: usize) -> io::Result<()> {
+        let mut done = std::mem::take(&mut self.done);
+        let waited = self.method.finish(at_least, &mut done);
+        done.drain(..).for_each(|done| self.take(done));
+        self.done = done;
+        waited
+    }
+
+    /// A call has ended: its read goes on, or its block is ready.
+    fn take(&mut self, done: Done) {
+        let Done { mut read, result, took } = done;
+        let slot = read.id as usize;
+        let mut flying = self.flying[slot].take().expect("a read in flight");
+        flying.took += took;
+        let block = match flying.progress.after(&mut read.content, result) {
+            Next::GoOn => {
+                self.flying[slot] = Some(flying);
+                return self.method.start(read);
+            }
+            Next::Whole => Ok(self.block(read.content, flying.progress.span(), flying.took)),
+            Next::Shrunk { at } => Err(self.subject.shrunk(at)),
+            Next::Failed(source) => {
+                let Span { offset, length, .. } = *flying.progress.span();
+                Err(Error::Read { path: self.subject.path.clone(), offset, length, source })
+            }
+        };
+        self.free.push(slot);
+        self.ready.push(Reverse(Ready { place: flying.place, block }));
+    }
+
+    fn block(&self, content: Content, span: &Span, took: Duration) -> Block {
+        let late = matches!(content, Content::Mapping(_)).then(|| Arc::clone(&self.late));
+        Block {
+            content,
+            within: span.within.clone(),
+            offset: span.offset,
+            took,
+            late,
+            subject: Arc::clone(&self.subject),
+        }
+    }
+
+    /// The next block if it is there.
+    fn give(&mut self) -> Option<Result<Block, Error>> {
+        let next = self.ready.peek()?;
+        if self.order == Order::File && next.0.place != self.given {
+            return None;
+        }
+        self.given += 1;
+        self.ready.pop().map(|Reverse(ready)| ready.block)
+    }
+
+    fn fail(&mut self, error: Error) -> Option<Result<Block, Error>> {
+        self.failed = true;
+        Some(Err(error))
+    }
+
+    fn cannot_wait(&mut self, source: io::Error) -> Option<Result<Block, Error>> {
+        let what = format!("wait for reads of {}", self.subject.path.display());
+        self.fail(Error::System { what, source })
+    }
+}
+
+impl Iterator for Blocks {
+    type Item = Result<Block, Error>;
+
+    fn next(&mut self) -> Option<Result<Block, Error>> {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(error) = late {
+            return Some(Err(error));
+        }
+        if self.failed {
+            return None;
+        }
+        loop {
+            self.fill();
+            if let Some(block) = self.give() {
+                // What was begun just now is on its way while the caller works.
+                return match self.wait(0) {
+                    Ok(()) => Some(block),
+                    Err(error) => self.cannot_wait(error),
+                };
+            }
+            if self.in_flight() == 0 {
+                if self.plan.is_at_end() {
+                    return None;
+                }
+                let buffers = self.pool.as_ref().map_or(0, Pool::count);
+                return self.fail(Error::AllHeld { buffers });
+            }
+            if let Err(error) = self.wait(1) {
+                return self.cannot_wait(error);
+            }
+        }
+    }
+}
+
+impl Subject {
+    fn shrunk(&self, at: u64) -> Error {
+        Error::Shrunk { path: self.path.clone(), at, expected: self.size }
+    }
+}
+
+/// A block of a file. Its memory is used again when it is dropped.
+#[derive(Debug)]
+pub struct Block {
+    content: Content,
+    /// The part of the content that was asked for.
+    within: Range<usize>,
+    /// Where the content begins in the file.
+    offset: u64,
+    took: Duration,
+    /// Where a mapping that turns out to be broken is told of.
+    late: Option<Late>,
+    subject: Arc<Subject>,
+}
+
+impl Block {
+    /// Where it begins in the file, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset + self.within.start as u64
+    }
+
+    /// How long the system took for it, from the start to the end of its calls; waiting in our own queue is not in it.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
+    /// zeros were read, and the stream gives the error in the place of its next block as well.
+    ///
+    /// # Errors
+    /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.
+    pub fn intact(&self) -> Result<(), Error> {
+        let Content::Mapping(mapping) = &self.content else { return Ok(()) };
+        let (path, offset, length) = (&self.subject.path, self.offset(), self.len());
+        let failed = |source| Error::Read { path: path.clone(), offset, length, source };
+        let size = mapping.file_size().map_err(failed)?;
+        match () {
+            () if size < offset + length as u64 => Err(self.subject.shrunk(size)),
+            () if mapping.is_broken() => Err(failed(io::Error::from_raw_os_error(libc::EIO))),
+            () => Ok(()),
+        }
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self.content {
+            // The null method's.
+            Content::Nothing => &[],
+            _ => &self.content.bytes()[self.within.clone()],
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(late) = &self.late else { return };
+        if let Err(error) = self.intact() {
+            late.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A read on its way to being whole: what follows from what a call has brought.
+
+use std::io;
+use std::ops::Range;
+
+use crate::method::Content;
+
+/// What one read asks for, and which part of it was wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Where the read begins, in bytes; a multiple of the alignment.
+    pub(super) offset: u64,
+    /// How many bytes it asks for; a multiple of the alignment, so that it may reach beyond the file's end.
+    pub(super) length: usize,
+    /// The bytes wanted, counted from `offset`.
+    pub(super) within: Range<usize>,
+    alignment: usize,
+}
+
+impl Span {
+    /// Widens a range of a file of `size` bytes to the alignment.
+    pub(super) fn new(range: Range<u64>, alignment: u64, size: u64) -> Span {
+        debug_assert!(range.start < range.end && range.end <= size);
+        let offset = range.start / alignment * alignment;
+        let length = (range.end - offset).next_multiple_of(alignment);
+        let within = (range.start - offset) as usize..(range.end - offset) as usize;
+        Span { offset, length: length as usize, within, alignment: alignment as usize }
+    }
+}
+
+/// What follows from a call.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The read is started again, behind what it has got.
+    GoOn,
+    /// Everything is there.
+    Whole,
+    /// The file ends here, where it did not when it was opened.
+    Shrunk {
+        /// In bytes from the file's start.
+        at: u64,
+    },
+    /// It cannot be read.
+    Failed(io::Error),
+}
+
+/// Calls in a row that may bring nothing although nothing is wrong.
+const RETRIES_MAX: u32 = 1000;
+
+/// How far a read has come.
+#[derive(Debug)]
+pub(super) struct Progress {
+    span: Span,
+    /// The most bytes that were there after a call.
+    most: usize,
+    retries: u32,
+}
+
+impl Progress {
+    pub(super) fn new(span: Span) -> Progress {
+        Progress { span, most: 0, retries: 0 }
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// A call has ended with `result`; `content` holds what the read has got so far.
+    pub(super) fn after(&mut self, content: &mut Content, result: io::Result<usize>) -> Next {
+        match result {
+            Err(error) if may_be_repeated(&error) && self.retries < RETRIES_MAX => {
+                self.retries += 1;
+                Next::GoOn
+            }
+            Err(error) => Next::Failed(error),
+            Ok(count) => self.after_bytes(content, count),
+        }
+    }
+
+    fn after_bytes(&mut self, content: &mut Content, count: usize) -> Next {
+        let wanted = self.span.within.end;
+        let got = if matches!(content, Content::Nothing) { count } else { content.len() };
+        if got >= wanted {
+            // What the file has gained meanwhile is not wanted.
+            content.cut(wanted);
+            return Next::Whole;
+        }
+        // The same end twice, or nothing more: it is the file's.
+        if count == 0 || got <= self.most {
+            return Next::Shrunk { at: self.span.offset + got as u64 };
+        }
+        (self.most, self.retries) = (got, 0);
+        // Direct transfers go on from where they may; the bytes since then are read again.
+        content.cut(got / self.span.alignment * self.span.alignment);
+        Next::GoOn
+    }
+}
+
+/// Interrupted by a signal, or asked to come back: nothing is wrong with the file.
+fn may_be_repeated(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}

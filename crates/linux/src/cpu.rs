@@ -1,0 +1,249 @@
+//! Where CPU time goes: to our own threads, to the kernel's threads that work for us, and to each core as a whole.
+//!
+//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. A method
+//! that looks cheap because others do its work is not, so all of them are looked at, and the one that is busiest is what
+//! can limit the path: a thread is never on more than one core.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::param::clock_ticks_per_second;
+
+use crate::Error;
+
+/// The CPU time used up to a moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    at: Instant,
+    process: Process,
+    /// Ours and the kernel's, by thread number.
+    threads: BTreeMap<u32, Thread>,
+    cores: Vec<Core>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Process {
+    user: Duration,
+    system: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    name: String,
+    of_kernel: bool,
+    ran: Duration,
+}
+
+/// Clock ticks of a core.
+#[derive(Clone, Copy, Debug, Default)]
+struct Core {
+    busy: u64,
+    /// Taken by other guests of the same host.
+    stolen: u64,
+    all: u64,
+}
+
+/// What was used between two moments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Time that passed.
+    pub elapsed: Duration,
+    /// Of this process in user mode.
+    pub user: Duration,
+    /// Of this process in the kernel, io_uring's threads among it.
+    pub system: Duration,
+    /// Of all threads of the kernel.
+    pub kernel_threads: Duration,
+    /// The thread that ran longest, this process's or the kernel's.
+    pub busiest_thread: Option<Busy>,
+    /// The share of its time that each core was not idle, 0 to 1, whoever used it.
+    pub cores: Vec<f64>,
+    /// The share of all cores' time that other guests of the same host took, 0 to 1.
+    pub stolen_ratio: f64,
+}
+
+/// A thread and how long it ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Its name: `kworker/u8:1`.
+    pub name: String,
+    /// Time on a core.
+    pub ran: Duration,
+}
+
+impl Snapshot {
+    /// Looks at everything now. It reads a file for each thread of the kernel: a millisecond or a few.
+    ///
+    /// # Errors
+    /// If `/proc` is not there.
+    pub fn now() -> Result<Snapshot, Error> {
+        let failed = |source| Error::System { what: "read CPU times from /proc".to_owned(), source };
+        let mut threads = threads_of_kernel().map_err(failed)?;
+        threads.extend(own_threads().map_err(failed)?);
+        let cores = cores(&fs::read_to_string("/proc/stat").map_err(failed)?);
+        Ok(Snapshot { at: Instant::now(), process: own_process().map_err(failed)?, threads, cores })
+    }
+
+    /// What was used from here to `later`. Threads that have ended before are not among the threads, but in the
+    /// process's times.
+    #[must_use]
+    pub fn until(&self, later: &Snapshot) -> Usage {
+        let ran = later.threads.iter().map(|(number, thread)| {
+            let before = self.threads.get(number).map_or(Duration::ZERO, |before| before.ran);
+            (thread, thread.ran.saturating_sub(before))
+        });
+        let busiest = ran.clone().max_by_key(|&(_, ran)| ran);
+        let ticks = |pick: fn(&Core) -> u64| {
+            let of = |cores: &[Core]| cores.iter().map(pick).sum::<u64>();
+            of(&later.cores).saturating_sub(of(&self.cores))
+        };
+        Usage {
+            elapsed: later.at - self.at,
+            user: later.process.user.saturating_sub(self.process.user),
+            system: later.process.system.saturating_sub(self.process.system),
+            kernel_threads: ran.filter(|(thread, _)| thread.of_kernel).map(|(_, ran)| ran).sum(),
+            busiest_thread: busiest.map(|(thread, ran)| Busy { name: thread.name.clone(), ran }),
+            cores: self
+                .cores
+                .iter()
+                .zip(&later.cores)
+                .map(|(before, after)| before.busy_until(after))
+                .collect(),
+            stolen_ratio: share(ticks(|core| core.stolen), ticks(|core| core.all)),
+        }
+    }
+}
+
+impl Core {
+    fn busy_until(&self, later: &Core) -> f64 {
+        share(later.busy.saturating_sub(self.busy), later.all.saturating_sub(self.all))
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// User and system time of this process, to which threads that have ended still count.
+fn own_process() -> io::Result<Process> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let ticks = |index: usize| fields_after_name(&stat)?.nth(index)?.parse::<u64>().ok();
+    let (user, system) = ticks(UTIME).zip(ticks(STIME)).ok_or_else(|| unreadable("/proc/self/stat"))?;
+    // Ticks are 10 ms; how long threads ran is known to the nanosecond, and the kernel only splits it by ticks.
+    let per_tick = 1.0 / clock_ticks_per_second() as f64;
+    let span = |ticks: u64| Duration::from_secs_f64(ticks as f64 * per_tick);
+    Ok(Process { user: span(user), system: span(system) })
+}
+
+/// Fields of `/proc/PID/stat`, counted from the one after the name.
+const FLAGS: usize = 6;
+const UTIME: usize = 11;
+const STIME: usize = 12;
+
+/// A thread of the kernel (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// A name may hold anything, also spaces and brackets: it ends at the last one.
+fn fields_after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace())
+}
+
+fn unreadable(path: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} is not as it is known"))
+}
+
+fn own_threads() -> io::Result<BTreeMap<u32, Thread>> {
+    threads_in("/proc/self/task", |_| true, false)
+}
+
+fn threads_of_kernel() -> io::Result<BTreeMap<u32, Thread>> {
+    let of_kernel = |directory: &str| {
+        let stat = fs::read_to_string(format!("{directory}/stat")).unwrap_or_default();
+        let flags = fields_after_name(&stat).and_then(|mut fields| fields.nth(FLAGS)?.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+    };
+    threads_in("/proc", of_kernel, true)
+}
+
+fn threads_in(
+    parent: &str,
+    wanted: impl Fn(&str) -> bool,
+    of_kernel: bool,
+) -> io::Result<BTreeMap<u32, Thread>> {
+    let mut threads = BTreeMap::new();
+    for entry in fs::read_dir(parent)? {
+        let name = entry?.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let directory = format!("{parent}/{number}");
+        if !wanted(&directory) {
+            continue;
+        }
+        // One that has ended in the meantime has no files any more.
+        let Ok(ran) = fs::read_to_string(format!("{directory}/schedstat")) else { continue };
+        let name = fs::read_to_string(format!("{directory}/comm")).unwrap_or_default();
+        let ran = ran.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
+        let thread = Thread { name: name.trim().to_owned(), of_kernel, ran: Duration::from_nanos(ran) };
+        threads.insert(number, thread);
+    }
+    Ok(threads)
+}
+
+/// The cores of `/proc/stat`.
+fn cores(stat: &str) -> Vec<Core> {
+    let lines = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    lines.map(core).collect()
+}
+
+/// `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; guests are in user and nice already.
+fn core(line: &str) -> Core {
+    let ticks: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|text| text.parse().ok()).collect();
+    let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+    let busy = at(0) + at(1) + at(2) + at(5) + at(6);
+    Core { busy, stolen: at(7), all: busy + at(3) + at(4) + at(7) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_busy_when_they_are_not_idle() {
+        let before =
+            cores("cpu  9 9 9 9\ncpu0 100 0 50 800 50 0 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0 0 0\nintr 5\n");
+        let after = cores("cpu0 130 0 70 810 70 5 5 10 0 0\ncpu1 0 0 0 10 0 0 0 0 0 0\n");
+        assert_eq!(before[0].busy_until(&after[0]), 0.6);
+        assert_eq!(before[1].busy_until(&after[1]), 0.0, "no time has passed");
+    }
+
+    #[test]
+    fn a_name_may_hold_brackets_and_spaces() {
+        let stat = "12 (a) b (c) S 2 0 0 0 -1 2129984 0 0 0 0 7 9 0 0";
+        let fields: Vec<&str> = fields_after_name(stat).unwrap().collect();
+        assert_eq!((fields[FLAGS], fields[UTIME], fields[STIME]), ("2129984", "7", "9"));
+        assert!(fields_after_name("no name").is_none());
+    }
+
+    #[test]
+    fn a_thread_that_computes_is_the_busiest_of_this_process() {
+        let before = Snapshot::now().unwrap();
+        let spin = || {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(60) {
+                std::hint::spin_loop();
+            }
+            Snapshot::now().unwrap()
+        };
+        let name = "spinning-now";
+        let after = std::thread::Builder::new().name(name.to_owned()).spawn(spin).unwrap().join().unwrap();
+        let usage = before.until(&after);
+        assert!(usage.elapsed >= Duration::from_millis(60));
+        assert!(usage.cores.iter().all(|busy| (0.0..=1.0).contains(busy)) && !usage.cores.is_empty());
+        // Other tests may spin as well; but this thread did, and is at hand.
+        let thread = after.threads.values().find(|thread| thread.name == name).unwrap();
+        assert!(!thread.of_kernel && thread.ran > Duration::from_millis(5));
+        assert!(usage.busiest_thread.unwrap().ran >= thread.ran.min(Duration::from_millis(5)));
+        assert!(after.threads.values().any(|thread| thread.of_kernel), "kernel threads are seen");
+    }
+}

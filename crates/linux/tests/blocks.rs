@@ -1,0 +1,296 @@
+//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the place of
+//! those that it cannot give.
+
+#![allow(clippy::print_stderr)] // what is skipped is said
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use sakiyomi_linux::blocks::{Block, Blocks, Options, Order, Pattern};
+use sakiyomi_linux::fake::{Fake, Faults};
+use sakiyomi_linux::{Access, Error, Memory, MethodKind, MethodSpec, Pool};
+
+/// A file under the build directory, which is on a real disk, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, bytes: &[u8]) -> Scratch {
+        let path =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("blocks-{name}-{}", std::process::id()));
+        fs::write(&path, bytes).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn content(size: usize) -> Vec<u8> {
+    (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// The blocks put together by their offsets, whatever their order.
+fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
+    let (mut bytes, mut covered) = (vec![0; size], 0);
+    for block in blocks {
+        let block = block?;
+        let start = block.offset() as usize;
+        bytes[start..start + block.len()].copy_from_slice(&block);
+        covered += block.len();
+    }
+    assert_eq!(covered, size, "each byte comes once");
+    Ok(bytes)
+}
+
+/// Methods that a machine may be without; which is said.
+fn open(path: &std::path::Path, options: &Options) -> Option<Blocks> {
+    match Blocks::open(path, options) {
+        Ok(blocks) => Some(blocks),
+        Err(error @ (Error::Method { .. } | Error::NoDirect { .. })) => {
+            eprintln!("skipped, as this machine does not do it: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn any_kind() -> impl Strategy<Value = MethodKind> {
+    let moving = MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null);
+    prop::sample::select(moving.collect::<Vec<_>>())
+}
+
+fn any_options() -> impl Strategy<Value = Options> {
+    let shape = (any_kind(), 1usize..9, 1usize..12, any::<bool>());
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u64>>(), 1usize..4);
+    (shape, switches).prop_map(|((kind, depth, pages, direct), (huge, register, arrival, seed, hold))| {
+        let direct = direct && kind.uses_buffers();
+        let depth = if kind == MethodKind::Read { 1 } else { depth };
+        Options {
+            method: MethodSpec { kind, depth },
+            access: if direct { Access::Direct } else { Access::Buffered },
+            // Through the page cache any size will do.
+            block: if direct { pages * 4096 } else { pages * 3001 },
+            memory: if huge { Memory::Huge } else { Memory::Ordinary },
+            register,
+            order: if arrival { Order::Arrival } else { Order::File },
+            pattern: seed.map_or(Pattern::Sequential, |seed| Pattern::Random { seed }),
+            range: None,
+            endless: false,
+            hold,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn every_method_gives_the_same_bytes(options in any_options(), size in 0usize..120_000) {
+        let bytes = content(size);
+        let file = Scratch::new("same", &bytes);
+        if let Some(blocks) = open(&file.0, &options) {
+            prop_assert!(joined(blocks, size).unwrap() == bytes);
+        }
+    }
+
+    #[test]
+    fn any_part_of_a_file_can_be_read(options in any_options(), from in 0u64..60_000, length in 0u64..60_000) {
+        let bytes = content(100_001);
+        let file = Scratch::new("part", &bytes);
+        let range = from..from + length;
+        let expected = &bytes[from as usize..(from + length).min(100_001) as usize];
+        let options = Options { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
+        if let Some(blocks) = open(&file.0, &options) {
+            let mut got = Vec::new();
+            blocks.for_each(|block| got.extend_from_slice(&block.unwrap()));
+            prop_assert!(got == expected);
+        }
+    }
+}
+
+/// A stream over memory with faults.
+fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options: &Options) -> Blocks {
+    let fake = Fake::new(bytes.to_vec(), depth, alignment, faults);
+    let pool = Pool::new(depth + options.hold, options.block, Memory::Ordinary).unwrap();
+    let subject = fake.subject();
+    Blocks::over(Box::new(fake), subject, Some(pool), options)
+}
+
+proptest! {
+    #[test]
+    fn short_late_and_interrupted_reads_come_whole_and_in_order(
+        seed: u64, size in 0usize..50_000, pages in 1usize..9, depth in 1usize..9, direct: bool, rates: [u8; 3],
+    ) {
+        let alignment = if direct { 512 } else { 1 };
+        let options = Options { block: if direct { pages * 512 } else { pages * 701 }, ..Options::default() };
+        let [short_of_256, late_of_256, interrupted] = rates;
+        // A call that is always interrupted is an error in the end.
+        let faults = Faults { seed, short_of_256, late_of_256, interrupted_of_256: interrupted / 2, ..Faults::default() };
+        let bytes = content(size);
+        let mut got = Vec::new();
+        for block in faulty(&bytes, faults, depth, alignment, &options) {
+            let block = block.unwrap();
+            prop_assert_eq!(block.offset(), got.len() as u64);
+            got.extend_from_slice(&block);
+        }
+        prop_assert!(got == bytes);
+    }
+
+    #[test]
+    fn an_error_stands_in_the_place_of_its_block(seed: u64, bad in 0u64..100_000, depth in 1usize..9, short: u8) {
+        let bytes = content(100_000);
+        let faults = Faults { seed, short_of_256: short, late_of_256: 128, errors: vec![(bad, 5)], ..Faults::default() };
+        let options = Options { block: 3000, ..Options::default() };
+        let results: Vec<_> = faulty(&bytes, faults, depth, 1, &options)
+            .map(|block| block.map(|block| (block.offset(), block.to_vec())))
+            .collect();
+        prop_assert_eq!(results.len(), 34);
+        for (index, result) in results.into_iter().enumerate() {
+            let start = index as u64 * 3000;
+            match result {
+                Ok((offset, got)) => {
+                    prop_assert!(bad / 3000 != index as u64 && offset == start);
+                    prop_assert_eq!(&got[..], &bytes[start as usize..][..got.len()]);
+                }
+                Err(Error::Read { offset, source, .. }) => {
+                    prop_assert!(bad / 3000 == index as u64 && offset == start);
+                    prop_assert_eq!(source.raw_os_error(), Some(5));
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_and_never_other_bytes(
+        seed: u64, call in 0u64..80, left in 0u64..60_000, depth in 1usize..9, direct: bool, short: u8,
+    ) {
+        let alignment = if direct { 512 } else { 1 };
+        let bytes = content(60_000);
+        let shrinks = Some((call, left));
+        let faults = Faults { seed, shrinks, short_of_256: short, late_of_256: 100, ..Faults::default() };
+        let options = Options { block: 2048, ..Options::default() };
+        for block in faulty(&bytes, faults, depth, alignment, &options) {
+            match block {
+                Ok(block) => prop_assert_eq!(&block[..], &bytes[block.offset() as usize..][..block.len()]),
+                Err(Error::Shrunk { at, expected, .. }) => prop_assert!(at >= left && expected == 60_000),
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn as_they_arrive_each_comes_once(seed: u64, depth in 1usize..9, hold in 1usize..5) {
+        let bytes = content(40_000);
+        let options = Options { block: 1000, order: Order::Arrival, hold, ..Options::default() };
+        let faults = Faults { seed, late_of_256: 200, ..Faults::default() };
+        let mut blocks = faulty(&bytes, faults, depth, 1, &options);
+        // As many as are promised can be kept while the next ones come.
+        let kept: Vec<Block> = blocks.by_ref().take(hold).map(Result::unwrap).collect();
+        let all = kept.into_iter().map(Ok).chain(blocks);
+        prop_assert!(joined(all, 40_000).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn keeping_more_than_there_is_to_keep_is_an_error_and_no_standstill() {
+    let options = Options { block: 1000, hold: 2, ..Options::default() };
+    let mut kept = Vec::new();
+    let mut error = None;
+    for block in faulty(&content(20_000), Faults::default(), 3, 1, &options) {
+        match block {
+            Ok(block) => kept.push(block),
+            Err(other) => error = Some(other),
+        }
+    }
+    assert_eq!(kept.len(), 5);
+    assert!(matches!(error, Some(Error::AllHeld { buffers: 5 })), "{error:?}");
+}
+
+#[test]
+fn a_call_that_is_interrupted_for_ever_is_an_error() {
+    let faults = Faults { errors: vec![(0, 4)], ..Faults::default() };
+    let mut blocks = faulty(&content(100), faults, 1, 1, &Options { block: 100, ..Options::default() });
+    assert!(matches!(blocks.next(), Some(Err(Error::Read { .. }))));
+    assert!(blocks.next().is_none());
+}
+
+#[test]
+fn a_stream_can_be_dropped_at_any_time() {
+    let bytes = content(3 << 20);
+    let file = Scratch::new("dropped", &bytes);
+    for kind in MethodKind::ALL {
+        for taken in [0, 1, 7] {
+            let options = Options { method: MethodSpec::usual(kind), block: 64 << 10, ..Options::default() };
+            let Some(mut blocks) = open(&file.0, &options) else { continue };
+            let kept: Vec<Block> = blocks.by_ref().take(taken).map(Result::unwrap).take(1).collect();
+            drop(blocks);
+            if kind != MethodKind::Null {
+                kept.iter().for_each(|block| assert_eq!(&block[..], &bytes[..64 << 10]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
+    for text in ["mmap:3", "populate:2"] {
+        let file = Scratch::new("mapped", &content(1 << 20));
+        let options = Options { method: text.parse().unwrap(), block: 128 << 10, ..Options::default() };
+        let mut blocks = Blocks::open(&file.0, &options).unwrap();
+        let first = blocks.next().unwrap().unwrap();
+        File::options().write(true).open(&file.0).unwrap().set_len(5000).unwrap();
+        // What is touched now is no longer there.
+        let sum: u64 = first.iter().map(|&byte| u64::from(byte)).sum();
+        assert!(sum > 0 && matches!(first.intact(), Err(Error::Shrunk { at: 5000, .. })));
+        drop(first);
+        let errors = blocks.filter_map(Result::err).inspect(|error| {
+            assert!(matches!(error, Error::Shrunk { expected: 1_048_576, .. }), "{error}");
+        });
+        assert!(errors.count() >= 1);
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_under_any_method_is_an_error() {
+    for kind in MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null) {
+        let bytes = content(1 << 20);
+        let file = Scratch::new("cut", &bytes);
+        let options =
+            Options { method: MethodSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
+        let Some(mut blocks) = open(&file.0, &options) else { continue };
+        assert_eq!(&blocks.next().unwrap().unwrap()[..], &bytes[..16 << 10]);
+        File::options().write(true).open(&file.0).unwrap().set_len(300_000).unwrap();
+        let results: Vec<_> = blocks
+            .map(|block| block.map(|block| block[..] == bytes[block.offset() as usize..][..block.len()]))
+            .collect();
+        assert!(results.iter().any(Result::is_err), "{kind:?}");
+        assert!(results.iter().flatten().all(|&same| same), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_a_file_gains_while_it_is_read_is_not_read() {
+    let bytes = content(10_000);
+    let file = Scratch::new("grown", &bytes);
+    let options = Options { block: 4096, ..Options::default() };
+    let blocks = Blocks::open(&file.0, &options).unwrap();
+    fs::write(&file.0, content(100_000)).unwrap();
+    assert!(joined(blocks, 10_000).unwrap() == bytes);
+}
+
+#[test]
+fn what_cannot_be_read_in_blocks_is_refused_with_a_sentence() {
+    let refused =
+        |path: &str, options: &Options| Blocks::open(path.as_ref(), options).err().unwrap().to_string();
+    let plain = Options::default();
+    assert!(refused("/", &plain).contains("/ is a directory"));
+    assert!(refused("/dev/null", &plain).contains("a character device"));
+    assert!(refused("/nowhere", &plain).contains("/nowhere"));
+    let file = Scratch::new("refused", b"x");
+    let odd = Options { access: Access::Direct, block: 1000, ..plain };
+    assert!(refused(file.0.to_str().unwrap(), &odd).contains("multiple of"));
+}
