@@ -197,10 +197,10 @@ impl Blocks {
             return Err(Error::Unaligned { path: subject.path, block: options.block, alignment });
         }
         let spec = options.method;
-        let buffers = spec.ahead() + options.hold;
+        let buffers = spec.ahead(options.block) + options.hold;
         let pool = spec.kind.uses_buffers().then(|| Pool::new(buffers, options.block, options.memory));
         let pool = pool.transpose()?;
-        let opened = method::open(spec, &source, pool.as_ref(), options.register)?;
+        let opened = method::open(spec, &source, options.block, pool.as_ref(), options.register)?;
         let mut blocks = Blocks::over(opened.method, subject, pool, options);
         blocks.grant.registered = opened.registered;
         Ok(blocks)

@@ -3,24 +3,23 @@
 //! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. A method
 //! that looks cheap because others do its work is not, so all of them are looked at, and the one that is busiest is what
 //! can limit the path: a thread is never on more than one core.
+#![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::mem;
 use std::time::{Duration, Instant};
-
-use rustix::param::clock_ticks_per_second;
 
 use crate::Error;
 
-/// The CPU time used up to a moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    at: Instant,
-    process: Process,
-    /// Ours and the kernel's, by thread number.
+/// Watches CPU time from a moment on.
+#[derive(Debug)]
+pub struct Meter {
     threads: BTreeMap<u32, Thread>,
     cores: Vec<Core>,
+    process: Process,
+    begun: Instant,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,47 +72,56 @@ pub struct Busy {
     pub ran: Duration,
 }
 
-impl Snapshot {
-    /// Looks at everything now. It reads a file for each thread of the kernel: a millisecond or a few.
+impl Meter {
+    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them counted.
     ///
     /// # Errors
     /// If `/proc` is not there.
-    pub fn now() -> Result<Snapshot, Error> {
-        let failed = |source| Error::System { what: "read CPU times from /proc".to_owned(), source };
-        let mut threads = threads_of_kernel().map_err(failed)?;
-        threads.extend(own_threads().map_err(failed)?);
-        let cores = cores(&fs::read_to_string("/proc/stat").map_err(failed)?);
-        Ok(Snapshot { at: Instant::now(), process: own_process().map_err(failed)?, threads, cores })
+    pub fn start() -> Result<Meter, Error> {
+        let (threads, cores) = threads_and_cores().map_err(unanswered)?;
+        Ok(Meter { threads, cores, process: own_process(), begun: Instant::now() })
     }
 
-    /// What was used from here to `later`. Threads that have ended before are not among the threads, but in the
-    /// process's times.
-    #[must_use]
-    pub fn until(&self, later: &Snapshot) -> Usage {
-        let ran = later.threads.iter().map(|(number, thread)| {
+    /// What was used since the start. Threads that have ended are not among the threads, but in the process's times.
+    ///
+    /// # Errors
+    /// If `/proc` is not there.
+    pub fn stop(&self) -> Result<Usage, Error> {
+        let (elapsed, process) = (self.begun.elapsed(), own_process());
+        let (threads, cores) = threads_and_cores().map_err(unanswered)?;
+        let ran = threads.iter().map(|(number, thread)| {
             let before = self.threads.get(number).map_or(Duration::ZERO, |before| before.ran);
             (thread, thread.ran.saturating_sub(before))
         });
         let busiest = ran.clone().max_by_key(|&(_, ran)| ran);
-        let ticks = |pick: fn(&Core) -> u64| {
-            let of = |cores: &[Core]| cores.iter().map(pick).sum::<u64>();
-            of(&later.cores).saturating_sub(of(&self.cores))
-        };
-        Usage {
-            elapsed: later.at - self.at,
-            user: later.process.user.saturating_sub(self.process.user),
-            system: later.process.system.saturating_sub(self.process.system),
+        Ok(Usage {
+            elapsed,
+            user: process.user.saturating_sub(self.process.user),
+            system: process.system.saturating_sub(self.process.system),
             kernel_threads: ran.filter(|(thread, _)| thread.of_kernel).map(|(_, ran)| ran).sum(),
             busiest_thread: busiest.map(|(thread, ran)| Busy { name: thread.name.clone(), ran }),
-            cores: self
-                .cores
-                .iter()
-                .zip(&later.cores)
-                .map(|(before, after)| before.busy_until(after))
-                .collect(),
-            stolen_ratio: share(ticks(|core| core.stolen), ticks(|core| core.all)),
-        }
+            cores: self.cores.iter().zip(&cores).map(|(before, after)| before.busy_until(after)).collect(),
+            stolen_ratio: stolen_ratio(&self.cores, &cores),
+        })
     }
+}
+
+fn unanswered(source: io::Error) -> Error {
+    Error::System { what: "read CPU times from /proc".to_owned(), source }
+}
+
+fn threads_and_cores() -> io::Result<(BTreeMap<u32, Thread>, Vec<Core>)> {
+    let mut threads = threads_of_kernel()?;
+    threads.extend(own_threads()?);
+    Ok((threads, cores(&fs::read_to_string("/proc/stat")?)))
+}
+
+fn stolen_ratio(before: &[Core], after: &[Core]) -> f64 {
+    let ticks = |pick: fn(&Core) -> u64| {
+        let of = |cores: &[Core]| cores.iter().map(pick).sum::<u64>();
+        of(after).saturating_sub(of(before))
+    };
+    share(ticks(|core| core.stolen), ticks(|core| core.all))
 }
 
 impl Core {
@@ -126,21 +134,20 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// User and system time of this process, to which threads that have ended still count.
-fn own_process() -> io::Result<Process> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let ticks = |index: usize| fields_after_name(&stat)?.nth(index)?.parse::<u64>().ok();
-    let (user, system) = ticks(UTIME).zip(ticks(STIME)).ok_or_else(|| unreadable("/proc/self/stat"))?;
-    // Ticks are 10 ms; how long threads ran is known to the nanosecond, and the kernel only splits it by ticks.
-    let per_tick = 1.0 / clock_ticks_per_second() as f64;
-    let span = |ticks: u64| Duration::from_secs_f64(ticks as f64 * per_tick);
-    Ok(Process { user: span(user), system: span(system) })
+/// User and system time of this process, to which threads that have ended still count; to the microsecond.
+fn own_process() -> Process {
+    // SAFETY: all zeros are a valid `rusage`, which the call fills; it cannot fail for the calling process.
+    let usage = unsafe {
+        let mut usage: libc::rusage = mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let span = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    Process { user: span(usage.ru_utime), system: span(usage.ru_stime) }
 }
 
-/// Fields of `/proc/PID/stat`, counted from the one after the name.
+/// The field of `/proc/PID/stat` with a thread's flags, counted from the one after the name.
 const FLAGS: usize = 6;
-const UTIME: usize = 11;
-const STIME: usize = 12;
 
 /// A thread of the kernel (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -148,10 +155,6 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// A name may hold anything, also spaces and brackets: it ends at the last one.
 fn fields_after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace())
-}
-
-fn unreadable(path: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{path} is not as it is known"))
 }
 
 fn own_threads() -> io::Result<BTreeMap<u32, Thread>> {
@@ -221,29 +224,28 @@ mod tests {
     fn a_name_may_hold_brackets_and_spaces() {
         let stat = "12 (a) b (c) S 2 0 0 0 -1 2129984 0 0 0 0 7 9 0 0";
         let fields: Vec<&str> = fields_after_name(stat).unwrap().collect();
-        assert_eq!((fields[FLAGS], fields[UTIME], fields[STIME]), ("2129984", "7", "9"));
+        assert_eq!((fields[0], fields[FLAGS]), ("S", "2129984"));
         assert!(fields_after_name("no name").is_none());
     }
 
     #[test]
-    fn a_thread_that_computes_is_the_busiest_of_this_process() {
-        let before = Snapshot::now().unwrap();
+    fn a_thread_that_computes_is_seen() {
+        let meter = Meter::start().unwrap();
         let spin = || {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_millis(60) {
                 std::hint::spin_loop();
             }
-            Snapshot::now().unwrap()
+            own_threads().unwrap()
         };
         let name = "spinning-now";
-        let after = std::thread::Builder::new().name(name.to_owned()).spawn(spin).unwrap().join().unwrap();
-        let usage = before.until(&after);
-        assert!(usage.elapsed >= Duration::from_millis(60));
-        assert!(usage.cores.iter().all(|busy| (0.0..=1.0).contains(busy)) && !usage.cores.is_empty());
-        // Other tests may spin as well; but this thread did, and is at hand.
-        let thread = after.threads.values().find(|thread| thread.name == name).unwrap();
+        let own = std::thread::Builder::new().name(name.to_owned()).spawn(spin).unwrap().join().unwrap();
+        let thread = own.values().find(|thread| thread.name == name).unwrap();
         assert!(!thread.of_kernel && thread.ran > Duration::from_millis(5));
-        assert!(usage.busiest_thread.unwrap().ran >= thread.ran.min(Duration::from_millis(5)));
-        assert!(after.threads.values().any(|thread| thread.of_kernel), "kernel threads are seen");
+        let usage = meter.stop().unwrap();
+        assert!(usage.elapsed >= Duration::from_millis(60));
+        assert!(usage.user + usage.system >= thread.ran, "a thread that has ended still counts");
+        assert!(usage.cores.iter().all(|busy| (0.0..=1.0).contains(busy)) && !usage.cores.is_empty());
+        assert!(threads_of_kernel().unwrap().values().all(|thread| thread.of_kernel));
     }
 }

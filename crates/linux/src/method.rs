@@ -198,11 +198,11 @@ impl MethodSpec {
 }
 
 impl MethodSpec {
-    /// How many reads it takes on at a time. Threads have as many again waiting for them, so that none need wait itself.
+    /// How many reads of `block` bytes it takes on at a time, some of which may wait for a thread.
     #[must_use]
-    pub fn ahead(self) -> usize {
+    pub fn ahead(self, block: usize) -> usize {
         match self.kind {
-            MethodKind::Read | MethodKind::Pread | MethodKind::Populate => threads::AHEAD * self.depth,
+            MethodKind::Read | MethodKind::Pread | MethodKind::Populate => threads::ahead(self.depth, block),
             MethodKind::Aio | MethodKind::Uring | MethodKind::UringSqpoll | MethodKind::Mmap => self.depth,
             MethodKind::Null => null::AHEAD,
         }
@@ -259,25 +259,29 @@ pub struct Opened {
     pub registered: bool,
 }
 
-/// Makes a method ready to read a file. Of `ahead` reads it takes on, as many as its depth are in the kernel at a time.
+/// Makes a method ready to read a file in blocks of `block` bytes.
 ///
 /// # Errors
 /// If the system does not offer the method.
 pub fn open(
     spec: MethodSpec,
     source: &Arc<Source>,
+    block: usize,
     pool: Option<&Pool>,
     register: bool,
 ) -> Result<Opened, Error> {
+    let ahead = spec.ahead(block);
     let plain = |method: Box<dyn Method>| Opened { method, registered: false };
     let refused = |hint| {
         let method = spec.to_string();
         move |source| Error::Method { method, hint, source }
     };
     match spec.kind {
-        MethodKind::Read => read::open(source).map(plain).map_err(refused("a thread could not be started")),
+        MethodKind::Read => {
+            read::open(source, ahead).map(plain).map_err(refused("a thread could not be started"))
+        }
         MethodKind::Pread => {
-            pread::open(source, spec.depth).map(plain).map_err(refused("threads could not be started"))
+            pread::open(source, spec.depth, ahead).map(plain).map_err(refused("threads could not be started"))
         }
         MethodKind::Aio => aio::open(source, spec.depth)
             .map(plain)
@@ -289,7 +293,7 @@ pub fn open(
                 .map_err(refused("see kernel.io_uring_disabled, or a sandbox forbids io_uring"))
         }
         MethodKind::Mmap => Ok(plain(mmap::open(source, spec.depth))),
-        MethodKind::Populate => mmap::open_populating(source, spec.depth)
+        MethodKind::Populate => mmap::open_populating(source, spec.depth, ahead)
             .map(plain)
             .map_err(refused("threads could not be started")),
         MethodKind::Null => Ok(plain(null::open(source))),

@@ -20,12 +20,16 @@ pub(super) fn open(source: &Arc<Source>, depth: usize) -> Box<dyn Method> {
     Box::new(Mmap { source: Arc::clone(source), depth, mapped: Vec::new() })
 }
 
-pub(super) fn open_populating(source: &Arc<Source>, threads: usize) -> io::Result<Box<dyn Method>> {
+pub(super) fn open_populating(
+    source: &Arc<Source>,
+    threads: usize,
+    ahead: usize,
+) -> io::Result<Box<dyn Method>> {
     let calls = (0..threads).map(|_| {
         let source = Arc::clone(source);
         Box::new(move |read: &mut Read| map(&source, read, true)) as Call
     });
-    Ok(Box::new(Threads::start("sakiyomi-map", calls.collect())?))
+    Ok(Box::new(Threads::start("sakiyomi-map", calls.collect(), ahead)?))
 }
 
 impl Method for Mmap {
