@@ -11,11 +11,13 @@ mod distribution;
 mod frame;
 mod over_time;
 mod palette;
+mod probe;
+mod room;
 mod svg;
 mod tradeoff;
 mod validation;
 
-use crate::schema::{SimResult, SweepResult, ValidateResult};
+use crate::schema::{Document, ProbeResult, SimResult, SweepResult, ValidateResult};
 
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
@@ -67,6 +69,12 @@ pub fn validate(result: &ValidateResult) -> Vec<Chart> {
     if result.judged == 0 { Vec::new() } else { validation::charts(result) }
 }
 
+/// The charts of a probe; none where no method was measured. The document also knows how many cores the machine has.
+#[must_use]
+pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
+    probe::charts(document)
+}
+
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
     if sides.iter().all(|side| side.result.commands == 0) {
         return Vec::new();
@@ -82,6 +90,7 @@ fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
 mod tests {
     use super::*;
     use crate::sample;
+    use crate::schema::Run;
     use proptest::prelude::*;
 
     #[test]
@@ -91,6 +100,14 @@ mod tests {
         let charts = sim(&result);
         let seeks = charts.iter().find(|chart| chart.name == "seeks").unwrap();
         insta::assert_snapshot!(seeks.svg);
+    }
+
+    #[test]
+    fn charts_of_a_probe() {
+        let mut document = sample::probe();
+        document.result.cases.retain(|case| case.target == "loop" || case.random);
+        let svgs: Vec<String> = probe(&document).into_iter().map(|chart| chart.svg).collect();
+        insta::assert_snapshot!(svgs.join("\n"));
     }
 
     #[test]
@@ -122,6 +139,7 @@ mod tests {
         let no_curves = ValidateResult { judged: 1, ..ValidateResult::default() };
         assert!(validate(&no_curves).iter().all(is_sound));
         assert!(validate(&ValidateResult::default()).is_empty());
+        assert!(probe(&Document::probe(Run::default(), ProbeResult::default())).is_empty());
     }
 
     fn is_sound(chart: &Chart) -> bool {
@@ -141,6 +159,11 @@ mod tests {
         #[test]
         fn any_validation_can_be_drawn(result in sample::any_validation()) {
             prop_assert!(validate(&result).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_probe_can_be_drawn(result in sample::any_broken_probe()) {
+            prop_assert!(probe(&Document::probe(Run::default(), result)).iter().all(is_sound));
         }
 
         #[test]

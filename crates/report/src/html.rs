@@ -6,12 +6,14 @@
 
 mod compare;
 mod page;
+mod probe;
 mod series;
 mod sim;
 mod sweep;
 mod validate;
 
 pub use compare::compare;
+pub use probe::probe;
 pub use sim::sim;
 pub use sweep::sweep;
 pub use validate::validate;
@@ -20,7 +22,9 @@ pub use validate::validate;
 mod tests {
     use super::*;
     use crate::sample;
-    use crate::schema::{ChunkPoint, CurvePoint, Document, Run, SimResult, SweepResult, ValidateResult};
+    use crate::schema::{
+        ChunkPoint, CurvePoint, Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult,
+    };
     use proptest::prelude::*;
 
     /// The page without what is tested elsewhere: style, script, pictures and their data.
@@ -53,6 +57,11 @@ mod tests {
     }
 
     #[test]
+    fn one_probe() {
+        insta::assert_snapshot!(skeleton(&probe(&sample::probe())));
+    }
+
+    #[test]
     fn different_settings_are_marked_in_a_comparison() {
         let page = compare(&sample::document("short"), &sample::document("long"));
         assert!(page.contains("<mark>cache.read_ahead.max=64KiB</mark>"));
@@ -77,8 +86,26 @@ mod tests {
         let mut validation = sample::validation();
         validation.result.trace = evil.to_owned();
         validation.result.replay = vec![evil.to_owned()];
-        let pages =
-            [sim(&document), compare(&document, &document), sweep(&exploration), validate(&validation)];
+        let mut methods = sample::probe();
+        methods.result.targets[0].name = evil.to_owned();
+        methods.result.targets[0].what = evil.to_owned();
+        methods.result.notes = vec![evil.to_owned()];
+        let case = &mut methods.result.cases[0];
+        let names = [
+            &mut case.target,
+            &mut case.method,
+            &mut case.buffers,
+            &mut case.busiest_thread,
+            &mut case.reason,
+        ];
+        names.into_iter().for_each(|name| *name = evil.to_owned());
+        let pages = [
+            sim(&document),
+            compare(&document, &document),
+            sweep(&exploration),
+            validate(&validation),
+            probe(&methods),
+        ];
         for page in pages {
             assert!(!page.contains("<script>alert"), "{page}");
             assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
@@ -126,6 +153,8 @@ mod tests {
         assert!(sweep(&Document::sweep(Run::default(), SweepResult::default())).contains("No settings"));
         let nothing = Document::validate(Run::default(), ValidateResult::default());
         assert!(validate(&nothing).contains("No request was judged."));
+        let nothing = Document::probe(Run::default(), ProbeResult::default());
+        assert!(probe(&nothing).contains("No method was measured."));
     }
 
     proptest! {
@@ -142,6 +171,12 @@ mod tests {
         #[test]
         fn any_validation_is_a_page(result in sample::any_validation()) {
             let page = validate(&Document::validate(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
+        }
+
+        #[test]
+        fn any_probe_is_a_page(result in sample::any_broken_probe()) {
+            let page = probe(&Document::probe(Run::default(), result));
             prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
         }
 

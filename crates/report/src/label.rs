@@ -62,6 +62,15 @@ pub(crate) fn correlation(correlation: Option<f64>) -> String {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
 /// A row of errors of single requests: how many, measured and simulated mean, bias, median, mean, 90th percentile and
 /// correlation.
 pub(crate) fn request_errors(
@@ -147,4 +156,41 @@ pub(crate) const VALIDATION_GLOSSARY: [(&str, &str); 7] = [
     ),
     ("read hit, read miss", "As the simulation sees it: a hit needs no positioning of its own."),
     ("last-end rule", "The simplest guess: a read is a hit if it starts where the last read ended."),
+];
+
+/// The words of a probe.
+pub(crate) const PROBE_GLOSSARY: [(&str, &str); 10] = [
+    (
+        "storage-bound",
+        "More requests in flight and better buffers gain nothing, and no core is busy: the storage gives no more.",
+    ),
+    (
+        "CPU-bound",
+        "The core that carries the path is busy. A system call runs on its caller's core, so that idle cores do not \
+         help one thread (Ueda 2013).",
+    ),
+    (
+        "latency-bound",
+        "Neither: the storage waits for requests. More in flight, or better buffers, would help.",
+    ),
+    ("direct", "Around the page cache (O_DIRECT)."),
+    ("cached, cold cache", "Through the page cache, which held everything before a run, or nothing."),
+    ("random", "Blocks at random places; without this word one after the other."),
+    (
+        "read, pread:N, aio:D, uring:D",
+        "One thread that reads; N threads that read side by side; D requests in flight by Linux's native asynchronous \
+         I/O or by io_uring. uring-sqpoll hands them to a kernel thread that polls.",
+    ),
+    (
+        "mmap, populate",
+        "The file is mapped, and its pages are touched; or the kernel maps them all beforehand.",
+    ),
+    (
+        "p50, p99",
+        "Time from a request's start to its end: half, and 99 of 100, take no longer. Mappings have none.",
+    ),
+    (
+        "s/GB",
+        "CPU seconds, user and system, for 10⁹ bytes. GB/s and MB/s are powers of 1000; KiB and MiB of 1024.",
+    ),
 ];

@@ -63,6 +63,72 @@ pub fn round_duration(ns: u64) -> String {
     format!("{} {unit}", ns as f64 / scale as f64)
 }
 
+/// Bytes a second in powers of 1000: `850 MB/s`, `2.55 GB/s`.
+#[must_use]
+pub fn rate(bytes_per_s: f64) -> String {
+    let (unit, scale) = rate_unit(bytes_per_s);
+    match bytes_per_s / scale {
+        value if !value.is_finite() => NONE.to_owned(),
+        value if value.abs() < 1e6 => format!("{} {unit}", three_digits(value)),
+        value => format!("{value:.1e} {unit}"),
+    }
+}
+
+/// The lowest and the highest of several rates, in the unit of their median: `2.48–2.61` beside `2.55 GB/s`.
+#[must_use]
+pub fn rate_range(median: f64, min: f64, max: f64) -> String {
+    let (_, scale) = rate_unit(median);
+    match [min / scale, max / scale] {
+        range if range.iter().any(|value| !value.is_finite() || value.abs() >= 1e6) => NONE.to_owned(),
+        range => range.map(three_digits).join("–"),
+    }
+}
+
+/// A round number of bytes a second, for the ticks of an axis: `0`, `500 MB/s`, `2.5 GB/s`.
+#[must_use]
+pub fn round_rate(bytes_per_s: f64) -> String {
+    if bytes_per_s <= 0.0 {
+        return "0".to_owned();
+    }
+    let (unit, scale) = rate_unit(bytes_per_s);
+    format!("{} {unit}", round_decimal(bytes_per_s / scale))
+}
+
+/// The unit in which a rate has one to three digits before the point, and how many bytes a second it is.
+fn rate_unit(bytes_per_s: f64) -> (&'static str, f64) {
+    let units = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)];
+    units.into_iter().find(|&(_, scale)| bytes_per_s.abs() >= scale * 0.9995).unwrap_or(("B/s", 1.0))
+}
+
+/// A number without needless digits, to six places: `0.05`, `2.5`.
+#[must_use]
+pub fn round_decimal(value: f64) -> String {
+    ((value * 1e6).round() / 1e6).to_string()
+}
+
+/// Seconds of CPU time for a GB, without the unit: `0.021`, `1.30`.
+#[must_use]
+pub fn cpu_per_gb(seconds: f64) -> String {
+    match seconds {
+        seconds if !seconds.is_finite() => NONE.to_owned(),
+        seconds if seconds.abs() >= 1e6 => format!("{seconds:.1e}"),
+        seconds if seconds.abs() < 0.9995 => format!("{seconds:.3}"),
+        seconds => three_digits(seconds),
+    }
+}
+
+/// A size in powers of 1024 without needless digits: `4 KiB`, `1.5 MiB`.
+#[must_use]
+pub fn round_bytes(size: u64) -> String {
+    let text = bytes(size);
+    match text.split_once(' ') {
+        Some((value, unit)) if value.contains('.') => {
+            format!("{} {unit}", value.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
 /// A size in powers of 1024: `512 B`, `1.20 GiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
@@ -116,6 +182,26 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// A share without a fraction: `72 %`.
+#[must_use]
+pub fn whole_percent(ratio: f64) -> String {
+    match (ratio * 100.0).round() {
+        percent if !percent.is_finite() => NONE.to_owned(),
+        percent if percent.abs() >= 1e6 => format!("{percent:.1e} %"),
+        percent => format!("{} %", percent + 0.0),
+    }
+}
+
+/// A change with its sign: `+31.0 %`, `−2.4 %`.
+#[must_use]
+pub fn signed_percent(ratio: f64) -> String {
+    let sign = if ratio < 0.0 { "−" } else { "+" };
+    match percent(ratio.abs()) {
+        text if text == NONE => text,
+        text => format!("{sign}{text}"),
+    }
+}
+
 /// How many times one thing is another: `2.1`, `61`, `11,427`.
 #[must_use]
 pub fn times(factor: f64) -> String {
@@ -160,7 +246,25 @@ mod tests {
         assert_eq!([bytes(1023), bytes(1 << 20), bytes(u64::MAX)], ["1023 B", "1.00 MiB", "16.0 EiB"]);
         assert_eq!([count(7), count(1000), count(1_234_567)], ["7", "1,000", "1,234,567"]);
         assert_eq!([percent(0.7239), percent(f64::NAN), percent(1.0)], ["72.4 %", NONE, "100.0 %"]);
+        assert_eq!(
+            [whole_percent(0.724), whole_percent(-0.001), whole_percent(f64::NAN)],
+            ["72 %", "0 %", NONE]
+        );
         assert_eq!([times(2.06), times(60.7), times(f64::INFINITY)], ["2.1", "61", NONE]);
+        assert_eq!([rate(2.547e9), rate(999.9e6), rate(41_000.0)], ["2.55 GB/s", "1.00 GB/s", "41.0 kB/s"]);
+        assert_eq!([rate(0.0), rate(f64::NAN), rate(1e300)], ["0.00 B/s", NONE, "1.0e291 GB/s"]);
+        assert_eq!(rate_range(1.01e9, 0.981e9, 1.1e9), "0.98–1.10");
+        assert_eq!(rate_range(1.0, 0.0, f64::INFINITY), NONE);
+        assert_eq!([round_rate(0.0), round_rate(5e8), round_rate(2.5e9)], ["0", "500 MB/s", "2.5 GB/s"]);
+        assert_eq!([cpu_per_gb(0.0213), cpu_per_gb(1.3), cpu_per_gb(f64::NAN)], ["0.021", "1.30", NONE]);
+        assert_eq!(
+            [round_bytes(1 << 20), round_bytes(100 << 10), round_bytes(1536), round_bytes(512)],
+            ["1 MiB", "100 KiB", "1.5 KiB", "512 B"]
+        );
+        assert_eq!(
+            [signed_percent(0.31), signed_percent(-0.024), signed_percent(f64::NAN)],
+            ["+31.0 %", "−2.4 %", NONE]
+        );
         assert_eq!(
             [round_duration(1_500_000_000), round_duration(300 * NANOS_PER_SECOND)],
             ["1.5 s", "5 min"]
@@ -190,7 +294,10 @@ mod tests {
             prop_assert!(duration(ns).chars().count() <= 14);
             prop_assert!(bytes(ns).chars().count() <= 8);
             prop_assert!(percent(ratio).chars().count() <= 14);
-            for text in [percent(ratio), times(ratio), round_count(ratio)] {
+            for text in [rate(ratio), cpu_per_gb(ratio), whole_percent(ratio), signed_percent(ratio), rate_range(ratio, ratio, ratio)] {
+                prop_assert!(text.chars().count() <= 24, "{text}");
+            }
+            for text in [percent(ratio), times(ratio), round_count(ratio), rate(ratio), cpu_per_gb(ratio)] {
                 prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
             }
         }

@@ -1,9 +1,14 @@
 //! Made-up results for tests: the shape of the paper's table 4, and anything at all.
 
+mod any_probe;
+mod probe;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::schema::*;
+
+pub(crate) use any_probe::{any_broken_probe, any_probe};
 
 const MS: u64 = 1_000_000;
 
@@ -157,6 +162,13 @@ pub(crate) fn sweep() -> Document<SweepResult> {
     };
     result.mark_undominated();
     Document::sweep(run(), result)
+}
+
+/// Methods of I/O on a disk, a tmpfs and a loop device.
+pub(crate) fn probe() -> Document<ProbeResult> {
+    let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
+    let run = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
+    Document::probe(run, probe::result())
 }
 
 /// Small, ordinary and extreme numbers.

@@ -3,12 +3,14 @@
 //! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). `result` holds the same bytes for the same
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
+mod probe;
 mod sim;
 mod sweep;
 mod validate;
 
 use serde::{Deserialize, Serialize};
 
+pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
@@ -26,6 +28,9 @@ pub const SWEEP_SCHEMA: &str = "sakiyomi.sweep/1";
 
 /// The name and version of a [`ValidateResult`] document.
 pub const VALIDATE_SCHEMA: &str = "sakiyomi.validate/1";
+
+/// The name and version of a [`ProbeResult`] document.
+pub const PROBE_SCHEMA: &str = "sakiyomi.probe/1";
 
 /// One result with what is known about the run that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +64,14 @@ impl Document<ValidateResult> {
     #[must_use]
     pub fn validate(run: Run, result: ValidateResult) -> Self {
         Document { schema: VALIDATE_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<ProbeResult> {
+    /// A document of one measurement of methods of I/O.
+    #[must_use]
+    pub fn probe(run: Run, result: ProbeResult) -> Self {
+        Document { schema: PROBE_SCHEMA.to_owned(), run, result }
     }
 }
 
@@ -121,6 +134,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_probe_are_stable() {
+        let mut document = sample::probe();
+        document.result.targets.truncate(1);
+        document.result.cases.truncate(1);
+        document.result.choices.truncate(1);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
     fn unknown_keys_are_ignored() {
         let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
         assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);
@@ -144,6 +166,12 @@ mod tests {
             sample::set_ratios(&mut result, ratio);
             let text = serde_json::to_string(&result).unwrap();
             prop_assert_eq!(serde_json::from_str::<ValidateResult>(&text).unwrap(), result);
+        }
+
+        #[test]
+        fn a_probe_reads_back(result in sample::any_probe()) {
+            let text = serde_json::to_string(&result).unwrap();
+            prop_assert_eq!(serde_json::from_str::<ProbeResult>(&text).unwrap(), result);
         }
     }
 }

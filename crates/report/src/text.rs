@@ -1,12 +1,14 @@
 //! What the terminal shows: a summary that can be read at a glance, with scaled units.
 
 mod compare;
+mod probe;
 mod sim;
 mod style;
 mod sweep;
 mod validate;
 
 pub use compare::compare;
+pub use probe::probe;
 pub use sim::sim;
 pub use style::Style;
 pub use sweep::sweep;
@@ -16,7 +18,7 @@ pub use validate::validate;
 mod tests {
     use super::*;
     use crate::sample;
-    use crate::schema::{Document, Run, SimResult, SweepResult, ValidateResult};
+    use crate::schema::{Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult};
     use proptest::prelude::*;
 
     const PLAIN: Style = Style { width: 100, colour: false };
@@ -42,7 +44,19 @@ mod tests {
     }
 
     #[test]
+    fn one_probe() {
+        insta::assert_snapshot!(probe(&sample::probe(), PLAIN));
+    }
+
+    #[test]
+    fn one_probe_on_a_narrow_terminal() {
+        let text = probe(&sample::probe(), Style { width: 80, ..PLAIN });
+        insta::assert_snapshot!(text.split("\n\n").nth(6).unwrap());
+    }
+
+    #[test]
     fn nothing_at_all() {
+        assert!(!probe(&Document::probe(Run::default(), ProbeResult::default()), PLAIN).is_empty());
         assert!(!validate(&Document::validate(Run::default(), ValidateResult::default()), PLAIN).is_empty());
         insta::assert_snapshot!(sim(&Document::sim(Run::default(), SimResult::default()), PLAIN));
         assert!(!sweep(&Document::sweep(Run::default(), SweepResult::default()), PLAIN).is_empty());
@@ -67,6 +81,12 @@ mod tests {
         fn any_validation_has_a_text(result in sample::any_validation(), width: usize) {
             let text = validate(&Document::validate(Run::default(), result), Style { width, colour: false });
             prop_assert!(!text.is_empty() && !text.contains("NaN"));
+        }
+
+        #[test]
+        fn any_probe_has_a_text(result in sample::any_broken_probe(), width: usize) {
+            let text = probe(&Document::probe(Run::default(), result), Style { width, colour: false });
+            prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
         }
 
         #[test]

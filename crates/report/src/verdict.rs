@@ -1,11 +1,15 @@
 //! What a result says, in words: the first lines of a page and of the terminal text.
 
+mod probe;
+
 use sakiyomi_model::{Class, ReadClass};
 
 use crate::label;
 use crate::number::{self, count, duration, percent};
 use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
+
+pub(crate) use probe::{Finding, probe};
 
 /// A space at which no line is broken.
 pub(crate) const NO_BREAK_SPACE: char = '\u{a0}';
@@ -202,6 +206,7 @@ pub(crate) fn paragraph(sentences: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use crate::schema::ProbeResult;
 
     #[test]
     fn verdicts_read_well() {
@@ -215,11 +220,20 @@ mod tests {
     }
 
     #[test]
+    fn findings_read_well() {
+        let findings = probe(&sample::probe().result);
+        let text: Vec<String> =
+            findings.iter().map(|of| format!("{}\n{}", of.about, of.sentences.join("\n"))).collect();
+        insta::assert_snapshot!(text.join("\n\n"));
+    }
+
+    #[test]
     fn an_empty_result_has_a_verdict() {
         let empty = SimResult::default();
         assert_eq!(sim(&empty), ["No command was counted."]);
         assert_eq!(compare(&empty, &empty).len(), 1);
         assert_eq!(sweep(&SweepResult::default()), ["No settings were tried."]);
         assert_eq!(validate(&ValidateResult::default()), ["No request was judged."]);
+        assert_eq!(probe(&ProbeResult::default())[0].sentences, ["No method was measured."]);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Plotters is only given places between 0 and 1, so that no value, however large, reaches its arithmetic.
 
+use std::f64::consts::SQRT_2;
+
 use crate::number;
 
 const MICROSECOND: f64 = 1e3;
@@ -12,6 +14,13 @@ const DAY: f64 = 24.0 * HOUR;
 
 /// Where a log axis begins at the lowest: a little below one nanosecond, the shortest span that is not none.
 const SHORTEST: f64 = 0.9;
+/// The least CPU time for a GB that a log axis shows, in seconds.
+const LEAST_CPU_PER_GB: f64 = 1e-6;
+/// Beyond this nothing is drawn to scale: 10^18 bytes a second, a thousand cores.
+const HIGHEST_RATE: f64 = 1e18;
+const MOST_CORES: f64 = 1000.0;
+/// About how many sizes are labelled.
+const MOST_SIZES: usize = 14;
 /// How far a log axis reaches beyond the values, as a factor.
 const LOG_MARGIN: f64 = 1.2;
 
@@ -26,7 +35,7 @@ enum Scale {
 }
 
 /// A labelled place on an axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     /// From 0 to 1.
     pub(super) place: f64,
@@ -34,10 +43,10 @@ pub(super) struct Tick {
 }
 
 /// One axis of a picture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     /// What is measured, with its unit where the ticks do not say it.
-    pub(super) title: &'static str,
+    pub(super) title: String,
     pub(super) ticks: Vec<Tick>,
     scale: Scale,
     from: f64,
@@ -58,6 +67,11 @@ impl Axis {
     /// The label of the tick at a place; empty where there is no tick.
     pub(super) fn label_at(&self, place: f64) -> String {
         self.ticks.iter().find(|tick| tick.place == place).map(|tick| tick.label.clone()).unwrap_or_default()
+    }
+
+    /// The same axis with another title.
+    pub(super) fn titled(self, title: String) -> Axis {
+        Axis { title, ..self }
     }
 
     /// A span of the simulated time line.
@@ -92,7 +106,7 @@ impl Axis {
 
     /// Shares from nothing to all.
     pub(super) fn shares(title: &'static str) -> Axis {
-        Axis::linear(title, 0.0, 1.0, 0.25, whole_percent)
+        Axis::linear(title, 0.0, 1.0, 0.25, number::whole_percent)
     }
 
     /// The shares around those given.
@@ -100,15 +114,69 @@ impl Axis {
         let (low, high) = extent(values.map(|value| value.clamp(0.0, 1.0))).unwrap_or((0.0, 1.0));
         let margin = ((high - low) * 0.15).max(0.02);
         let (low, high) = ((low - margin).max(0.0), (high + margin).min(1.0));
-        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), whole_percent)
+        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), number::whole_percent)
     }
 
     /// Spans of time over decades. Zero stays at the lower end.
     pub(super) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
-        let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((MICROSECOND, SECOND));
+        let positive = values.filter(|&value| value > 0.0);
+        let (low, high) = extent(positive).unwrap_or((MICROSECOND, SECOND));
+        Axis::log(title, (low, high), SHORTEST, |ns| number::round_duration(ns.round() as u64))
+    }
+
+    /// CPU seconds for each GB over decades. Zero stays at the lower end.
+    pub(super) fn log_cpu_per_gb(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((0.01, 1.0));
+        let sensible = |value: f64| value.clamp(LEAST_CPU_PER_GB, 1.0 / LEAST_CPU_PER_GB);
+        Axis::log(title, (sensible(low), sensible(high)), LEAST_CPU_PER_GB / 2.0, number::round_decimal)
+    }
+
+    /// Bytes a second from zero on, with a share of the axis left free after the highest.
+    pub(super) fn rates(title: &str, values: impl Iterator<Item = f64>, free: f64) -> Axis {
+        let (_, high) = extent(values).unwrap_or_default();
+        let high = if high > 0.0 { high.min(HIGHEST_RATE) } else { 1e6 };
+        let to = high / (1.0 - free);
+        Axis::linear(title, 0.0, to, nice_step(to, X_TICKS), number::round_rate)
+    }
+
+    /// Sizes by powers of two, with a share of the axis left free after the largest.
+    pub(super) fn log_sizes(title: &str, values: impl Iterator<Item = u64>, free: f64) -> Axis {
+        let (low, high) = extent(values.map(|bytes| bytes.max(1) as f64)).unwrap_or((4096.0, 4096.0));
+        let from = low / SQRT_2;
+        let to = from * (high * SQRT_2 / from).powf(1.0 / (1.0 - free));
+        let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Log, from, to };
+        let exponents = from.log2().ceil() as i32..=(high * SQRT_2).log2().floor() as i32;
+        let stride = 1 + exponents.clone().count() / MOST_SIZES;
+        for exponent in exponents.step_by(stride) {
+            let bytes = 2f64.powi(exponent);
+            axis.ticks.push(Tick { place: axis.place(bytes), label: number::round_bytes(bytes as u64) });
+        }
+        axis
+    }
+
+    /// Time over elapsed time: 100 % is one core, kept busy all the time.
+    pub(super) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        let (_, high) = extent(values).unwrap_or_default();
+        let to = high.clamp(1.0, MOST_CORES) * 1.2;
+        Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
+    }
+
+    /// Named rows from the top down.
+    pub(super) fn rows(labels: Vec<String>) -> Axis {
+        let count = labels.len().max(1) as f64;
+        let mut axis =
+            Axis { title: String::new(), ticks: Vec::new(), scale: Scale::Linear, from: count, to: 0.0 };
+        axis.ticks = (labels.into_iter().enumerate())
+            .map(|(row, label)| Tick { place: axis.place(row as f64 + 0.5), label })
+            .collect();
+        axis
+    }
+
+    /// Decades around the extent, from `least` on.
+    fn log(title: &str, (low, high): (f64, f64), least: f64, label: impl Fn(f64) -> String) -> Axis {
         // At least from half to twice the middle, so that a tick is within; and a little air.
         let middle = (low * high).sqrt();
-        let from = (low / LOG_MARGIN).min(middle / 2.0).max(SHORTEST);
+        let from = (low / LOG_MARGIN).min(middle / 2.0).max(least);
         let to = (high * LOG_MARGIN).max(middle * 2.0);
         let decades = (to / from).log10();
         let digits: &[f64] = match decades {
@@ -116,41 +184,26 @@ impl Axis {
             ..1.6 => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
-        let mut axis = Axis { title, ticks: Vec::new(), scale: Scale::Log, from, to };
+        let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Log, from, to };
         let first = from.log10().floor() as i32;
         for exponent in first..=to.log10().ceil() as i32 {
             for &digit in digits {
                 let value = digit * 10f64.powi(exponent);
                 if (from..=to).contains(&value) {
-                    let label = number::round_duration(value.round() as u64);
-                    axis.ticks.push(Tick { place: axis.place(value), label });
+                    axis.ticks.push(Tick { place: axis.place(value), label: label(value) });
                 }
             }
         }
         axis
     }
 
-    /// Named rows from the top down.
-    pub(super) fn rows(labels: Vec<String>) -> Axis {
-        let count = labels.len().max(1) as f64;
-        let mut axis = Axis { title: "", ticks: Vec::new(), scale: Scale::Linear, from: count, to: 0.0 };
-        axis.ticks = (labels.into_iter().enumerate())
-            .map(|(row, label)| Tick { place: axis.place(row as f64 + 0.5), label })
-            .collect();
-        axis
-    }
-
-    fn linear(title: &'static str, from: f64, to: f64, step: f64, label: impl Fn(f64) -> String) -> Axis {
-        let mut axis = Axis { title, ticks: Vec::new(), scale: Scale::Linear, from, to };
+    fn linear(title: &str, from: f64, to: f64, step: f64, label: impl Fn(f64) -> String) -> Axis {
+        let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Linear, from, to };
         axis.ticks = multiples(from, to, step)
             .map(|value| Tick { place: axis.place(value), label: label(value) })
             .collect();
         axis
     }
-}
-
-fn whole_percent(share: f64) -> String {
-    format!("{} %", (share * 100.0).round())
 }
 
 /// The smallest and the largest of the finite values.
@@ -233,6 +286,13 @@ mod tests {
         assert_eq!(labels(&signed), ["−1 ms", "−500 µs", "0"]);
         let narrow = Axis::log_spans("", [2.1e6, 3.9e6].into_iter());
         assert_eq!(labels(&narrow), ["1.5 ms", "2 ms", "3 ms", "5 ms"]);
+        assert_eq!(labels(&Axis::rates("", [2.1e9].into_iter(), 0.1))[..3], ["0", "500 MB/s", "1 GB/s"]);
+        let sizes = Axis::log_sizes("", [4096, 65_536].into_iter(), 0.25);
+        assert_eq!(labels(&sizes), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
+        assert!((0.6..0.75).contains(&sizes.place(65_536.0)));
+        assert_eq!(labels(&Axis::cores("", [1.9].into_iter()))[..3], ["0 %", "50 %", "100 %"]);
+        let cpu = Axis::log_cpu_per_gb("", [0.02, 0.4].into_iter());
+        assert_eq!(labels(&cpu), ["0.02", "0.05", "0.1", "0.2"]);
     }
 
     #[test]
@@ -259,6 +319,12 @@ mod tests {
             prop_assert!(is_sound(&Axis::counts("", span as f64)));
             prop_assert!(is_sound(&Axis::shares_around("", [share].into_iter())));
             prop_assert!(is_sound(&Axis::log_spans("", [from as f64, to as f64].into_iter())));
+            prop_assert!(is_sound(&Axis::log_sizes("", [from, to].into_iter(), share.clamp(0.0, 0.5))));
+            for value in [share, from as f64] {
+                prop_assert!(is_sound(&Axis::rates("", [value].into_iter(), 0.1)));
+                prop_assert!(is_sound(&Axis::cores("", [value].into_iter())));
+                prop_assert!(is_sound(&Axis::log_cpu_per_gb("", [value, 1.0].into_iter())));
+            }
             prop_assert!(is_sound(&Axis::signed_spans("", [-(from as f64), span as f64].into_iter())));
         }
 

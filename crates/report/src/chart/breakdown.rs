@@ -37,9 +37,12 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
         name: "breakdown",
         title: TITLE,
         keys: keys.collect(),
-        x: x.clone(),
-        panels: vec![PanelFrame { name: "", y: y.clone() }],
-        plot_height: ROW_HEIGHT * rows.len().clamp(1, 40) as u32,
+        panels: vec![PanelFrame {
+            name: String::new(),
+            x: x.clone(),
+            y: y.clone(),
+            height: ROW_HEIGHT * rows.len().clamp(1, 40) as u32,
+        }],
         left: LEFT,
     };
     let svg = frame.draw(|_, plot| {
@@ -69,7 +72,7 @@ impl Row<'_> {
     fn label(&self) -> String {
         let name =
             label::class_named(&self.class.class).map_or(&*self.class.class, |class| label::class(class));
-        let name: String = name.chars().filter(|c| !c.is_control()).take(LABEL_LENGTH).collect();
+        let name = frame::short(name, LABEL_LENGTH);
         if self.side.is_empty() { name } else { format!("{name}  {}", self.side) }
     }
 }

@@ -18,9 +18,7 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
         name: "response-curve",
         title: TITLE,
         keys: keys.map(|(index, side)| Key { label: side.name, colour: palette::side(index) }).collect(),
-        x: x.clone(),
-        panels: vec![PanelFrame { name: "", y: y.clone() }],
-        plot_height: 440,
+        panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 440 }],
         left: LEFT,
     };
     let svg = frame.draw(|_, plot| {

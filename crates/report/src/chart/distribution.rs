@@ -20,13 +20,17 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     let mut keys: Vec<Key> =
         ReadClass::ALL.map(|class| Key { label: label::read(class), colour: palette::read(class) }).into();
     keys.push(Key { label: "write", colour: palette::WRITE });
+    let panel = |side: &Side<'_>| PanelFrame {
+        name: side.name.to_owned(),
+        x: x.clone(),
+        y: y.clone(),
+        height: if sides.len() > 1 { 260 } else { 340 },
+    };
     let frame = Frame {
         name: "distribution",
         title: TITLE,
         keys,
-        x: x.clone(),
-        panels: sides.iter().map(|side| PanelFrame { name: side.name, y: y.clone() }).collect(),
-        plot_height: if sides.len() > 1 { 260 } else { 340 },
+        panels: sides.iter().map(panel).collect(),
         left: LEFT,
     };
     let svg = frame.draw(|index, plot| {

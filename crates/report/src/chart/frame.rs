@@ -57,8 +57,12 @@ pub(super) struct Key {
 /// One plot among those that stand one above the other.
 pub(super) struct PanelFrame {
     /// Whose data it shows, such as `A`; may be empty.
-    pub(super) name: &'static str,
+    pub(super) name: String,
+    /// Labelled once below the last of several panels that have the same.
+    pub(super) x: Axis,
     pub(super) y: Axis,
+    /// Height of the plot.
+    pub(super) height: u32,
 }
 
 /// A chart without its data.
@@ -66,10 +70,7 @@ pub(super) struct Frame {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) keys: Vec<Key>,
-    pub(super) x: Axis,
     pub(super) panels: Vec<PanelFrame>,
-    /// Height of one panel's plot.
-    pub(super) plot_height: u32,
     /// Left edge of the plots.
     pub(super) left: u32,
 }
@@ -100,15 +101,15 @@ impl Frame {
         let (_, mut rest) = root.split_vertically(self.header_height());
         self.draw_legend(root)?;
         for (index, panel) in self.panels.iter().enumerate() {
-            let is_last = index + 1 == self.panels.len();
-            let (area, below) = rest.split_vertically(self.panel_height(is_last));
+            let (area, below) = rest.split_vertically(self.panel_height(index));
+            self.draw_panel(&area, panel, self.has_x_labels(index), |plot| data(index, plot))?;
+            let (title_area, below) = below.split_vertically(self.x_title_height(index));
+            if self.x_title_height(index) > 0 {
+                let middle = ((self.left + RIGHT) / 2) as i32;
+                let style = text(FAINT, HPos::Center, VPos::Top);
+                title_area.draw(&Text::new(panel.x.title.as_str(), (middle, 4), style))?;
+            }
             rest = below;
-            self.draw_panel(&area, panel, is_last, |plot| data(index, plot))?;
-        }
-        if !self.x.title.is_empty() {
-            let middle = ((self.left + RIGHT) / 2) as i32;
-            let top = (self.height() - X_TITLE_HEIGHT + 4) as i32;
-            root.draw(&Text::new(self.x.title, (middle, top), text(FAINT, HPos::Center, VPos::Top)))?;
         }
         root.present()
     }
@@ -117,7 +118,7 @@ impl Frame {
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
         panel: &PanelFrame,
-        is_last: bool,
+        has_x_labels: bool,
         data: impl FnOnce(&mut Plot<'_>) -> Drawn,
     ) -> Drawn {
         let baseline = PANEL_TITLE_HEIGHT as i32 - 10;
@@ -125,28 +126,28 @@ impl Frame {
         if !panel.name.is_empty() {
             let bold = ("sans-serif", PANEL_NAME_SIZE, FontStyle::Bold).into_font().color(&INK);
             area.draw(&Text::new(
-                panel.name,
+                panel.name.as_str(),
                 (self.left as i32, baseline),
                 bold.pos(Pos::new(HPos::Left, VPos::Bottom)),
             ))?;
             name_width = panel.name.chars().count() as i32 * CHARACTER_WIDTH + 24;
         }
         let y_title = text(FAINT, HPos::Left, VPos::Bottom);
-        area.draw(&Text::new(panel.y.title, (self.left as i32 + name_width, baseline), y_title))?;
+        area.draw(&Text::new(panel.y.title.as_str(), (self.left as i32 + name_width, baseline), y_title))?;
 
         let mut plot = ChartBuilder::on(area)
             .margin_top(PANEL_TITLE_HEIGHT)
             .margin_right(WIDTH - RIGHT)
             .y_label_area_size(self.left)
-            .x_label_area_size(if is_last { X_LABELS_HEIGHT } else { PANEL_GAP })
-            .build_cartesian_2d(Places::of(&self.x), Places::of(&panel.y))?;
+            .x_label_area_size(if has_x_labels { X_LABELS_HEIGHT } else { PANEL_GAP })
+            .build_cartesian_2d(Places::of(&panel.x), Places::of(&panel.y))?;
         plot.configure_mesh()
             .bold_line_style(GRID.stroke_width(2))
             .light_line_style(TRANSPARENT)
             .axis_style(FAINT.stroke_width(2))
             .set_all_tick_mark_size(7)
             .label_style(("sans-serif", TEXT_SIZE).into_font().color(&INK))
-            .x_label_formatter(&|&place| if is_last { self.x.label_at(place) } else { String::new() })
+            .x_label_formatter(&|&place| if has_x_labels { panel.x.label_at(place) } else { String::new() })
             .y_label_formatter(&|&place| panel.y.label_at(place))
             .draw()?;
         data(&mut plot)
@@ -181,15 +182,25 @@ impl Frame {
         (TITLE_HEIGHT + lines * LEGEND_LINE_HEIGHT) as u32
     }
 
-    fn panel_height(&self, is_last: bool) -> u32 {
-        PANEL_TITLE_HEIGHT + self.plot_height + if is_last { X_LABELS_HEIGHT } else { PANEL_GAP }
+    /// Whether the panel's x axis is labelled below it, not below the next panel, which has the same.
+    fn has_x_labels(&self, index: usize) -> bool {
+        self.panels.get(index + 1).is_none_or(|next| next.x != self.panels[index].x)
+    }
+
+    fn panel_height(&self, index: usize) -> u32 {
+        let below = if self.has_x_labels(index) { X_LABELS_HEIGHT } else { PANEL_GAP };
+        PANEL_TITLE_HEIGHT + self.panels[index].height + below
+    }
+
+    fn x_title_height(&self, index: usize) -> u32 {
+        let is_drawn = self.has_x_labels(index) && !self.panels[index].x.title.is_empty();
+        if is_drawn { X_TITLE_HEIGHT } else { 0 }
     }
 
     fn height(&self) -> u32 {
-        let panels: u32 =
-            (0..self.panels.len()).map(|index| self.panel_height(index + 1 == self.panels.len())).sum();
-        let x_title = if self.x.title.is_empty() { 0 } else { X_TITLE_HEIGHT };
-        self.header_height() + panels + x_title
+        let panels =
+            (0..self.panels.len()).map(|index| self.panel_height(index) + self.x_title_height(index));
+        self.header_height() + panels.sum::<u32>()
     }
 }
 
@@ -198,10 +209,19 @@ pub(super) fn text(colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextSt
     ("sans-serif", TEXT_SIZE).into_font().color(&colour).pos(Pos::new(horizontal, vertical))
 }
 
+/// The beginning of a name, without control characters.
+pub(super) fn short(name: &str, length: usize) -> String {
+    name.chars().filter(|c| !c.is_control()).take(length).collect()
+}
+
+/// About how wide a text is, in pixels.
+pub(super) fn text_width(text: &str) -> u32 {
+    text.chars().count() as u32 * CHARACTER_WIDTH as u32
+}
+
 /// About how wide and high a text is, in places of a plot of the given height.
 pub(super) fn text_extent(text: &str, left: u32, plot_height: u32) -> (f64, f64) {
-    let width = text.chars().count() as f64 * f64::from(CHARACTER_WIDTH);
-    (width / f64::from(RIGHT - left), TEXT_SIZE / f64::from(plot_height))
+    (f64::from(text_width(text)) / f64::from(RIGHT - left), TEXT_SIZE / f64::from(plot_height))
 }
 
 /// Places from 0 to 1 with the ticks of an axis.

@@ -50,6 +50,27 @@ pub(super) const FREE: RGBColor = ORANGE;
 /// A simulation that stays at the measured times.
 pub(super) const ANCHORED: RGBColor = BLUE;
 
+/// Methods of I/O that a probe measures. The kin have kindred colours; black is the eighth of Okabe and Ito's.
+pub(super) const METHODS: [(&str, RGBColor); 7] = [
+    ("read", BLUE),
+    ("pread", SKY),
+    ("aio", ORANGE),
+    ("uring", VERMILLION),
+    ("uring-sqpoll", PURPLE),
+    ("mmap", GREEN),
+    ("populate", INK),
+];
+
+/// Who uses the CPU: user, system, kernel threads.
+pub(super) const CPU: [RGBColor; 3] = [SKY, BLUE, ORANGE];
+/// Where a core counts as busy.
+pub(super) const BUSY: RGBColor = VERMILLION;
+
+/// The colour of a method of I/O.
+pub(super) fn method(name: &str) -> RGBColor {
+    METHODS.iter().find(|method| method.0 == name).map_or(BEATEN, |method| method.1)
+}
+
 /// The colour of a read's class.
 pub(super) fn read(class: ReadClass) -> RGBColor {
     match class {

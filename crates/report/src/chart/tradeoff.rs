@@ -8,6 +8,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::Axis;
 use super::frame::{self, Drawn, Frame, Key, LEFT, PanelFrame, Plot};
+use super::room::Room;
 use super::{Chart, palette};
 use crate::schema::{SweepPoint, SweepResult};
 use crate::verdict;
@@ -32,6 +33,8 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
     let points = &result.points;
     let x = Axis::shares_around("hit rate", points.iter().map(|point| point.hit_ratio));
     let y = VIEWS.map(|view| Axis::log_spans(view.title, points.iter().map(|point| (view.ns)(point) as f64)));
+    let panel =
+        |y: &Axis| PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: PLOT_HEIGHT };
     let frame = Frame {
         name: "trade-off",
         title: TITLE,
@@ -39,9 +42,7 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
             Key { label: "undominated", colour: palette::FRONT },
             Key { label: "beaten by another point", colour: palette::BEATEN },
         ],
-        x: x.clone(),
-        panels: y.iter().map(|y| PanelFrame { name: "", y: y.clone() }).collect(),
-        plot_height: PLOT_HEIGHT,
+        panels: y.iter().map(panel).collect(),
         left: LEFT,
     };
     let svg = frame.draw(|index, plot| {
@@ -75,59 +76,14 @@ fn draw_points(
     ))?;
     plot.draw_series(front.iter().map(|point| Circle::new(place(point), 10, palette::FRONT.filled())))?;
 
-    let mut taken: Vec<Rect> = points.iter().map(|point| Rect::around(place(point), (0.012, 0.04))).collect();
+    let mut room = Room::beside(points.iter().map(&place), LEFT, PLOT_HEIGHT);
     // The highest hit rate first: where room is short, the better end keeps its names.
     for point in front.into_iter().rev() {
-        let label: String =
-            verdict::settings(point).chars().filter(|c| !c.is_control()).take(LABEL_LENGTH).collect();
+        let label = frame::short(&verdict::settings(point), LABEL_LENGTH);
         let extent = frame::text_extent(&label, LEFT, PLOT_HEIGHT);
-        let Some(middle) = free_place(place(point), extent, &taken) else { continue };
-        taken.push(Rect::around(middle, extent));
+        let Some(middle) = room.take(place(point), extent) else { continue };
         let style = frame::text(palette::INK, HPos::Center, VPos::Center);
         plot.draw_series(std::iter::once(Text::new(label, middle, style)))?;
     }
     Ok(())
-}
-
-/// A rectangle between places.
-#[derive(Clone, Copy)]
-struct Rect {
-    from: (f64, f64),
-    to: (f64, f64),
-}
-
-impl Rect {
-    fn around((x, y): (f64, f64), (width, height): (f64, f64)) -> Rect {
-        Rect { from: (x - width / 2.0, y - height / 2.0), to: (x + width / 2.0, y + height / 2.0) }
-    }
-
-    fn overlaps(self, other: Rect) -> bool {
-        self.from.0 < other.to.0
-            && other.from.0 < self.to.0
-            && self.from.1 < other.to.1
-            && other.from.1 < self.to.1
-    }
-
-    fn is_inside(self) -> bool {
-        self.from.0 >= 0.0 && self.from.1 >= 0.0 && self.to.0 <= 1.0 && self.to.1 <= 1.0
-    }
-}
-
-/// The middle of a label beside the point, where nothing else is; the table has those that find no room.
-fn free_place((x, y): (f64, f64), (width, height): (f64, f64), taken: &[Rect]) -> Option<(f64, f64)> {
-    let (beside, above) = (width / 2.0 + 0.012, height / 2.0 + 0.028);
-    let candidates = [
-        (x, y + above),
-        (x, y - above),
-        (x + beside, y),
-        (x - beside, y),
-        (x + beside, y + above),
-        (x - beside, y + above),
-        (x + beside, y - above),
-        (x - beside, y - above),
-    ];
-    candidates.into_iter().find(|&middle| {
-        let label = Rect::around(middle, (width, height));
-        label.is_inside() && !taken.iter().any(|&other| other.overlaps(label))
-    })
 }

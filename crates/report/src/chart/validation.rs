@@ -45,9 +45,7 @@ fn distributions(curve: &[QuantilePoint]) -> Chart {
         name: "distributions",
         title: TITLE,
         keys,
-        x: x.clone(),
-        panels: vec![PanelFrame { name: "", y: y.clone() }],
-        plot_height: 520,
+        panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 520 }],
         left: LEFT,
     };
     let svg = frame.draw(|_, plot| {
@@ -85,9 +83,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
         name: "distance",
         title: TITLE,
         keys: replay_keys().collect(),
-        x: x.clone(),
-        panels: vec![PanelFrame { name: "", y: y.clone() }],
-        plot_height: 360,
+        panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 360 }],
         left: LEFT,
     };
     let svg = frame.draw(|_, plot| {
@@ -117,14 +113,17 @@ fn errors(bins: &[ErrorBin]) -> Chart {
     );
     let highest = bins.iter().map(|bin| bin.free.max(bin.anchored)).max().unwrap_or_default();
     let y = Axis::counts("requests in a bin", highest as f64);
-    let panel = |replay: &Replay| PanelFrame { name: replay.name, y: y.clone() };
+    let panel = |replay: &Replay| PanelFrame {
+        name: replay.name.to_owned(),
+        x: x.clone(),
+        y: y.clone(),
+        height: 260,
+    };
     let frame = Frame {
         name: "errors",
         title: TITLE,
         keys: Vec::new(),
-        x: x.clone(),
         panels: REPLAYS.iter().map(panel).collect(),
-        plot_height: 260,
         left: LEFT,
     };
     let svg = frame.draw(|index, plot| {

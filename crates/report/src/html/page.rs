@@ -13,13 +13,18 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// A whole page. `series` is JSON for the script, already safe inside a `script` element; empty for none.
 pub(super) fn page(title: &str, verdict: &[String], body: Markup, series: &str) -> String {
-    page_with_words(title, verdict, body, series, &GLOSSARY)
+    page_with_words(title, self::verdict(verdict), body, series, &GLOSSARY)
+}
+
+/// What the result says, in one paragraph.
+pub(super) fn verdict(sentences: &[String]) -> Markup {
+    html! { p.verdict { (verdict::paragraph(sentences)) } }
 }
 
 /// A whole page that explains words of its own.
 pub(super) fn page_with_words(
     title: &str,
-    verdict: &[String],
+    verdict: Markup,
     body: Markup,
     series: &str,
     words: &[(&str, &str)],
@@ -37,7 +42,7 @@ pub(super) fn page_with_words(
             body {
                 main {
                     h1 { (title) }
-                    p.verdict { (verdict::paragraph(verdict)) }
+                    (verdict)
                     (body)
                     (glossary(words))
                 }

@@ -45,7 +45,8 @@ pub fn validate(document: &Document<ValidateResult>) -> String {
         footer { (page::provenance("", &document.run)) }
     };
     let title = format!("{} on {}: simulated and measured", result.trace, result.drive);
-    page::page_with_words(&title, &verdict::validate(result), body, "", &VALIDATION_GLOSSARY)
+    let verdict = page::verdict(&verdict::validate(result));
+    page::page_with_words(&title, verdict, body, "", &VALIDATION_GLOSSARY)
 }
 
 fn replay(result: &ValidateResult) -> String {

@@ -1,6 +1,6 @@
 //! How text is laid out: its width, headings, paragraphs, bars and tables.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use crate::number;
 use crate::schema::Run;
@@ -53,6 +53,13 @@ impl Style {
         lines.replace(NO_BREAK_SPACE, " ")
     }
 
+    /// `text` broken at spaces, every line some columns in.
+    pub(super) fn wrap_indented(self, text: &str, columns: usize) -> String {
+        let indent = " ".repeat(columns);
+        let narrower = Style { width: self.width().saturating_sub(columns), ..self };
+        format!("{indent}{}", narrower.wrap(text).replace('\n', &format!("\n{indent}")))
+    }
+
     /// A bar of `ratio` of `cells` columns, drawn to an eighth of a column.
     pub(super) fn bar(self, ratio: f64, cells: usize, code: &str) -> String {
         const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -63,6 +70,11 @@ impl Style {
             bar.push(PARTS[eighths % 8]);
         }
         self.paint(code, &bar)
+    }
+
+    /// Whether such a table has room without words or numbers that are broken.
+    pub(super) fn fits(self, header: &[&str], rows: &[Vec<String>], text_columns: usize) -> bool {
+        least_widths(header, rows, text_columns).iter().sum::<usize>() <= self.width()
     }
 
     /// A table without borders whose first `text_columns` columns are text and the others numbers.
@@ -77,8 +89,29 @@ impl Style {
         if let Some(column) = table.column_mut(0) {
             column.set_padding((0, 1));
         }
+        if self.fits(header, &rows, text_columns) {
+            for (column, width) in table.column_iter_mut().zip(least_widths(header, &rows, text_columns)) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16)));
+            }
+        }
         table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
+}
+
+/// How wide the columns of a table must be, with the space between them, so that texts are only broken at spaces, and
+/// names of rows and numbers not at all.
+fn least_widths(header: &[&str], rows: &[Vec<String>], text_columns: usize) -> Vec<usize> {
+    let least = |column: usize, text: &str| match column {
+        column if (1..text_columns).contains(&column) => {
+            text.split(' ').map(|word| word.chars().count()).max().unwrap_or_default()
+        }
+        _ => text.chars().count(),
+    };
+    let widest = |(column, head): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| least(column, cell));
+        cells.fold(least(column, head), usize::max) + if column == 0 { 1 } else { 2 }
+    };
+    header.iter().enumerate().map(widest).collect()
 }
 
 fn aligned(text: &str, column: usize, text_columns: usize) -> Cell {

@@ -17,13 +17,17 @@ impl TimeChart {
     /// The picture, on a time axis that is shared with others.
     pub(super) fn draw(self, x: &Axis) -> Chart {
         let y = self.y_axis();
+        let panel = |panel: &Panel| PanelFrame {
+            name: panel.run.to_owned(),
+            x: x.clone(),
+            y: y.clone(),
+            height: if self.panels.len() > 1 { PLOT_HEIGHT_OF_TWO } else { PLOT_HEIGHT },
+        };
         let frame = Frame {
             name: self.name,
             title: self.title,
             keys: self.keys(),
-            x: x.clone(),
-            panels: self.panels.iter().map(|panel| PanelFrame { name: panel.run, y: y.clone() }).collect(),
-            plot_height: if self.panels.len() > 1 { PLOT_HEIGHT_OF_TWO } else { PLOT_HEIGHT },
+            panels: self.panels.iter().map(panel).collect(),
             left: LEFT,
         };
         let svg = frame.draw(|index, plot| {

@@ -1,4 +1,4 @@
-//! Writes the four kinds of page, filled with made-up results, for those who work on the charts:
+//! Writes the five kinds of page, filled with made-up results, for those who work on the charts:
 //!
 //! ```text
 //! cargo run --example gallery -- DIRECTORY
@@ -6,6 +6,10 @@
 //!
 //! The numbers imitate the published experiment: 1,000 s of bursty office work with a short read-ahead (A) and a long
 //! one (B), which raises the hit rate, halves the seeks, and worsens the worst response.
+
+/// The tests' own, which is plausible enough to be looked at.
+#[path = "../../src/sample/probe.rs"]
+mod probe;
 
 use std::path::PathBuf;
 
@@ -23,7 +27,10 @@ fn main() -> std::io::Result<()> {
     std::fs::write(directory.join("sim.html"), html::sim(&long))?;
     std::fs::write(directory.join("compare.html"), html::compare(&short, &long))?;
     std::fs::write(directory.join("sweep.html"), html::sweep(&Document::sweep(run(), explore())))?;
-    std::fs::write(directory.join("validate.html"), html::validate(&Document::validate(run(), validate())))
+    std::fs::write(directory.join("validate.html"), html::validate(&Document::validate(run(), validate())))?;
+    let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
+    let measured = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
+    std::fs::write(directory.join("probe.html"), html::probe(&Document::probe(measured, probe::result())))
 }
 
 /// A small generator (xorshift), so that the pages are the same each time.

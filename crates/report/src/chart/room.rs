@@ -1,0 +1,126 @@
+//! Where in a plot the names of points find room.
+
+use super::frame::RIGHT;
+
+/// Width and height of the room that a point itself takes, and how far from its middle a name begins: to the side,
+/// and above or below. In pixels.
+const POINT: (f64, f64) = (24.0, 21.0);
+const DISTANCE: (f64, f64) = (24.0, 15.0);
+
+/// What is taken in a plot, in places from 0 to 1.
+pub(super) struct Room {
+    taken: Vec<Rect>,
+    /// Where names must end.
+    right: f64,
+    distance: (f64, f64),
+}
+
+/// A rectangle between places.
+#[derive(Clone, Copy)]
+struct Rect {
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+impl Room {
+    /// The room that points leave in a plot with the given left edge and height.
+    pub(super) fn beside(points: impl Iterator<Item = (f64, f64)>, left: u32, plot_height: u32) -> Room {
+        let place = |(x, y): (f64, f64)| (x / f64::from(RIGHT - left), y / f64::from(plot_height));
+        let taken = points.map(|point| Rect::around(point, place(POINT))).collect();
+        Room { taken, right: 1.0, distance: place(DISTANCE) }
+    }
+
+    /// The same room as far as a place.
+    pub(super) fn until(self, right: f64) -> Room {
+        Room { right, ..self }
+    }
+
+    /// Takes the place of a name beside its point, where nothing else is, and says where its middle is; the table has
+    /// those that find no room.
+    pub(super) fn take(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) -> Option<(f64, f64)> {
+        let (beside, above) = (width / 2.0 + self.distance.0, height / 2.0 + self.distance.1);
+        let candidates = [
+            (x, y + above),
+            (x, y - above),
+            (x + beside, y),
+            (x - beside, y),
+            (x + beside, y + above),
+            (x - beside, y + above),
+            (x + beside, y - above),
+            (x - beside, y - above),
+        ];
+        let rect = |middle| Rect::around(middle, (width, height));
+        let is_free = |label: Rect| {
+            label.is_inside(self.right) && !self.taken.iter().any(|other| other.overlaps(label))
+        };
+        let middle = candidates.into_iter().find(|&middle| is_free(rect(middle)))?;
+        self.taken.push(rect(middle));
+        Some(middle)
+    }
+}
+
+impl Rect {
+    fn around((x, y): (f64, f64), (width, height): (f64, f64)) -> Rect {
+        Rect { from: (x - width / 2.0, y - height / 2.0), to: (x + width / 2.0, y + height / 2.0) }
+    }
+
+    fn overlaps(self, other: Rect) -> bool {
+        self.from.0 < other.to.0
+            && other.from.0 < self.to.0
+            && self.from.1 < other.to.1
+            && other.from.1 < self.to.1
+    }
+
+    fn is_inside(self, right: f64) -> bool {
+        self.from.0 >= 0.0 && self.from.1 >= 0.0 && self.to.0 <= right && self.to.1 <= 1.0
+    }
+}
+
+/// The middles of names that stand one above the other, as near as can be to where each is wanted, `height` apart.
+pub(super) fn stack(wanted: &[f64], height: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    let mut places = vec![0.0; wanted.len()];
+    let mut floor = height / 2.0;
+    for &index in &order {
+        places[index] = wanted[index].max(floor);
+        floor = places[index] + height;
+    }
+    let mut ceiling = 1.0 - height / 2.0;
+    for &index in order.iter().rev() {
+        places[index] = places[index].min(ceiling);
+        ceiling = places[index] - height;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn stacked_names_do_not_overlap(wanted in proptest::collection::vec(0.0..=1.0f64, 0..14)) {
+            let height = 1.0 / 14.0;
+            let mut places = stack(&wanted, height);
+            prop_assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
+            places.sort_by(f64::total_cmp);
+            prop_assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= height - 1e-9));
+        }
+
+        #[test]
+        fn names_beside_points_do_not_overlap(points in proptest::collection::vec((0.0..=1.0f64, 0.0..=1.0f64), 0..14)) {
+            let mut room = Room::beside(points.iter().copied(), 150, 400).until(0.7);
+            let extent = (0.1, 0.06);
+            let names: Vec<Rect> = points
+                .iter()
+                .filter_map(|&point| room.take(point, extent))
+                .map(|middle| Rect::around(middle, extent))
+                .collect();
+            for (index, name) in names.iter().enumerate() {
+                prop_assert!(name.is_inside(0.7) && !names[..index].iter().any(|other| other.overlaps(*name)));
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What `probe` found out: how each method of I/O fares on each target, and what limits it.
+
+use serde::{Deserialize, Serialize};
+
+/// Methods of I/O on one or more targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeResult {
+    /// What was read.
+    pub targets: Vec<ProbeTarget>,
+    /// How long one run of one case was meant to last.
+    pub run_ns: u64,
+    /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
+    pub runs: u64,
+    /// Every method, block size and kind of buffer that was measured.
+    pub cases: Vec<ProbeCase>,
+    /// For each target and way of access, the fastest case and the cheapest one that is nearly as fast.
+    pub choices: Vec<ProbeChoice>,
+    /// What was left out or done in another way than asked for, and what makes figures doubtful: whole sentences.
+    pub notes: Vec<String>,
+}
+
+/// What is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeTarget {
+    /// What cases call it: `path`, `tmpfs` or `loop`.
+    pub name: String,
+    /// What it is, in a few words: `test file in /data, ext4 on vda`.
+    pub what: String,
+    /// Bytes that are read before it begins again.
+    pub size_bytes: u64,
+}
+
+/// One method with one block size and one kind of buffer on one target; figures are medians of the runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCase {
+    /// The [`ProbeTarget`] that was read.
+    pub target: String,
+    /// `read`, `pread`, `aio`, `uring`, `uring-sqpoll`, `mmap`, `populate` or `null`.
+    pub method: String,
+    /// Bytes that one request asks for.
+    pub block_bytes: u64,
+    /// Requests in flight, or threads, or mappings side by side.
+    pub depth: u64,
+    /// Around the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Not direct: whether the page cache held everything before a run, or nothing.
+    pub cached: bool,
+    /// Blocks at random places instead of one after the other.
+    pub random: bool,
+    /// The memory that was read into, as the machine granted it: `ordinary`, `huge pages`, `ordinary, registered` …
+    pub buffers: String,
+    /// Median of the runs.
+    pub throughput_bytes_per_s: f64,
+    /// The slowest and the fastest run.
+    pub throughput_range_bytes_per_s: ProbeRange,
+    /// Time in user mode over elapsed time: 1 is one core.
+    pub user_ratio: f64,
+    /// Time in the kernel on our behalf, in our own threads, over elapsed time: 1 is one core.
+    pub system_ratio: f64,
+    /// Time of kernel threads (block layer, loop device) over elapsed time: 1 is one core.
+    pub kernel_threads_ratio: f64,
+    /// Our CPU time, user and system, for 10^9 bytes.
+    pub cpu_s_per_gb: f64,
+    /// Share of all cores' time that was not idle, whoever used it.
+    pub machine_cpu_ratio: f64,
+    /// The most that any one thread, ours or the kernel's, kept a core busy.
+    pub busiest_thread_ratio: f64,
+    /// Which thread that was.
+    pub busiest_thread: String,
+    /// From a request's start to its end; none for mappings, which have no requests.
+    pub latency_ns: Option<ProbeLatency>,
+    /// Throughput with twice the depth over this, less one; none where it was not measured.
+    pub double_depth_gain_ratio: Option<f64>,
+    /// Throughput with the best buffers over this, less one; none where these are the best.
+    pub better_buffers_gain_ratio: Option<f64>,
+    /// What limits this case.
+    pub verdict: ProbeVerdict,
+    /// Why, and what would help: one sentence.
+    pub reason: String,
+}
+
+/// The lowest and the highest of several runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeRange {
+    /// The lowest.
+    pub min: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+/// How long requests take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeLatency {
+    /// Median.
+    pub p50: u64,
+    /// 99 of 100 are not longer.
+    pub p99: u64,
+}
+
+/// What limits a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeVerdict {
+    /// More depth and better buffers gain nothing, and no core is busy: the storage gives no more.
+    StorageBound,
+    /// The core that carries the path is busy.
+    CpuBound,
+    /// Neither: more in flight, or better buffers, would help.
+    LatencyBound,
+    /// The machine was too busy with other things, or too little was measured, to say.
+    #[default]
+    Undecided,
+}
+
+/// What to choose for a target and a way of access.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeChoice {
+    /// The target's name.
+    pub target: String,
+    /// Around the page cache.
+    pub direct: bool,
+    /// From the page cache.
+    pub cached: bool,
+    /// At random places.
+    pub random: bool,
+    /// Index into the cases: the highest throughput.
+    pub fastest: u64,
+    /// Index into the cases: the least CPU time a byte of those within 5 % of the fastest.
+    pub cheapest: u64,
+}
