@@ -3,6 +3,7 @@
 mod compare;
 mod doctor;
 mod drive;
+mod probe;
 mod shell;
 mod sim;
 mod sweep;
@@ -26,6 +27,7 @@ use crate::args::{Common, HELP};
   sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi trace generate pc pc.csv
+  sakiyomi probe . --out result
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
@@ -54,6 +56,9 @@ pub(crate) enum Command {
     /// Hold a simulated drive against a measured one: how far off are distributions, single requests, hits and misses?
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
+    /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
+    #[command(help_template = HELP, before_help = probe::EXAMPLES)]
+    Probe(probe::Probe),
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -76,6 +81,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(compare) => compare.run(common),
         Command::Sweep(sweep) => sweep.run(common),
         Command::Validate(validate) => validate.run(common),
+        Command::Probe(probe) => probe.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

@@ -1,5 +1,6 @@
 //! What the simulator observed, in the words of the reports' schema.
 
+pub(crate) mod probe;
 mod validation;
 
 pub(crate) use validation::{Replayed, judged};
@@ -69,17 +70,29 @@ pub(crate) fn sim_result(
     }
 }
 
-/// The result document's `run`.
-pub(crate) fn run(wall: Duration, commands: u64, simulated: Nanos) -> Run {
-    let seconds = wall.as_secs_f64();
+/// How, when and where something was measured.
+pub(crate) fn run(wall: Duration) -> Run {
     Run {
         command: std::env::args().collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        wall_ns: nanos(wall),
         machine: machine(),
+        ..Run::default()
+    }
+}
+
+/// The same of a simulation, with its speed.
+pub(crate) fn simulation_run(wall: Duration, commands: u64, simulated: Nanos) -> Run {
+    let seconds = wall.as_secs_f64();
+    Run {
         commands_per_s: (seconds > 0.0).then(|| commands as f64 / seconds),
         simulated_per_wall_ratio: (seconds > 0.0).then(|| simulated.as_secs_f64() / seconds),
+        ..run(wall)
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn read_counts(counts: &Counts) -> schema::ReadCounts {

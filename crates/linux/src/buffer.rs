@@ -98,6 +98,11 @@ impl Pool {
         Some(Buffer { shared: Arc::clone(&self.shared), index, filled: 0 })
     }
 
+    /// Whether a buffer is one of these.
+    pub(crate) fn owns(&self, buffer: &Buffer) -> bool {
+        Arc::ptr_eq(&self.shared, &buffer.shared)
+    }
+
     /// What kind of memory it is.
     #[must_use]
     pub fn granted(&self) -> Granted {

@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// Direct I/O needs blocks of another size.
     #[error(
-        "blocks of {block} bytes cannot be read directly from {}: they must be a multiple of {alignment} bytes", path.display()
+        "blocks of {block} bytes are not possible for direct I/O on {}: they must be a multiple of {alignment} bytes", path.display()
     )]
     Unaligned {
         /// The file.
@@ -117,6 +117,20 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What it needs.
+        needed: u64,
+        /// What there is.
+        free: u64,
+    },
+    /// The file system has become full while a file was written.
+    #[error(
+        "no room for {} beyond its first {offset} bytes: it needs {needed} more, and its file system has {free} left; free some or write elsewhere", path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What there was room for, in bytes from the file's start.
+        offset: u64,
+        /// What it needs beyond that, as far as is known.
         needed: u64,
         /// What there is.
         free: u64,

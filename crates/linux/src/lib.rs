@@ -22,12 +22,15 @@ pub mod cpu;
 pub mod fake;
 //pub mod loop_device;
 pub mod method;
-//pub mod page_cache;
+pub mod page_cache;
 pub mod source;
-//pub mod writer;
+pub mod writer;
 
+mod crew;
 mod error;
 mod mapping;
+#[cfg(test)]
+mod scratch;
 
 pub use blocks::{Block, Blocks, Options, Order, Pattern};
 pub use buffer::{Buffer, Granted, Memory, Pool};

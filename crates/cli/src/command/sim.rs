@@ -12,7 +12,7 @@ use sakiyomi_report::{Document, SimResult, chart, html, text};
 
 use crate::args::{Common, WorkloadArgs};
 use crate::console::{note, say, say_json};
-use crate::outcome::{run, sim_result};
+use crate::outcome::{simulation_run, sim_result};
 use crate::output::{LogFormat, Logs, OutDir};
 use crate::progress::Progress;
 use crate::simulation::{simulate, trace_size};
@@ -63,7 +63,7 @@ impl Sim {
         drop(progress);
         let settings = &self.workload.drive.set;
         let result = sim_result(&simulated, &spec.name, settings, self.workload.warm_up, self.chunk);
-        let run = run(begun.elapsed(), result.commands, Nanos(result.simulated_ns));
+        let run = simulation_run(begun.elapsed(), result.commands, Nanos(result.simulated_ns));
         let document = Document::sim(run, result);
         if let Some(logs) = logs {
             logs.finish()?;

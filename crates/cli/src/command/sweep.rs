@@ -70,7 +70,7 @@ impl Sweep {
         let settings = self.workload.drive.set.clone();
         let mut result = SweepResult { trace, drive: spec.name, settings, varied: keys, points };
         result.mark_undominated();
-        let document = Document::sweep(run(begun.elapsed(), commands, simulated), result);
+        let document = Document::sweep(simulation_run(begun.elapsed(), commands, simulated), result);
         if let Some(out) = &out {
             out.write_json("result.json", &document)?;
             write_table(out, &document.result)?;

@@ -15,7 +15,7 @@ use sakiyomi_validate::{free, part};
 use crate::args::{Common, MeasurementArgs};
 use crate::console::{note, say, say_json};
 use crate::measurement::Measurement;
-use crate::outcome::{Replayed, judged, run};
+use crate::outcome::{Replayed, judged, simulation_run};
 use crate::output::OutDir;
 use crate::progress::Progress;
 use crate::simulation::trace_size;
@@ -97,7 +97,7 @@ impl Validate {
             ..figures
         };
         // Both replays cover the whole trace.
-        let document = Document::validate(run(begun.elapsed(), 2 * result.requests, end * 2), result);
+        let document = Document::validate(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
         if let Some(out) = &out {
             out.write_json("result.json", &document)?;
             out.write("report.html", html::validate(&document).as_bytes())?;

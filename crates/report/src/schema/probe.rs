@@ -68,10 +68,13 @@ pub struct ProbeCase {
     /// Which thread that was.
     pub busiest_thread: String,
     /// From a request's start to its end; none for mappings, which have no requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<ProbeLatency>,
     /// Throughput with twice the depth over this, less one; none where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_depth_gain_ratio: Option<f64>,
     /// Throughput with the best buffers over this, less one; none where these are the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_buffers_gain_ratio: Option<f64>,
     /// What limits this case.
     pub verdict: ProbeVerdict,

@@ -1,0 +1,297 @@
+//! `probe`: which method of I/O is fastest here, which cheapest, and whether the storage or the CPU is the limit.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use sakiyomi_linux::MethodSpec;
+use sakiyomi_model::Bytes;
+use sakiyomi_probe::Error;
+use sakiyomi_probe::calibration::Calibration;
+use sakiyomi_probe::campaign::Campaign;
+use sakiyomi_probe::case::Case;
+use sakiyomi_probe::plan::{Plan, Wanted};
+use sakiyomi_probe::setting::{Buffers, Path};
+use sakiyomi_probe::target::{Target, Watch};
+use sakiyomi_report::{Document, ProbeResult, chart, html, text};
+
+use crate::args::Common;
+use crate::console::{note, say, say_json};
+use crate::machine::machine;
+use crate::outcome::probe::{Probed, result};
+use crate::outcome::run;
+use crate::output::{OutDir, write_whole};
+use crate::progress::{Interrupted, Progress};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi probe . --out report
+  sakiyomi probe big.dat --method read,pread:4,uring:8,uring:32 --block 4KiB,64KiB,1MiB --random
+  sakiyomi probe . --on tmpfs,loop --buffers best,ordinary --out report
+  sakiyomi probe big.dat --cached --method read,mmap:4 --json
+";
+
+/// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), uring-sqpoll:N,
+mmap:N and populate:N (mappings side by side), null (measures ourselves).
+A directory gets a test file that has no name, so that nothing is left behind; other files are only read."
+)]
+pub(crate) struct Probe {
+    /// A file or block device to read, or a directory for a test file
+    #[arg(required_unless_present = "on")]
+    path: Option<PathBuf>,
+    /// Also measure what only the CPU limits
+    #[arg(long, value_enum, value_name = "TARGET", value_delimiter = ',')]
+    on: Vec<On>,
+    /// Methods, with N requests in flight
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "read,pread:4,aio:8,uring:8,mmap:4,null"
+    )]
+    method: Vec<MethodSpec>,
+    /// Bytes of a request
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,1MiB")]
+    block: Vec<Bytes>,
+    /// Around the page cache [default where the file system can]
+    #[arg(long)]
+    direct: bool,
+    /// Through the page cache, which is emptied of the file before
+    #[arg(long)]
+    buffered: bool,
+    /// From the page cache, which is filled before
+    #[arg(long)]
+    cached: bool,
+    /// Memory to read into: `best` is huge pages, registered where the method can
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "best,ordinary")]
+    buffers: Vec<Memory>,
+    /// Blocks at random places
+    #[arg(long)]
+    random: bool,
+    /// Size of test files
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    size: Bytes,
+    /// Seconds that a run lasts
+    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    seconds: f64,
+    /// Runs of each case; they are interleaved
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeat: u64,
+    /// Decides the order of runs, and random places
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write what a cost model needs into this file; --out writes it as calibration.toml
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+    /// Write result.json, report.html, calibration.toml and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Storage that is as fast as the CPU lets it be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// A test file in memory.
+    Tmpfs,
+    /// A loop device over a test file in memory; needs root.
+    Loop,
+}
+
+/// As `--buffers` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Memory {
+    /// Huge pages, registered where the method can.
+    Best,
+    /// Huge pages.
+    Huge,
+    /// Ordinary pages, registered where the method can.
+    Registered,
+    /// Ordinary pages.
+    Ordinary,
+}
+
+impl Memory {
+    fn buffers(self) -> Buffers {
+        match self {
+            Memory::Best => Buffers::HugeRegistered,
+            Memory::Huge => Buffers::Huge,
+            Memory::Registered => Buffers::Registered,
+            Memory::Ordinary => Buffers::Ordinary,
+        }
+    }
+}
+
+impl Probe {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        self.check()?;
+        let begun = Instant::now();
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let probed = self.measure(common)?;
+        let document = Document::probe(run(begun.elapsed()), result(&probed, &self.campaign()));
+        self.write(&document, &probed, out.as_ref(), common)?;
+        if common.json {
+            say_json(&document)?;
+        } else {
+            say(&text::probe(&document, common.color.style()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn check(&self) -> Result<()> {
+        let seconds = self.seconds;
+        ensure!(
+            (0.01..=3600.0).contains(&seconds),
+            "--seconds {seconds}: a run lasts from 0.01 to 3600 seconds"
+        );
+        let (least, most) = (Bytes(512), Bytes(2 << 30));
+        if let Some(block) = self.block.iter().find(|block| !(least..=most).contains(block)) {
+            bail!("--block {block}: a request has from 512 bytes to 2GiB");
+        }
+        ensure!(self.size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        Ok(())
+    }
+
+    fn campaign(&self) -> Campaign {
+        Campaign { period: Duration::from_secs_f64(self.seconds), rounds: self.repeat, seed: self.seed }
+    }
+
+    /// All targets, one after the other.
+    fn measure(&self, common: &Common) -> Result<Vec<Probed>> {
+        let mut all = Vec::new();
+        if let Some(path) = &self.path {
+            all.push(self.probe(common, |watch| Target::at(path, self.size.0, watch))?);
+        }
+        for on in &self.on {
+            all.push(match on {
+                On::Tmpfs => self.probe(common, |watch| Target::in_memory(self.size.0, watch))?,
+                On::Loop => self.probe(common, |watch| Target::loop_device(self.size.0, watch))?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn probe(
+        &self,
+        common: &Common,
+        target: impl FnOnce(Watch<'_>) -> Result<Target, Error>,
+    ) -> Result<Probed> {
+        let target = self.make(common, target)?;
+        let mut notes = Vec::new();
+        let plan = Plan::new(&self.wanted(&target, &mut notes)?);
+        let campaign = self.campaign();
+        let mut progress = Progress::new(Some(campaign.runs(&plan)), common.quiet);
+        let mut done = 0;
+        let outcome = campaign.run(&target, &plan, &mut |setting| {
+            let message = || format!("{}: {}, {}", target.name, setting.method, Bytes(setting.block as u64));
+            progress.set(done, message).map_err(|Interrupted| Error::Interrupted)?;
+            done += 1;
+            Ok(())
+        });
+        let outcome = outcome.map_err(unless_interrupted)?;
+        if outcome.cases.is_empty()
+            && let Some((_, error)) = outcome.refused.into_iter().next()
+        {
+            return Err(error.into());
+        }
+        for (setting, error) in outcome.refused {
+            let block = Bytes(setting.block as u64);
+            notes.push(format!(
+                "{}: {} with {block} was left out: {:#}.",
+                target.name,
+                setting.method,
+                anyhow::Error::from(error)
+            ));
+        }
+        Ok(Probed { target, cases: outcome.cases, notes })
+    }
+
+    /// The target, with progress while a test file is made.
+    fn make(
+        &self,
+        common: &Common,
+        target: impl FnOnce(Watch<'_>) -> Result<Target, Error>,
+    ) -> Result<Target> {
+        let mut progress = Progress::new(Some(self.size.0), common.quiet);
+        let mut watch = |written| {
+            progress.set(written, || "making a test file".to_owned()).map_err(|Interrupted| Error::Interrupted)
+        };
+        target(&mut watch).map_err(unless_interrupted)
+    }
+
+    /// What is measured of this target; what cannot be is noted.
+    fn wanted(&self, target: &Target, notes: &mut Vec<String>) -> Result<Wanted> {
+        let blocks: Vec<usize> =
+            self.block.iter().map(|block| block.0 as usize).filter(|&block| block as u64 <= target.size).collect();
+        let Some(&smallest) = self.block.iter().min() else { bail!("--block: give at least one size") };
+        if blocks.is_empty() {
+            let (path, block) = (target.path.clone(), smallest.0 as usize);
+            return Err(Error::TooSmall { path, size: target.size, block }.into());
+        }
+        if blocks.len() < self.block.len() {
+            notes.push(format!("{}: blocks larger than the file were left out.", target.name));
+        }
+        Ok(Wanted {
+            methods: self.method.clone(),
+            blocks,
+            paths: self.paths(target, notes),
+            buffers: self.buffers.iter().map(|memory| memory.buffers()).collect(),
+            random: self.random,
+        })
+    }
+
+    fn paths(&self, target: &Target, notes: &mut Vec<String>) -> Vec<Path> {
+        let default = !(self.direct || self.buffered || self.cached);
+        let asked = [(self.direct || default, Path::Direct), (self.buffered, Path::Cold), (self.cached, Path::Cached)];
+        let mut paths: Vec<Path> = asked.into_iter().filter(|&(asked, _)| asked).map(|(_, path)| path).collect();
+        if let Err(error) = &target.direct
+            && paths.contains(&Path::Direct)
+        {
+            notes.push(format!("{}: read through the page cache instead of directly ({error}).", target.name));
+            replace(&mut paths, Path::Direct, Path::Cold);
+        }
+        if target.in_memory && paths.contains(&Path::Cold) {
+            notes.push(format!("{}: it lies in the page cache, which is never cold.", target.name));
+            replace(&mut paths, Path::Cold, Path::Cached);
+        }
+        paths
+    }
+
+    fn write(
+        &self,
+        document: &Document<ProbeResult>,
+        probed: &[Probed],
+        out: Option<&OutDir>,
+        common: &Common,
+    ) -> Result<()> {
+        let machine = machine();
+        let targets = probed.iter().map(|probed| (probed.target.name, &probed.cases as &[Case]));
+        let calibration = Calibration::new(format!("{}, {}", machine.kernel, machine.cpu), targets).to_toml();
+        if let Some(path) = &self.calibration {
+            write_whole(path, calibration.as_bytes())?;
+        }
+        let Some(out) = out else { return Ok(()) };
+        out.write_json("result.json", document)?;
+        out.write("report.html", html::probe(document).as_bytes())?;
+        out.write("calibration.toml", calibration.as_bytes())?;
+        out.write_charts(&chart::probe(document))?;
+        if !common.quiet {
+            note(&format!("report: {}", out.path().join("report.html").display()));
+        }
+        Ok(())
+    }
+}
+
+fn replace(paths: &mut Vec<Path>, from: Path, to: Path) {
+    paths.iter_mut().filter(|path| **path == from).for_each(|path| *path = to);
+    paths.sort();
+    paths.dedup();
+}
+
+/// What ends a run from outside is known to `main`.
+fn unless_interrupted(error: Error) -> anyhow::Error {
+    if matches!(error, Error::Interrupted) { Interrupted.into() } else { error.into() }
+}

@@ -1,0 +1,472 @@
+//! Which pages of a file are in memory; fetching them, and dropping them.
+//!
+//! Every call here takes a range of bytes and works on the pages that it touches; what lies behind the end of a regular
+//! file is left out. Advice to the kernel is just that, and most of it succeeds without doing anything: so [`fetch`] and
+//! [`drop_pages`] look at what came of it, and return it.
+//!
+//! - **`cachestat` counts what was asked for, `mincore` what has arrived.** A page enters the page cache before its
+//!   read begins. Who wants to know whether a program would wait asks [`By::Mincore`].
+//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file was
+//!   opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`] asks in
+//!   pieces.
+//! - **Nobody may look into the cache of a file that is another's** and that they cannot write to: `cachestat` says so,
+//!   `mincore` says of every page that it is there. Here that is an error.
+//! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::ptr;
+
+use rustix::fs::{Advice, AtFlags, CWD, accessat, fadvise, major, minor};
+
+use crate::Error;
+use crate::buffer::page_size;
+
+/// How much of a range is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// Pages that the range touches, wholly or in part.
+    pub pages: u64,
+    /// Those of them that are in memory.
+    pub cached: u64,
+    /// What is known beyond that; none if [`By::Mincore`] was asked.
+    pub detail: Option<Detail>,
+}
+
+/// What `cachestat` tells beyond what is there, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Changed, and not yet on their way to the medium.
+    pub dirty: u64,
+    /// On their way to the medium.
+    pub writeback: u64,
+    /// Were there, and have been pushed out for want of memory. Pages that were dropped on request are forgotten.
+    pub evicted: u64,
+    /// Were pushed out so lately that a larger memory would still have them.
+    pub recently_evicted: u64,
+}
+
+impl Residency {
+    /// What is in memory, in bytes.
+    #[must_use]
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached * page_size() as u64
+    }
+
+    /// Whether all of it is in memory.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.cached >= self.pages
+    }
+}
+
+/// Who is asked what is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// `cachestat` (Linux 6.5): counts pages from the moment when their read was asked for.
+    Cachestat,
+    /// `mincore` on a mapping, several times slower: counts pages that can be read without waiting. The file must be
+    /// open for reading.
+    Mincore,
+}
+
+/// How much of a range is in memory, by `cachestat`, or by `mincore` where the system does not have it.
+///
+/// # Errors
+/// If the system does not answer, or would not answer truly.
+pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
+    match residency_by(file, range.clone(), By::Cachestat) {
+        Err(Error::System { source, .. }) if is_not_offered(&source) => {
+            residency_by(file, range, By::Mincore)
+        }
+        other => other,
+    }
+}
+
+/// Old kernels, sandboxes, and file systems without pages of the usual kind; or a file that is another's, of which
+/// `mincore` is not asked either.
+fn is_not_offered(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
+}
+
+/// How much of a range is in memory, as one of the two tells.
+///
+/// # Errors
+/// If the system does not answer, or would not answer truly.
+pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency, Error> {
+    let failed =
+        |source| Error::System { what: "find out which pages of a file are in memory".into(), source };
+    let range = clipped(file, range).map_err(failed)?;
+    let pages = pages_of(&range);
+    let residency = match by {
+        _ if pages.is_empty() => Ok(Residency { pages: 0, cached: 0, detail: None }),
+        By::Cachestat => cachestat(file, &range, pages.end - pages.start),
+        By::Mincore => mincore(file, &pages),
+    };
+    residency.map_err(failed)
+}
+
+/// Fetches a range, without waiting for it: says how much of it is there or on its way.
+///
+/// It can wait all the same, if the device's queue is full.
+///
+/// # Errors
+/// If the system refuses, or does not say what came of it.
+pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
+    let failed = |source| Error::System { what: "fetch pages of a file into memory".into(), source };
+    let wanted = clipped(file, range.clone()).map_err(failed)?;
+    let piece = piece(file).map_err(failed)?;
+    let mut at = wanted.start;
+    while let Some(length) = NonZeroU64::new(piece.min(wanted.end.saturating_sub(at))) {
+        fadvise(file, at, Some(length), Advice::WillNeed).map_err(|error| failed(error.into()))?;
+        at += length.get();
+    }
+    residency(file, range)
+}
+
+/// Drops a range from memory, after what is dirty has been written to the medium: says how much of it is still there.
+///
+/// Pages of which the range has only a part stay, and so do pages that someone has mapped, a large folio that reaches
+/// beyond the range, and all that has no other place, as on a tmpfs.
+///
+/// # Errors
+/// If dirty pages cannot be written, or if the system refuses, or does not say what came of it.
+pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |source| Error::System { what, source }
+    };
+    let wanted = clipped(file, range.clone()).map_err(failed("drop pages of a file from memory"))?;
+    if let Some(length) = NonZeroU64::new(wanted.end - wanted.start) {
+        // Advice passes over dirty pages, and over those on their way.
+        write_back(file, &wanted).map_err(failed("write dirty pages of a file to the medium"))?;
+        fadvise(file, wanted.start, Some(length), Advice::DontNeed)
+            .map_err(io::Error::from)
+            .map_err(failed("drop pages of a file from memory"))?;
+    }
+    residency(file, range)
+}
+
+/// A range without what lies behind a regular file's end. An empty one begins where it ends.
+fn clipped(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
+    let metadata = file.metadata()?;
+    let end = if metadata.is_file() { metadata.len() } else { i64::MAX as u64 };
+    Ok(range.start.min(range.end.min(end))..range.end.min(end))
+}
+
+/// The pages that a range touches.
+fn pages_of(range: &Range<u64>) -> Range<u64> {
+    let page = page_size() as u64;
+    if range.is_empty() { 0..0 } else { range.start / page..range.end.div_ceil(page) }
+}
+
+/// Not in `libc` for all architectures; the same on all that Linux has, but for Alpha.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// `struct cachestat_range`. A length of 0 would mean all that follows.
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    length: u64,
+}
+
+/// `struct cachestat`.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+fn cachestat(file: &File, range: &Range<u64>, pages: u64) -> io::Result<Residency> {
+    let asked = CachestatRange { offset: range.start, length: range.end - range.start };
+    let mut found = Cachestat::default();
+    // SAFETY: the kernel reads the first structure and writes the second, both as it defines them, and keeps neither.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const asked, &raw mut found, 0 as libc::c_uint)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let Cachestat { cached, dirty, writeback, evicted, recently_evicted } = found;
+    Ok(Residency { pages, cached, detail: Some(Detail { dirty, writeback, evicted, recently_evicted }) })
+}
+
+/// How many pages are mapped at a time: the kernel writes a byte for each.
+const MINCORE_PAGES: u64 = 1 << 18;
+
+fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
+    if !may_look(file)? {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    let mut cached = 0;
+    let mut at = pages.start;
+    while at < pages.end {
+        let count = (pages.end - at).min(MINCORE_PAGES);
+        cached += mincore_piece(file, at, count as usize)?;
+        at += count;
+    }
+    Ok(Residency { pages: pages.end - pages.start, cached, detail: None })
+}
+
+/// Whether `mincore` would tell this file's pages as they are: its owner, and who may write to it.
+fn may_look(file: &File) -> io::Result<bool> {
+    let user = rustix::process::geteuid();
+    if user.is_root() || file.metadata()?.uid() == user.as_raw() {
+        return Ok(true);
+    }
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(accessat(CWD, name, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS).is_ok())
+}
+
+fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
+    let length = count * page_size();
+    let offset = (page * page_size() as u64).cast_signed();
+    // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+    let start = unsafe {
+        libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, libc::MAP_SHARED, file.as_raw_fd(), offset)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mut present = vec![0u8; count];
+    // SAFETY: the range was just mapped, and the kernel writes a byte for each of its pages, of which `present` has as
+    // many. No page is touched.
+    let result = unsafe { libc::mincore(start, length, present.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the mapping that was just made, of which nobody else knows.
+    unsafe { libc::munmap(start, length) };
+    if result != 0 {
+        return Err(error);
+    }
+    Ok(present.iter().filter(|&&page| page & 1 != 0).count() as u64)
+}
+
+/// Has dirty pages written, and waits for it. That they can be found again after a crash is not seen to.
+fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
+    let (offset, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
+    let flags =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    loop {
+        // SAFETY: no memory is named.
+        if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::ENOSYS | libc::EPERM | libc::EINVAL) => return file.sync_data(),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// What the kernel reads ahead in one call on any file that it was not told otherwise about. On a disk that takes more,
+/// larger pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
+const USUAL_PIECE: u64 = 128 << 10;
+
+/// How many bytes one call can ask for without being cut short.
+///
+/// That is `read_ahead_kb` or more, but an open file has that of the time when it was opened: so it is only
+/// believed if it is smaller than what the kernel starts from.
+fn piece(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    let of_device = metadata.file_type().is_block_device();
+    let device = if of_device { metadata.rdev() } else { metadata.dev() };
+    let device = format!("{}:{}", major(device), minor(device));
+    Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
+}
+
+/// The same for a device by its numbers; `read` reads below `/sys`.
+fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
+    let kilobytes = |name: &str| {
+        // A partition has its disk's.
+        let at = [format!("/dev/block/{device}/"), format!("/dev/block/{device}/../")];
+        at.iter().find_map(|at| read(&format!("{at}{name}"))?.trim().parse::<u64>().ok())
+    };
+    // What is no block device, as a FUSE or NFS mount, is known by its name among the backing devices only.
+    let ahead = read(&format!("/class/bdi/{device}/read_ahead_kb"))
+        .and_then(|text| text.trim().parse().ok())
+        .or_else(|| kilobytes("bdi/read_ahead_kb"));
+    let cap = ahead.max(kilobytes("queue/max_sectors_kb")).map_or(USUAL_PIECE, |kilobytes| kilobytes << 10);
+    cap.clamp(page_size() as u64, USUAL_PIECE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::{Scratch, skipped};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
+
+    const PAGE: u64 = 4096;
+
+    /// A file of some pages that is on the medium and not in memory; none where that cannot be had.
+    fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
+        let path = scratch.path("cold");
+        fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
+        let file = File::open(path).unwrap();
+        let left = drop_pages(&file, 0..u64::MAX).unwrap();
+        if page_size() as u64 == PAGE && left.cached == 0 {
+            return Some(file);
+        }
+        skipped(
+            "page_cache",
+            format_args!("{left:?} after dropping all: a tmpfs, or pages of another size?"),
+        );
+        None
+    }
+
+    /// Waits until `mincore` says of as many pages that they have arrived.
+    fn wait_for(file: &File, range: &Range<u64>, pages: u64) -> Residency {
+        let begun = Instant::now();
+        loop {
+            let found = residency_by(file, range.clone(), By::Mincore).unwrap();
+            if found.cached == pages || begun.elapsed() > Duration::from_secs(10) {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_range_that_the_kernel_would_cut_short_is_fetched_whole() {
+        let scratch = Scratch::new("fetch_whole");
+        let Some(file) = cold(&scratch, 8192) else { return };
+        let found = fetch(&file, 0..u64::MAX).unwrap();
+        assert_eq!((found.pages, found.is_whole()), (8192, true), "{found:?}");
+        assert_eq!(found.cached_bytes(), 8192 * PAGE);
+        assert!(wait_for(&file, &(0..u64::MAX), 8192).is_whole());
+    }
+
+    #[test]
+    fn dirty_pages_are_written_before_they_are_dropped() {
+        let scratch = Scratch::new("drop_dirty");
+        let Some(file) = cold(&scratch, 64) else { return };
+        let writer = fs::OpenOptions::new().write(true).open(scratch.path("cold")).unwrap();
+        writer.write_all_at(&[7; 5 * PAGE as usize], 10 * PAGE).unwrap();
+        let dirty = residency(&file, 0..u64::MAX).unwrap();
+        // The kernel may have begun to write some of them by itself.
+        assert!(dirty.detail.is_none_or(|detail| detail.dirty + detail.writeback <= 5), "{dirty:?}");
+        assert_eq!(dirty.cached, 5);
+        assert_eq!(drop_pages(&writer, 0..u64::MAX).unwrap().cached, 0);
+        let mut read = [0; 3 * PAGE as usize];
+        file.read_exact_at(&mut read, 11 * PAGE).unwrap();
+        assert!(read.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn a_range_without_bytes_has_no_pages() {
+        let scratch = Scratch::new("empty_range");
+        fs::write(scratch.path("short"), [1; 10]).unwrap();
+        let file = File::open(scratch.path("short")).unwrap();
+        #[expect(clippy::reversed_empty_ranges, reason = "a range that the caller got wrong is an empty one")]
+        for range in [0..0, 10..10, 10..20, u64::MAX..u64::MAX, 9..3] {
+            for found in [residency(&file, range.clone()), residency_by(&file, range.clone(), By::Mincore)] {
+                assert_eq!(found.unwrap().pages, 0, "{range:?}");
+            }
+            assert_eq!(fetch(&file, range.clone()).unwrap().pages, 0);
+            assert_eq!(drop_pages(&file, range).unwrap().pages, 0);
+        }
+        assert_eq!(residency(&file, 3..u64::MAX).unwrap().pages, 1);
+    }
+
+    #[test]
+    fn a_piece_is_never_more_than_the_device_takes_in_one_call() {
+        let sysfs = |files: &'static [(&str, &str)]| {
+            piece_of(
+                move |name| files.iter().find(|file| file.0 == name).map(|file| format!("{}\n", file.1)),
+                "8:1",
+            )
+        };
+        assert_eq!(sysfs(&[]), 128 << 10);
+        assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "8192")]), 128 << 10);
+        assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "64")]), 64 << 10);
+        assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "0")]), page_size() as u64);
+        let partition =
+            [("/dev/block/8:1/../bdi/read_ahead_kb", "16"), ("/dev/block/8:1/../queue/max_sectors_kb", "32")];
+        assert_eq!(sysfs(Box::leak(Box::new(partition))), 32 << 10);
+        assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "what?")]), 128 << 10);
+    }
+
+    /// What is done to the pages of a file.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Read(u64),
+        Fetch(Range<u64>),
+        Drop(Range<u64>),
+    }
+
+    const BYTES: u64 = 64 * PAGE - 100;
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let range = || (0..BYTES, 0..20 * PAGE).prop_map(|(from, length)| from..from + length);
+        let step = prop_oneof![
+            (0..BYTES).prop_map(Step::Read),
+            range().prop_map(Step::Fetch),
+            range().prop_map(Step::Drop)
+        ];
+        prop::collection::vec(step, 1..12)
+    }
+
+    /// The plain version: the pages that are in memory, one by one.
+    fn step_plainly(cached: &mut BTreeSet<u64>, step: &Step) {
+        match step {
+            Step::Read(at) => drop(cached.insert(at / PAGE)),
+            Step::Fetch(range) => {
+                cached.extend((0..64).filter(|page| {
+                    range.start < (page + 1) * PAGE && page * PAGE < range.end && !range.is_empty()
+                }));
+            }
+            Step::Drop(range) => {
+                cached.retain(|page| range.start > page * PAGE || ((page + 1) * PAGE).min(BYTES) > range.end);
+            }
+        }
+    }
+
+    fn step(file: &File, step: &Step) {
+        match step {
+            Step::Read(at) => drop(file.read_at(&mut [0], *at).unwrap()),
+            Step::Fetch(range) => drop(fetch(file, range.clone()).unwrap()),
+            Step::Drop(range) => {
+                // Pages cannot be dropped while they are being read.
+                let asked = residency(file, 0..u64::MAX).unwrap().cached;
+                wait_for(file, &(0..u64::MAX), asked);
+                drop_pages(file, range.clone()).unwrap();
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn the_page_cache_is_what_the_steps_make_of_it(steps in steps(), seen in 0..BYTES, length in 0..70 * PAGE) {
+            let scratch = Scratch::new("page_cache_steps");
+            let Some(file) = cold(&scratch, 64) else { return Ok(()) };
+            fs::OpenOptions::new().write(true).open(scratch.path("cold")).unwrap().set_len(BYTES).unwrap();
+            drop_pages(&file, 0..u64::MAX).unwrap();
+            // Otherwise a read brings more than it asks for.
+            fadvise(&file, 0, None, Advice::Random).unwrap();
+            let mut plain = BTreeSet::new();
+            for one in &steps {
+                step(&file, one);
+                step_plainly(&mut plain, one);
+            }
+            let range = seen..seen + length;
+            let seen = pages_of(&clipped(&file, range.clone()).unwrap());
+            let expected = plain.range(seen.clone()).count() as u64;
+            prop_assert_eq!(residency(&file, range.clone()).unwrap().cached, expected, "{:?}", steps);
+            prop_assert_eq!(wait_for(&file, &range, expected).cached, expected, "{:?}", steps);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! From many runs of a setting to one case.
+
+use sakiyomi_linux::blocks::Grant;
+
+use crate::measure::{Run, no_latencies};
+use crate::plan::Plan;
+use crate::setting::Setting;
+use crate::verdict::{Evidence, Judgement, judge};
+
+/// A setting and its runs, one for each round.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The setting.
+    pub setting: Setting,
+    /// By round.
+    pub runs: Vec<Run>,
+}
+
+/// One setting with the medians of its runs.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The setting.
+    pub setting: Setting,
+    /// What was granted of what it asks for.
+    pub grant: Grant,
+    /// Bytes a second: median, lowest and highest.
+    pub throughput: f64,
+    /// The slowest run.
+    pub throughput_min: f64,
+    /// The fastest run.
+    pub throughput_max: f64,
+    /// Shares of one core.
+    pub user: f64,
+    /// Of one core, in the kernel, in our own threads.
+    pub system: f64,
+    /// Of one core, in threads of the kernel.
+    pub kernel_threads: f64,
+    /// CPU seconds of our threads for 10^9 bytes.
+    pub cpu_s_per_gb: f64,
+    /// Share of all cores, whoever used it.
+    pub machine: f64,
+    /// Share of a core that the busiest thread took, and its name.
+    pub busiest_thread: (f64, String),
+    /// Median and 99th percentile of single requests, in nanoseconds; none for mappings and for nothing.
+    pub latency: Option<(u64, u64)>,
+    /// Throughput with twice the depth over this one, less 1.
+    pub double_depth_gain: Option<f64>,
+    /// Throughput with the best buffers over this one, less 1.
+    pub better_buffers_gain: Option<f64>,
+    /// What limits it, and why.
+    pub judgement: Judgement,
+}
+
+/// The cases that were asked for, judged by all that was measured. Settings that could not be run are left out.
+#[must_use]
+pub fn cases(plan: &Plan, series: &[Series]) -> Vec<Case> {
+    let of = |setting: Setting| series.iter().find(|series| series.setting == setting);
+    let asked = plan.settings[..plan.asked].iter().filter_map(|&setting| of(setting));
+    asked.filter(|series| !series.runs.is_empty()).map(|series| case(series, of)).collect()
+}
+
+fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case {
+    let (setting, runs) = (series.setting, &series.runs);
+    let gain = |rival: Option<Setting>| gain(series, of(rival?)?);
+    let elapsed = |run: &Run| run.usage.elapsed.as_secs_f64();
+    let ratio = |of: fn(&Run) -> f64| median(runs.iter().map(|run| of(run) / elapsed(run)));
+    let throughputs = || runs.iter().map(Run::throughput);
+    let mut case = Case {
+        setting,
+        grant: runs[0].grant,
+        throughput: median(throughputs()),
+        throughput_min: throughputs().fold(f64::INFINITY, f64::min),
+        throughput_max: throughputs().fold(0.0, f64::max),
+        user: ratio(|run| run.usage.user.as_secs_f64()),
+        system: ratio(|run| run.usage.system.as_secs_f64()),
+        kernel_threads: ratio(|run| run.usage.kernel_threads.as_secs_f64()),
+        cpu_s_per_gb: median(runs.iter().map(cpu_s_per_gb)),
+        machine: median(runs.iter().map(|run| mean(&run.usage.cores))),
+        busiest_thread: busiest_thread(runs),
+        latency: latency(series),
+        double_depth_gain: gain(setting.doubled()),
+        better_buffers_gain: gain(setting.with_best_buffers()),
+        judgement: Judgement::default(),
+    };
+    let busiest_core = median(runs.iter().map(|run| run.usage.cores.iter().copied().fold(0.0, f64::max)));
+    let cores = runs[0].usage.cores.len();
+    case.judgement = judge(&Evidence::of(&case, busiest_core, cores));
+    case
+}
+
+fn cpu_s_per_gb(run: &Run) -> f64 {
+    (run.usage.user + run.usage.system).as_secs_f64() / (run.bytes as f64 / 1e9)
+}
+
+/// The median of the ratios of runs of the same round, less 1.
+fn gain(series: &Series, rival: &Series) -> Option<f64> {
+    let pairs = series.runs.iter().zip(&rival.runs);
+    let ratios: Vec<f64> = pairs.map(|(run, rival)| rival.throughput() / run.throughput() - 1.0).collect();
+    (!ratios.is_empty()).then(|| median(ratios.into_iter()))
+}
+
+/// The median over the runs, and the name of the thread that was it most often.
+fn busiest_thread(runs: &[Run]) -> (f64, String) {
+    let busy = || runs.iter().filter_map(|run| Some((run, run.usage.busiest_thread.as_ref()?)));
+    let share = median(busy().map(|(run, busy)| busy.ran.as_secs_f64() / run.usage.elapsed.as_secs_f64()));
+    let count = |name: &str| busy().filter(|(_, other)| other.name == name).count();
+    let name = busy().map(|(_, busy)| &busy.name).max_by_key(|name| count(name));
+    (share, name.cloned().unwrap_or_default())
+}
+
+fn latency(series: &Series) -> Option<(u64, u64)> {
+    let kind = series.setting.method.kind;
+    if !kind.uses_buffers() || kind == sakiyomi_linux::MethodKind::Null {
+        return None;
+    }
+    let mut all = no_latencies();
+    series.runs.iter().for_each(|run| all.add(&run.latency).expect("histograms of one kind"));
+    (!all.is_empty()).then(|| (all.value_at_quantile(0.5), all.value_at_quantile(0.99)))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The middle value, or the mean of the two in the middle; 0 of nothing.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (middle, count) = (values.len() / 2, values.len());
+    match count {
+        0 => 0.0,
+        _ if count % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// How near to the fastest a case must be to be as good as it.
+const NEARLY: f64 = 0.95;
+
+/// Indices into the cases of the fastest one and of the one with the least CPU time a byte that is nearly as fast;
+/// `null`, which reads nothing, is not among them.
+#[must_use]
+pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, usize)> {
+    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_linux::MethodKind::Null;
+    let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
+    let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
+    let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);
+    let (cheapest, _) = near.min_by(|(_, a), (_, b)| a.cpu_s_per_gb.total_cmp(&b.cpu_s_per_gb))?;
+    Some((fastest, cheapest))
+}

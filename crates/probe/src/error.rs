@@ -1,0 +1,55 @@
+//! What can go wrong while a target is made ready or measured.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused something.
+    #[error(transparent)]
+    Linux(#[from] sakiyomi_linux::Error),
+    /// There is nothing to read.
+    #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
+    Empty(PathBuf),
+    /// No file can be made there.
+    #[error(
+        "cannot make a test file in {}; name a directory that can be written to, or a file to read", path.display()
+    )]
+    TestFile {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is not enough room for the test file.
+    #[error(
+        "a test file of {wanted} bytes does not fit into {}, where {free} are free; give a smaller --size or free some",
+        path.display()
+    )]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+        /// The test file's size.
+        wanted: u64,
+        /// What is free.
+        free: u64,
+    },
+    /// There is no file system in memory.
+    #[error("{} is no file system in memory (tmpfs); mount one there to use --on", .0.display())]
+    NoTmpfs(PathBuf),
+    /// The file is smaller than what it is to be read in.
+    #[error("{} has {size} bytes, and the smallest block wanted {block}; name a larger file or give smaller blocks", path.display())]
+    TooSmall {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        size: u64,
+        /// The block.
+        block: usize,
+    },
+    /// The caller has ended it.
+    #[error("interrupted")]
+    Interrupted,
+}

@@ -1,0 +1,29 @@
+//! Which method of I/O is fastest and cheapest here, and whether the storage or the CPU is the limit (Ueda 2013, sections
+//! 2 and 3).
+//!
+//! | what | where |
+//! |---|---|
+//! | what is read: a file, a test file, memory, a loop device over memory | [`target`] |
+//! | one way to read it | [`setting`] |
+//! | which settings are measured, with those that a verdict needs, and in which order | [`plan`] |
+//! | all runs on one target, interleaved | [`campaign`] |
+//! | one setting, for a while | [`measure`] |
+//! | from many runs to one case | [`case`] |
+//! | what limits a case, from figures alone | [`verdict`] |
+//! | what a cost model needs of it, as a file | [`calibration`] |
+//!
+//! Runs of all settings are interleaved, so that a slow moment of the machine meets them alike, and gains are medians of
+//! ratios of runs that stood side by side.
+
+pub mod calibration;
+pub mod campaign;
+pub mod case;
+pub mod measure;
+pub mod plan;
+pub mod setting;
+pub mod target;
+pub mod verdict;
+
+mod error;
+
+pub use error::Error;

@@ -1,0 +1,90 @@
+//! One setting, measured for a while.
+
+use std::hint::black_box;
+use std::path::Path as FilePath;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use sakiyomi_linux::blocks::{Block, Blocks, Grant};
+use sakiyomi_linux::cpu::{Meter, Usage};
+use sakiyomi_linux::source::Source;
+use sakiyomi_linux::{Access, MethodKind, Options, page_cache};
+
+use crate::Error;
+use crate::setting::{Path, Setting};
+
+/// What came of one run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What was granted of what was asked for.
+    pub grant: Grant,
+    /// Bytes read.
+    pub bytes: u64,
+    /// CPU time and elapsed time.
+    pub usage: Usage,
+    /// Times of single requests, in nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl Run {
+    /// Bytes a second.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.bytes as f64 / self.usage.elapsed.as_secs_f64()
+    }
+}
+
+/// Latencies are kept to three digits, which a histogram does in constant memory.
+const DIGITS: u8 = 3;
+
+/// No latencies, to add some to.
+#[must_use]
+pub fn no_latencies() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("three digits are allowed")
+}
+
+/// Reads for about `period`; shorter if the file ends and reading it again would find it cached.
+///
+/// # Errors
+/// If it cannot be read so.
+pub fn run(file: &FilePath, setting: &Setting, period: Duration, seed: u64) -> Result<Run, Error> {
+    prepare_cache(file, setting.path)?;
+    let mut blocks = Blocks::open(file, &setting.options(seed))?;
+    let grant = blocks.grant();
+    let mut latency = no_latencies();
+    let mut bytes = 0;
+    let meter = Meter::start()?;
+    let begun = Instant::now();
+    while begun.elapsed() < period {
+        let Some(block) = blocks.next().transpose()? else { break };
+        bytes += block.len() as u64;
+        touch(&block, setting.method.kind);
+        latency.saturating_record(u64::try_from(block.took().as_nanos()).unwrap_or(u64::MAX));
+    }
+    let usage = meter.stop()?;
+    Ok(Run { grant, bytes, usage, latency })
+}
+
+/// A mapping is only read when its pages are touched; others have read everything already.
+fn touch(block: &Block, kind: MethodKind) {
+    const PAGE: usize = 4096;
+    if !kind.uses_buffers() {
+        black_box(block.iter().step_by(PAGE).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+    }
+}
+
+/// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
+fn prepare_cache(file: &FilePath, path: Path) -> Result<(), Error> {
+    if path == Path::Direct {
+        return Ok(());
+    }
+    let source = Source::open(file, Access::Buffered)?;
+    let all = 0..source.size();
+    if path == Path::Cold {
+        page_cache::drop_pages(source.file(), all)?;
+    } else if !page_cache::residency(source.file(), all)?.is_whole() {
+        // Reading waits for what is read, as asking for it to be fetched does not.
+        Blocks::open(file, &Options::default())?.try_for_each(|block| block.map(drop))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! What is read: a file of the user's, a test file of our own, a file in memory, or a loop device over one.
+//!
+//! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
+//! random bytes, because storage may be quick to give back what compresses well.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use rustix::fs::OFlags;
+use sakiyomi_linux::loop_device::LoopDevice;
+use sakiyomi_linux::{Access, Source};
+
+use crate::Error;
+
+/// Something to read.
+#[derive(Debug)]
+pub struct Target {
+    /// What results call it: `path`, `tmpfs`, `loop`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub what: String,
+    /// Where it can be opened.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Whether `O_DIRECT` works on it; what the system said if not.
+    pub direct: Result<(), String>,
+    /// Whether it lies in the page cache itself, which cannot be emptied of it.
+    pub in_memory: bool,
+    // In this order: the device uses the file.
+    _device: Option<LoopDevice>,
+    _file: Option<File>,
+}
+
+/// Where Linux keeps a file system in memory for everybody.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Told of bytes written, now and then; an error ends it.
+pub type Watch<'a> = &'a mut dyn FnMut(u64) -> Result<(), Error>;
+
+impl Target {
+    /// A file or block device as it is, or a test file of `size` bytes in a directory.
+    ///
+    /// # Errors
+    /// If there is nothing to read, or no test file can be made.
+    pub fn at(path: &Path, size: u64, watch: Watch<'_>) -> Result<Target, Error> {
+        if path.is_dir() {
+            let file = test_file(path, size, watch)?;
+            let what = format!("test file in {}{}", path.display(), on_what(path));
+            return target("path", what, (own_path(&file), Some(file)));
+        }
+        let found = target("path", format!("{}{}", path.display(), on_what(path)), (path.to_owned(), None))?;
+        if found.size == 0 {
+            return Err(Error::Empty(path.to_owned()));
+        }
+        Ok(found)
+    }
+
+    /// A test file in memory: the CPU is the only limit.
+    ///
+    /// # Errors
+    /// If there is no file system in memory, or too little room in it.
+    pub fn in_memory(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
+        let file = file_in_memory(size, watch)?;
+        let what = format!("test file in {SHARED_MEMORY}, in memory");
+        let found = target("tmpfs", what, (own_path(&file), Some(file)))?;
+        Ok(Target { in_memory: true, ..found })
+    }
+
+    /// A loop device over a test file in memory: a block device that is as fast as the CPU lets it be, and whose work is
+    /// done by threads of the kernel, as that of real ones is.
+    ///
+    /// # Errors
+    /// As for [`Target::in_memory`], and if this user may set up no loop device.
+    pub fn loop_device(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
+        let file = file_in_memory(size, watch)?;
+        let device = LoopDevice::attach(&own_path(&file), false, true)?;
+        let what = format!("{} over a test file in memory", device.path().display());
+        let found = target("loop", what, (device.path().to_owned(), Some(file)))?;
+        Ok(Target { _device: Some(device), ..found })
+    }
+}
+
+fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>)) -> Result<Target, Error> {
+    let size = Source::open(&path, Access::Buffered)?.size();
+    let direct = Source::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
+    Ok(Target { name, what, path, size, direct, in_memory: false, _device: None, _file: file })
+}
+
+/// An error with its cause.
+fn in_full(error: &dyn std::error::Error) -> String {
+    error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
+}
+
+/// Where an open file that may have no name can be opened again.
+fn own_path(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
+    let directory = Path::new(SHARED_MEMORY);
+    let found = rustix::fs::statfs(directory).ok();
+    if found.is_none_or(|found| found.f_type as u64 != TMPFS) {
+        return Err(Error::NoTmpfs(directory.to_owned()));
+    }
+    test_file(directory, size, watch)
+}
+
+/// `TMPFS_MAGIC`
+const TMPFS: u64 = 0x0102_1994;
+
+/// A file without a name, full of random bytes, and on its medium.
+fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {
+    let failed = |source| Error::TestFile { path: directory.to_owned(), source };
+    let room = rustix::fs::statvfs(directory).map_err(|error| failed(error.into()))?;
+    let free = room.f_bavail * room.f_frsize;
+    let no_room = || Error::NoRoom { path: directory.to_owned(), wanted: size, free };
+    if size > free {
+        return Err(no_room());
+    }
+    let mut file = nameless(directory).map_err(failed)?;
+    let mut random = Pcg64::seed_from_u64(size);
+    let mut chunk = vec![0; 1 << 20];
+    let mut written = 0;
+    while written < size {
+        random.fill_bytes(&mut chunk);
+        let count = usize::try_from(size - written).unwrap_or(usize::MAX).min(chunk.len());
+        file.write_all(&chunk[..count]).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => no_room(),
+            _ => failed(error),
+        })?;
+        written += count as u64;
+        watch(written)?;
+    }
+    file.sync_all().map_err(failed)?;
+    Ok(file)
+}
+
+/// Never has a name where the file system can do that, and loses it at once elsewhere.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    match options.clone().custom_flags(flags).mode(0o600).open(directory) {
+        Err(error) if !is_hopeless(&error) => {}
+        other => return other,
+    }
+    let path = directory.join(format!(".sakiyomi-probe-{}", std::process::id()));
+    let file = options.create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Whether a file with a name could not be made either.
+fn is_hopeless(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
+}
+
+/// `, ext4 on /dev/vda`, from the mounts of this process; nothing if that cannot be found.
+fn on_what(path: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    mount_of(&mounts, &whole).map_or(String::new(), |(kind, device)| format!(", {kind} on {device}"))
+}
+
+/// Type and device of the mount that a path lies under; the last of the longest, as later ones hide earlier ones.
+fn mount_of<'a>(mounts: &'a str, path: &Path) -> Option<(&'a str, &'a str)> {
+    let fields = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        Some((fields.next()?, fields.next()?, fields.next()?))
+    });
+    let over = fields.filter(|&(_, place, _)| path.starts_with(place.replace("\\040", " ")));
+    over.max_by_key(|&(_, place, _)| place.len()).map(|(device, _, kind)| (kind, device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unwatched() -> impl FnMut(u64) -> Result<(), Error> {
+        |_| Ok(())
+    }
+
+    #[test]
+    fn a_test_file_has_its_size_and_no_name_and_does_not_repeat() {
+        let directory = std::env::temp_dir().join(format!("sakiyomi-target-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let found = Target::at(&directory, (2 << 20) + 5, &mut unwatched()).unwrap();
+        assert_eq!((found.name, found.size), ("path", (2 << 20) + 5));
+        let bytes = fs::read(&found.path).unwrap();
+        assert_eq!(bytes.len(), (2 << 20) + 5);
+        assert!(bytes[..1 << 20] != bytes[1 << 20..2 << 20]);
+        // It can be removed, so nothing is in it.
+        fs::remove_dir(&directory).unwrap();
+    }
+
+    #[test]
+    fn the_mount_is_the_nearest_one() {
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n/dev/b /my\\040data xfs rw 0 0\n";
+        let of = |path: &str| mount_of(mounts, Path::new(path));
+        assert_eq!(of("/dev/shm/x"), Some(("tmpfs", "tmpfs")));
+        assert_eq!(of("/dev/shmx"), Some(("ext4", "/dev/a")));
+        assert_eq!(of("/my data/y"), Some(("xfs", "/dev/b")));
+        assert_eq!(mount_of("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn who_watches_can_end_it() {
+        let mut calls = 0;
+        let mut watch = |_| {
+            calls += 1;
+            if calls < 3 { Ok(()) } else { Err(Error::Interrupted) }
+        };
+        let ended = Target::at(&std::env::temp_dir(), 64 << 20, &mut watch);
+        assert!(matches!(ended, Err(Error::Interrupted)) && calls == 3);
+    }
+
+    #[test]
+    fn more_than_fits_is_refused_before_anything_is_written() {
+        let refused = Target::at(&std::env::temp_dir(), 1 << 60, &mut unwatched()).unwrap_err();
+        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+    }
+}

@@ -1,0 +1,213 @@
+//! What limits a case: the storage, the CPU, or that too little is in flight. From figures alone.
+//!
+//! That the storage is the limit is concluded only from what would have shown otherwise: with twice as much in flight and
+//! with better memory it must give no more, while no core was busy. A core is the limit of a path if one thread of it was
+//! hardly ever off its core, or if all cores together were full of this work. Everything else waits: for round trips, or
+//! for work that better memory would spare.
+
+use std::fmt::Write;
+
+use sakiyomi_linux::MethodKind;
+
+use crate::case::Case;
+use crate::setting::Setting;
+
+/// A gain below this is none.
+const GAIN: f64 = 0.05;
+
+/// A core that is busier than this is a limit, or near one.
+const BUSY: f64 = 0.70;
+
+/// What limits a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// More depth and better buffers gain nothing, and no core is busy.
+    StorageBound,
+    /// The core that carries the path is busy.
+    CpuBound,
+    /// Neither: more in flight, or better buffers, would help.
+    LatencyBound,
+    /// It cannot be said.
+    #[default]
+    Undecided,
+}
+
+/// A verdict and the reason for it, one sentence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// What limits it.
+    pub verdict: Verdict,
+    /// Why, and what would help.
+    pub reason: String,
+}
+
+/// What a verdict is made from. Shares are of one core.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// What was measured.
+    pub setting: Setting,
+    /// Of the busiest thread.
+    pub thread: f64,
+    /// Its name.
+    pub thread_name: String,
+    /// Of the busiest core, whoever used it.
+    pub core: f64,
+    /// Of all our threads and the kernel's.
+    pub ours: f64,
+    /// How many cores there are.
+    pub cores: usize,
+    /// Gain in throughput of twice the depth; none if it was not or cannot be measured.
+    pub double_depth: Option<f64>,
+    /// Gain of the best buffers; none if these are the best.
+    pub better_buffers: Option<f64>,
+}
+
+impl Evidence {
+    /// That of a case.
+    #[must_use]
+    pub fn of(case: &Case, busiest_core: f64, cores: usize) -> Evidence {
+        Evidence {
+            setting: case.setting,
+            thread: case.busiest_thread.0,
+            thread_name: case.busiest_thread.1.clone(),
+            core: busiest_core,
+            ours: case.user + case.system + case.kernel_threads,
+            cores,
+            double_depth: case.double_depth_gain,
+            better_buffers: case.better_buffers_gain,
+        }
+    }
+}
+
+/// Judges a case.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Judgement {
+    let (verdict, reason) = if evidence.setting.method.kind == MethodKind::Null {
+        (Verdict::CpuBound, "It reads nothing: this is what measuring itself costs.".to_owned())
+    } else {
+        cpu(evidence).or_else(|| gains(evidence)).or_else(|| storage(evidence)).unwrap_or_else(|| undecided(evidence))
+    };
+    Judgement { verdict, reason }
+}
+
+fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
+    let full = evidence.ours / evidence.cores.max(1) as f64;
+    let reason = if evidence.thread > BUSY {
+        let who = if is_ours(&evidence.thread_name) { "One thread" } else { "A thread of the kernel" };
+        format!(
+            "{who} ({}) keeps a core busy, so no faster storage would help: fewer, larger requests or better buffers \
+             cost it less, and work on several threads can use another core.",
+            evidence.thread_name
+        )
+    } else if full > BUSY {
+        "All cores together are busy with it: only work that is saved makes it faster.".to_owned()
+    } else {
+        return None;
+    };
+    Some((Verdict::CpuBound, reason))
+}
+
+/// Our threads are named after the program or after their method.
+fn is_ours(thread: &str) -> bool {
+    thread.starts_with("sakiyomi")
+}
+
+fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
+    let depth = evidence.double_depth.filter(|&gain| gain >= GAIN);
+    let buffers = evidence.better_buffers.filter(|&gain| gain >= GAIN);
+    let mut reason = "No core is busy, and the storage can give more: ".to_owned();
+    let percent = |gain: f64| (gain * 100.0).round();
+    match (depth, buffers) {
+        (None, None) => return None,
+        (Some(depth), Some(buffers)) => {
+            let _ = write!(reason, "the best buffers gain {} %, twice the depth {} %.", percent(buffers), percent(depth));
+        }
+        (None, Some(buffers)) => {
+            let _ = write!(reason, "the best buffers gain {} %.", percent(buffers));
+        }
+        (Some(depth), None) => {
+            let _ = write!(reason, "twice the depth gains {} %.", percent(depth));
+        }
+    }
+    Some((Verdict::LatencyBound, reason))
+}
+
+fn storage(evidence: &Evidence) -> Option<(Verdict, String)> {
+    evidence.double_depth?;
+    if evidence.core > BUSY {
+        return None;
+    }
+    let reason = "Twice the depth and the best buffers gain less than 5 %, and no core is busy: the storage gives no more.";
+    Some((Verdict::StorageBound, reason.to_owned()))
+}
+
+fn undecided(evidence: &Evidence) -> (Verdict, String) {
+    let reason = if evidence.double_depth.is_none() {
+        "Whether twice the depth would gain anything was not measured."
+    } else {
+        "Others kept a core busy meanwhile: measure again when the machine is quieter."
+    };
+    (Verdict::Undecided, reason.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::{Buffers, Path};
+    use proptest::prelude::*;
+
+    fn evidence(thread: f64, core: f64, ours: f64, gains: [Option<f64>; 2]) -> Evidence {
+        let method = "uring:8".parse().unwrap();
+        let (path, buffers) = (Path::Direct, Buffers::Ordinary);
+        Evidence {
+            setting: Setting { method, block: 1 << 20, path, random: false, buffers },
+            thread,
+            thread_name: "sakiyomi".to_owned(),
+            core,
+            ours,
+            cores: 2,
+            double_depth: gains[0],
+            better_buffers: gains[1],
+        }
+    }
+
+    fn verdict(thread: f64, core: f64, ours: f64, gains: [Option<f64>; 2]) -> Verdict {
+        judge(&evidence(thread, core, ours, gains)).verdict
+    }
+
+    #[test]
+    fn the_storage_is_the_limit_only_if_nothing_else_gains() {
+        assert_eq!(verdict(0.1, 0.2, 0.2, [Some(0.01), None]), Verdict::StorageBound);
+        assert_eq!(verdict(0.1, 0.2, 0.2, [Some(-0.1), Some(0.04)]), Verdict::StorageBound);
+        assert_eq!(verdict(0.1, 0.2, 0.2, [Some(0.01), Some(0.9)]), Verdict::LatencyBound);
+        assert_eq!(verdict(0.1, 0.2, 0.2, [Some(0.06), None]), Verdict::LatencyBound);
+        assert_eq!(verdict(0.1, 0.2, 0.2, [None, None]), Verdict::Undecided);
+    }
+
+    #[test]
+    fn a_busy_thread_is_the_limit_whatever_else_gains() {
+        assert_eq!(verdict(0.9, 0.6, 0.9, [Some(0.5), Some(0.5)]), Verdict::CpuBound);
+        assert_eq!(verdict(0.5, 0.9, 1.8, [Some(0.0), None]), Verdict::CpuBound, "many threads fill all cores");
+    }
+
+    #[test]
+    fn a_core_that_others_use_decides_nothing() {
+        assert_eq!(verdict(0.1, 0.95, 0.2, [Some(0.0), None]), Verdict::Undecided);
+        assert_eq!(verdict(0.1, 0.95, 0.2, [Some(0.3), None]), Verdict::LatencyBound);
+    }
+
+    proptest! {
+        #[test]
+        fn storage_bound_means_what_it_promises(
+            thread in 0.0..1.0f64, core in 0.0..1.0f64, ours in 0.0..2.0f64, gains: [Option<i8>; 2],
+        ) {
+            let gains = gains.map(|gain| gain.map(|gain| f64::from(gain) / 100.0));
+            let judgement = judge(&evidence(thread, core, ours, gains));
+            prop_assert!(judgement.reason.ends_with('.') && !judgement.reason.contains("NaN"));
+            if judgement.verdict == Verdict::StorageBound {
+                prop_assert!(thread <= BUSY && core <= BUSY && gains[0].is_some());
+                prop_assert!(gains.into_iter().flatten().all(|gain| gain < GAIN));
+            }
+        }
+    }
+}
