@@ -143,6 +143,8 @@ pub struct Blocks {
     asked: u64,
     given: u64,
     ready: BinaryHeap<Reverse<Ready>>,
+    /// Blocks in flight and ready at the same time, at most.
+    window: usize,
     done: Vec<Done>,
     /// What was found out about blocks that the caller already has.
     late: Late,
@@ -229,6 +231,7 @@ impl Blocks {
             asked: 0,
             given: 0,
             ready: BinaryHeap::new(),
+            window: ahead + options.hold,
             done: Vec::with_capacity(ahead),
             late: Late::default(),
             failed: false,
@@ -251,9 +254,12 @@ impl Blocks {
         self.flying.len() - self.free.len()
     }
 
-    /// Starts as many reads as there are buffers for.
+    /// Starts as many reads as there are buffers for, or may be in flight and ready.
     fn fill(&mut self) {
-        while !self.free.is_empty() && self.method.room() > 0 {
+        while !self.free.is_empty()
+            && self.method.room() > 0
+            && self.in_flight() + self.ready.len() < self.window
+        {
             let content = match &self.pool {
                 None => Content::Nothing,
                 Some(pool) => match pool.take() {

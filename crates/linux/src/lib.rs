@@ -20,7 +20,7 @@ pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod fake;
-//pub mod loop_device;
+pub mod loop_device;
 pub mod method;
 pub mod page_cache;
 pub mod source;

@@ -255,6 +255,18 @@ fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
 }
 
 #[test]
+fn no_more_is_mapped_than_was_asked_for() {
+    // Many more blocks than there can be mappings at a time.
+    let bytes = content(4 << 20);
+    let file = Scratch::new("many", &bytes);
+    let options = Options { method: "mmap:8".parse().unwrap(), block: 1000, hold: 3, ..Options::default() };
+    let mut blocks = Blocks::open(&file.0, &options).unwrap();
+    let kept: Vec<_> = blocks.by_ref().take(3).collect();
+    let all = kept.into_iter().chain(blocks);
+    assert!(joined(all, bytes.len()).unwrap() == bytes);
+}
+
+#[test]
 fn a_file_that_is_cut_under_any_method_is_an_error() {
     for kind in MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null) {
         let bytes = content(1 << 20);

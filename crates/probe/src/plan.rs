@@ -136,7 +136,10 @@ mod tests {
         let all = [Buffers::Ordinary, Buffers::Registered, Buffers::Huge, Buffers::HugeRegistered];
         let plan = Plan::new(&wanted("read,mmap:1,null", &all));
         let asked = &names(&plan)[..plan.asked];
-        assert_eq!(asked, ["read Direct Ordinary", "read Direct Huge", "mmap:1 Cold Ordinary", "null Direct Ordinary"]);
+        assert_eq!(
+            asked,
+            ["read Direct Ordinary", "read Direct Huge", "mmap:1 Cold Ordinary", "null Direct Ordinary"]
+        );
     }
 
     #[test]

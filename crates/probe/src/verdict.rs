@@ -5,8 +5,6 @@
 //! hardly ever off its core, or if all cores together were full of this work. Everything else waits: for round trips, or
 //! for work that better memory would spare.
 
-use std::fmt::Write;
-
 use sakiyomi_linux::MethodKind;
 
 use crate::case::Case;
@@ -85,7 +83,10 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     let (verdict, reason) = if evidence.setting.method.kind == MethodKind::Null {
         (Verdict::CpuBound, "It reads nothing: this is what measuring itself costs.".to_owned())
     } else {
-        cpu(evidence).or_else(|| gains(evidence)).or_else(|| storage(evidence)).unwrap_or_else(|| undecided(evidence))
+        cpu(evidence)
+            .or_else(|| gains(evidence))
+            .or_else(|| storage(evidence))
+            .unwrap_or_else(|| undecided(evidence))
     };
     Judgement { verdict, reason }
 }
@@ -113,23 +114,15 @@ fn is_ours(thread: &str) -> bool {
 }
 
 fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
-    let depth = evidence.double_depth.filter(|&gain| gain >= GAIN);
-    let buffers = evidence.better_buffers.filter(|&gain| gain >= GAIN);
-    let mut reason = "No core is busy, and the storage can give more: ".to_owned();
-    let percent = |gain: f64| (gain * 100.0).round();
-    match (depth, buffers) {
+    let gains = |gain: Option<f64>| gain.filter(|&gain| gain >= GAIN);
+    let help = match (gains(evidence.double_depth), gains(evidence.better_buffers)) {
         (None, None) => return None,
-        (Some(depth), Some(buffers)) => {
-            let _ = write!(reason, "the best buffers gain {} %, twice the depth {} %.", percent(buffers), percent(depth));
-        }
-        (None, Some(buffers)) => {
-            let _ = write!(reason, "the best buffers gain {} %.", percent(buffers));
-        }
-        (Some(depth), None) => {
-            let _ = write!(reason, "twice the depth gains {} %.", percent(depth));
-        }
-    }
-    Some((Verdict::LatencyBound, reason))
+        (None, Some(_)) => "better buffers help, more in flight does not",
+        (Some(_), None) => "more in flight helps",
+        (Some(depth), Some(buffers)) if buffers >= depth => "better buffers help most, and more in flight as well",
+        (Some(_), Some(_)) => "more in flight helps most, and better buffers as well",
+    };
+    Some((Verdict::LatencyBound, format!("No core is busy, and the storage can give more: {help}.")))
 }
 
 fn storage(evidence: &Evidence) -> Option<(Verdict, String)> {
@@ -187,7 +180,11 @@ mod tests {
     #[test]
     fn a_busy_thread_is_the_limit_whatever_else_gains() {
         assert_eq!(verdict(0.9, 0.6, 0.9, [Some(0.5), Some(0.5)]), Verdict::CpuBound);
-        assert_eq!(verdict(0.5, 0.9, 1.8, [Some(0.0), None]), Verdict::CpuBound, "many threads fill all cores");
+        assert_eq!(
+            verdict(0.5, 0.9, 1.8, [Some(0.0), None]),
+            Verdict::CpuBound,
+            "many threads fill all cores"
+        );
     }
 
     #[test]

@@ -191,11 +191,9 @@ impl Probe {
             done += 1;
             Ok(())
         });
-        let outcome = outcome.map_err(unless_interrupted)?;
-        if outcome.cases.is_empty()
-            && let Some((_, error)) = outcome.refused.into_iter().next()
-        {
-            return Err(error.into());
+        let mut outcome = outcome.map_err(unless_interrupted)?;
+        if outcome.cases.is_empty() && !outcome.refused.is_empty() {
+            return Err(outcome.refused.swap_remove(0).1.into());
         }
         for (setting, error) in outcome.refused {
             let block = Bytes(setting.block as u64);
@@ -217,15 +215,21 @@ impl Probe {
     ) -> Result<Target> {
         let mut progress = Progress::new(Some(self.size.0), common.quiet);
         let mut watch = |written| {
-            progress.set(written, || "making a test file".to_owned()).map_err(|Interrupted| Error::Interrupted)
+            progress
+                .set(written, || "making a test file".to_owned())
+                .map_err(|Interrupted| Error::Interrupted)
         };
         target(&mut watch).map_err(unless_interrupted)
     }
 
     /// What is measured of this target; what cannot be is noted.
     fn wanted(&self, target: &Target, notes: &mut Vec<String>) -> Result<Wanted> {
-        let blocks: Vec<usize> =
-            self.block.iter().map(|block| block.0 as usize).filter(|&block| block as u64 <= target.size).collect();
+        let blocks: Vec<usize> = self
+            .block
+            .iter()
+            .map(|block| block.0 as usize)
+            .filter(|&block| block as u64 <= target.size)
+            .collect();
         let Some(&smallest) = self.block.iter().min() else { bail!("--block: give at least one size") };
         if blocks.is_empty() {
             let (path, block) = (target.path.clone(), smallest.0 as usize);
@@ -245,12 +249,18 @@ impl Probe {
 
     fn paths(&self, target: &Target, notes: &mut Vec<String>) -> Vec<Path> {
         let default = !(self.direct || self.buffered || self.cached);
-        let asked = [(self.direct || default, Path::Direct), (self.buffered, Path::Cold), (self.cached, Path::Cached)];
-        let mut paths: Vec<Path> = asked.into_iter().filter(|&(asked, _)| asked).map(|(_, path)| path).collect();
+        let asked = [
+            (self.direct || default, Path::Direct),
+            (self.buffered, Path::Cold),
+            (self.cached, Path::Cached),
+        ];
+        let mut paths: Vec<Path> =
+            asked.into_iter().filter(|&(asked, _)| asked).map(|(_, path)| path).collect();
         if let Err(error) = &target.direct
             && paths.contains(&Path::Direct)
         {
-            notes.push(format!("{}: read through the page cache instead of directly ({error}).", target.name));
+            notes
+                .push(format!("{}: read through the page cache instead of directly ({error}).", target.name));
             replace(&mut paths, Path::Direct, Path::Cold);
         }
         if target.in_memory && paths.contains(&Path::Cold) {

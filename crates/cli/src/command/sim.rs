@@ -12,7 +12,7 @@ use sakiyomi_report::{Document, SimResult, chart, html, text};
 
 use crate::args::{Common, WorkloadArgs};
 use crate::console::{note, say, say_json};
-use crate::outcome::{simulation_run, sim_result};
+use crate::outcome::{sim_result, simulation_run};
 use crate::output::{LogFormat, Logs, OutDir};
 use crate::progress::Progress;
 use crate::simulation::{simulate, trace_size};

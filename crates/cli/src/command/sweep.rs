@@ -17,7 +17,7 @@ use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
 use crate::args::{Common, WorkloadArgs};
 use crate::console::{note, say, say_json};
-use crate::outcome::run;
+use crate::outcome::simulation_run;
 use crate::output::OutDir;
 use crate::progress::Progress;
 use crate::simulation::simulate;

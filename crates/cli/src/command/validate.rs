@@ -97,7 +97,8 @@ impl Validate {
             ..figures
         };
         // Both replays cover the whole trace.
-        let document = Document::validate(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
+        let document =
+            Document::validate(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
         if let Some(out) = &out {
             out.write_json("result.json", &document)?;
             out.write("report.html", html::validate(&document).as_bytes())?;

@@ -23,11 +23,8 @@ pub(crate) struct Probed {
 
 /// All targets together.
 pub(crate) fn result(probed: &[Probed], campaign: &Campaign) -> ProbeResult {
-    let mut result = ProbeResult {
-        run_ns: nanos(campaign.period),
-        runs: campaign.rounds,
-        ..ProbeResult::default()
-    };
+    let mut result =
+        ProbeResult { run_ns: nanos(campaign.period), runs: campaign.rounds, ..ProbeResult::default() };
     for Probed { target, cases, notes } in probed {
         let first = result.cases.len();
         result.choices.extend(choices(target, cases, first));
@@ -49,7 +46,8 @@ fn choices(target: &Target, cases: &[Case], first: usize) -> Vec<ProbeChoice> {
         }
     }
     let chosen = ways.into_iter().filter_map(|(path, random)| {
-        let (fastest, cheapest) = choice(cases, |case| (case.setting.path, case.setting.random) == (path, random))?;
+        let (fastest, cheapest) =
+            choice(cases, |case| (case.setting.path, case.setting.random) == (path, random))?;
         Some(ProbeChoice {
             target: target.name.to_owned(),
             direct: path == Path::Direct,
