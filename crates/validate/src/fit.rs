@@ -9,6 +9,7 @@
 
 mod groups;
 mod parameter;
+mod skew;
 
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
@@ -19,6 +20,7 @@ use crate::measured::Measured;
 use crate::replay::{Pace, Simulated, free};
 use groups::groups;
 use parameter::{Parameter, parameters, switched};
+use skew::skewed;
 
 /// First step, as a share of a figure; it is halved down to the last.
 const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
@@ -51,6 +53,8 @@ pub fn fit(
     let first = search.error(start)?;
     let figures = parameters();
     let mut best = Best { spec: start.clone(), error: first };
+    let skewed = skewed(start, measured);
+    let start = skewed.as_ref().unwrap_or(start);
     for spec in switched(start) {
         if search.stopped {
             break;
