@@ -10,6 +10,7 @@ pub(crate) const KEYS: &[&str] = &[
     "servo.rpm",
     "servo.head_switch",
     "servo.write_settle",
+    "servo.lost_turns",
     "servo.seek",
     "servo.seek.curve",
     "servo.seek.track_to_track",
