@@ -8,13 +8,18 @@ use sakiyomi_model::{Breakdown, Class, Completion, Device, Nanos, Request, Reque
 
 use crate::measured::Measured;
 
+/// After a longer pause a request of a [serial](Pace::Serial) replay is no consequence of the one before.
+const PAUSE: Nanos = Nanos(1_000_000_000);
+
 /// When requests are issued in a [free](free) replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// One outstanding: each a think time after the one before has ended.
     Closed,
-    /// One outstanding: each at its measured time, or when the one before has ended if that is later. For a host that
-    /// kept a queue of its own; the response leaves the wait for the one before out.
+    /// One outstanding: each at its measured time, or, where the pause before it was shorter than a second, as long
+    /// after the end of the one before as was measured. For a host that kept a queue of its own: it issued what came
+    /// next because something had ended, and where the platters stood was decided by that. The response leaves the
+    /// wait for the one before out.
     Serial,
     /// Each at its measured time, however many are outstanding. The response counts from that time.
     Open,
@@ -79,10 +84,12 @@ impl Watcher for Ends {
 }
 
 fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
-    let mut free_at = Nanos::ZERO;
+    let (mut free_at, mut ended) = (Nanos::ZERO, Nanos::ZERO);
     let serve = |(number, request): (usize, &Measured)| {
-        let completion = serve(&mut drive, number as u64, request, request.issued.max(free_at));
-        free_at = completion.finish;
+        let pause = request.issued.saturating_sub(ended);
+        let at = if pause < PAUSE { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
+        let completion = serve(&mut drive, number as u64, request, at);
+        (free_at, ended) = (completion.finish, request.ended());
         Simulated::from(&completion)
     };
     measured.iter().enumerate().map(serve).collect()
