@@ -5,7 +5,8 @@
 //! far from the one before, small and large. Errors of one group so cannot make good those of another, and what a seek,
 //! a byte and a command take can be told apart. Whether transfers
 //! overlap, what is read ahead and whether writes are cached is tried out, each with a search of its own, because what
-//! the figures should be depends on it. No figure moves further than tenfold from where it began.
+//! the figures should be depends on it. The skew of tracks is not searched for in this way: the times at which requests
+//! end tell it (`fit/skew.rs`). No figure moves further than tenfold from where it began.
 
 mod groups;
 mod parameter;

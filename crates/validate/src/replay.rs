@@ -116,7 +116,7 @@ pub(crate) fn serve(drive: &mut Drive, number: u64, request: &Measured, at: Nano
 mod tests {
     use super::*;
     use crate::measured::follow_on;
-    use crate::sample::{any_measured, drive};
+    use crate::sample::{any_measured, drive, read};
     use proptest::prelude::*;
 
     /// The requests as if a drive like the simulated one had been measured.
@@ -137,6 +137,19 @@ mod tests {
                 let same = requests.iter().zip(&simulated).all(|(a, b)| a.response == b.response);
                 prop_assert!(same, "{pace:?}");
             }
+        }
+
+        #[test]
+        fn a_short_pause_is_kept_and_after_a_long_one_the_time_is(pause in 0u64..3_000_000_000, late in 0u64..90_000_000) {
+            let mut requests = [read(0, 8, 0), read(400_000, 8, 0)];
+            requests[0].response = Nanos(late);
+            requests[1].issued = Nanos(late + pause);
+            let mut served = drive();
+            let first = serve(&mut served, 0, &requests[0], Nanos::ZERO).finish;
+            let after = if pause < PAUSE.0 { first + Nanos(pause) } else { requests[1].issued.max(first) };
+            let second = serve(&mut served, 1, &requests[1], after);
+            let replayed = free(drive(), &requests, Pace::Serial);
+            prop_assert_eq!(replayed[1].response, second.response_time());
         }
 
         #[test]

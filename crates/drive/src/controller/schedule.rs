@@ -91,8 +91,7 @@ impl Drive {
 
     /// What the arm loses on its way to `lba`, for which it sets out now.
     pub(super) fn lost(&mut self, lba: u64) -> Nanos {
-        let moves = self.servo.loses_turns()
-            && self.geometry.run(Lba(lba), 1).cylinder != self.arm.cylinder;
+        let moves = self.servo.loses_turns() && self.geometry.run(Lba(lba), 1).cylinder != self.arm.cylinder;
         if moves { self.servo.lost() } else { Nanos::ZERO }
     }
 

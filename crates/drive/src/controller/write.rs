@@ -131,7 +131,8 @@ impl Drive {
         let lost = self.lost(first);
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
         let mut plan = Plan::default();
-        let access = Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false, lost };
+        let access =
+            Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false, lost };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, last);
         self.ledger.seeks.write += 1;

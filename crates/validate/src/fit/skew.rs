@@ -92,8 +92,12 @@ fn climbed(pairs: &[Pair], from: Skew, step: f64, track: f64, reach: i64) -> Ske
     let mut best = (from, foretold(pairs, from, track, reach));
     loop {
         let [head, cylinder] = best.0;
-        let around =
-            [[head + step, cylinder], [head - step, cylinder], [head, cylinder + step], [head, cylinder - step]];
+        let around = [
+            [head + step, cylinder],
+            [head - step, cylinder],
+            [head, cylinder + step],
+            [head, cylinder - step],
+        ];
         let before = best.1;
         for skew in around {
             let found = foretold(pairs, skew, track, reach);
@@ -164,4 +168,87 @@ fn end(geometry: &Geometry, spec: &GeometrySpec, request: &Measured) -> Option<(
     let head = if turned { spec.heads - 1 - run.head } else { run.head };
     let angle = (run.angle.0 as f64 / geometry.revolution().0 as f64) + 1.0 / f64::from(run.track_sectors);
     Some(([i64::from(head), i64::from(run.cylinder)], angle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::follow_on;
+    use crate::replay::serve;
+    use crate::sample::read;
+    use sakiyomi_drive::Drive;
+    use sakiyomi_model::Nanos;
+
+    const SMALL: &str = r#"
+        name = "small"
+        queue.depth = 1
+        cache.read_ahead.mode = "off"
+        cache.write.enabled = false
+        [geometry]
+        sector = "512B"
+        heads = 4
+        zones = [{ cylinders = 1000, sectors_per_track = 90 }]
+        [servo]
+        rpm = 4500
+        head_switch = "1ms"
+        seek = { curve = "datasheet", track_to_track = "2ms", average = "12ms", full_stroke = "25ms" }
+    "#;
+
+    fn with(settings: &[(&str, &str)]) -> DriveSpec {
+        let mut spec = DriveSpec::from_toml(SMALL, "small").unwrap();
+        settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());
+        spec
+    }
+
+    /// Reads and writes near and far, as a drive serves them.
+    fn measured_on(spec: &DriveSpec) -> Vec<Measured> {
+        let mut drive = Drive::new(spec).unwrap();
+        let (mut at, mut place) = (Nanos::ZERO, 0);
+        let one = |number: u64| {
+            let chance = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            place = if number % 3 == 0 { chance % 350_000 } else { (place + chance % 2_000) % 350_000 };
+            let op = if number % 5 < 2 { Op::Write } else { Op::Read };
+            let mut request = Measured { op, ..read(place, 4, 0) };
+            let completion = serve(&mut drive, number, &request, at);
+            request.response = completion.response_time();
+            request.think = Nanos(number * 7_654_321 % 20_000_000);
+            at = completion.finish + request.think;
+            request
+        };
+        let mut requests: Vec<Measured> = (0..300).map(one).collect();
+        follow_on(&mut requests);
+        requests
+    }
+
+    #[test]
+    fn a_skew_is_found_by_the_ends_of_requests_alone() {
+        for layout in ["cylinder", "zigzag"] {
+            let layout = ("geometry.layout", layout);
+            let real = with(&[
+                layout,
+                ("geometry.zones.0.track_skew", "34"),
+                ("geometry.zones.0.cylinder_skew", "47"),
+            ]);
+            // What the drive takes for commands and seeks is not known.
+            let start = with(&[layout, ("interface.overhead.read_miss", "3ms")]);
+            let found = skewed(&start, &measured_on(&real)).unwrap();
+            let zone = &found.geometry.zones[0];
+            let near = |skew: Option<f64>, real: f64| (skew.unwrap() - real).abs() < 0.1;
+            assert!(near(zone.track_skew, 34.0) && near(zone.cylinder_skew, 47.0), "{zone:?}");
+        }
+    }
+
+    #[test]
+    fn a_skew_that_is_right_or_that_nothing_tells_of_stays() {
+        let spec = with(&[]);
+        let mut requests = measured_on(&spec);
+        assert_eq!(skewed(&spec, &requests), None);
+        assert_eq!(skewed(&with(&[("geometry.layout", "serpentine")]), &requests), None);
+        assert_eq!(skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests[..40]), None);
+        for (number, request) in (0u64..).zip(&mut requests) {
+            request.think = Nanos((number.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 20) % 40_000_000);
+        }
+        follow_on(&mut requests);
+        assert_eq!(skewed(&with(&[("geometry.zones.0.track_skew", "70")]), &requests), None);
+    }
 }
