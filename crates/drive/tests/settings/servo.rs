@@ -134,7 +134,7 @@ fn lost_turns_are_spread_evenly() {
     let (with_them, without) = (tell(&spec, &arrivals), tell(&bare(), &arrivals));
     let lost: Vec<u64> =
         (0..200).filter(|&request| with_them.took(request) == without.took(request) + TURN).collect();
-    assert_eq!(lost.len(), 20);
+    assert!((19..=21).contains(&lost.len()), "{lost:?}");
     assert!(lost.windows(2).all(|pair| pair[1] - pair[0] <= 13), "{lost:?}");
     let back = lost.iter().filter(|&&request| request % 2 == 1).count();
     assert!((8..=12).contains(&back), "as often on the way back: {lost:?}");
