@@ -206,7 +206,8 @@ mod tests {
         let (mut at, mut place) = (Nanos::ZERO, 0);
         let one = |number: u64| {
             let chance = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            place = if number.is_multiple_of(3) { chance % 350_000 } else { (place + chance % 2_000) % 350_000 };
+            place =
+                if number.is_multiple_of(3) { chance % 350_000 } else { (place + chance % 2_000) % 350_000 };
             let op = if number % 5 < 2 { Op::Write } else { Op::Read };
             let mut request = Measured { op, ..read(place, 4, 0) };
             let completion = serve(&mut drive, number, &request, at);
