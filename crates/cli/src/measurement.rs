@@ -105,7 +105,9 @@ impl Measurement {
         match self.pace {
             Pace::Closed if self.delays_before => Some("closed loop, delays before their requests"),
             Pace::Closed => Some("closed loop"),
-            Pace::Serial => Some("one outstanding, the wait in the host's queue left out"),
+            Pace::Serial => {
+                Some("one outstanding, the wait in the host's queue left out, pauses below 1 s kept")
+            }
             Pace::Open => None,
         }
     }

@@ -76,6 +76,7 @@ impl Plan {
         if access.on_arrival {
             (run, start, wrapped) = on_arrival(mechanism, run, settled, wait, access.wanted);
         }
+        start += access.lost;
         let activity = self.seeking();
         ledger.plan(now, start, activity);
         self.push(ledger, servo, run, start, wrapped);
@@ -220,6 +221,8 @@ pub(crate) struct Access {
     pub(crate) supply: Supply,
     /// Read what passes before the first sector as well.
     pub(crate) on_arrival: bool,
+    /// What is lost when the arm is not on track at first.
+    pub(crate) lost: Nanos,
 }
 
 /// Reads a track from where the head comes down: either sectors before the wanted ones pass first and are taken
@@ -403,7 +406,7 @@ mod tests {
     ) -> (Plan, Ledger, Positioning) {
         let (mut plan, mut ledger) = (Plan::default(), Ledger::default());
         let supply = write.unwrap_or_default();
-        let access = Access { lba, wanted, write: write.is_some(), supply, on_arrival };
+        let access = Access { lba, wanted, write: write.is_some(), supply, on_arrival, lost: Nanos::ZERO };
         let positioning = plan.begin(mechanism, &mut ledger, Nanos(now), arm, access);
         plan.cover(mechanism, &mut ledger, lba + wanted);
         (plan, ledger, positioning)

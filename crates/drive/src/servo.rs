@@ -38,7 +38,14 @@ pub(crate) struct Servo {
     write: Option<Vec<u32>>,
     /// The angle under the heads at time 0.
     lead: u32,
+    /// Of 2³² movements of the arm, so many lose a turn.
+    lost_turns: u64,
+    /// Movements so far, each a golden section of 2³² on: their places in it spread evenly, whatever follows what.
+    moved: u32,
 }
+
+/// 2³² divided by the golden ratio.
+const GOLDEN_SECTION: u32 = 0x9E37_79B9;
 
 impl Servo {
     pub(crate) fn new(spec: &ServoSpec, cylinders: u32) -> Servo {
@@ -49,6 +56,8 @@ impl Servo {
             read: seek::table(&spec.seek, cylinders),
             write: spec.seek_write.as_ref().map(|curve| seek::table(curve, cylinders)),
             lead: 0,
+            lost_turns: (spec.lost_turns * (1u64 << 32) as f64).round() as u64,
+            moved: 0,
         }
     }
 
@@ -66,6 +75,16 @@ impl Servo {
         }
         let time = self.curve(write)[from.cylinder.abs_diff(to.cylinder) as usize];
         self.settled(if from.head == to.head { time } else { time.max(self.head_switch) }, write)
+    }
+
+    pub(crate) fn loses_turns(&self) -> bool {
+        self.lost_turns > 0
+    }
+
+    /// What is lost when the arm, which has moved, is not on track at first.
+    pub(crate) fn lost(&mut self) -> Nanos {
+        self.moved = self.moved.wrapping_add(GOLDEN_SECTION);
+        if u64::from(self.moved) < self.lost_turns { self.revolution() } else { Nanos::ZERO }
     }
 
     /// How long a transfer takes to the next track.

@@ -136,6 +136,9 @@ pub struct ServoSpec {
     /// Added to the time until the head is on track, where a write begins anew or goes on to another track.
     #[serde(default)]
     pub write_settle: SignedNanos,
+    /// Share of the arm's movements after which it is not yet on track: the sector is taken a turn later.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lost_turns: f64,
     /// Arm movement, settling for a read included.
     pub seek: SeekSpec,
     /// Arm movement before a write, where it was measured apart; `write_settle` is added to it as well.

@@ -5,13 +5,16 @@
 //! far from the one before, small and large. Errors of one group so cannot make good those of another, and what a seek,
 //! a byte and a command take can be told apart. Whether transfers
 //! overlap, what is read ahead and whether writes are cached is tried out, each with a search of its own, because what
-//! the figures should be depends on it. No figure moves further than tenfold from where it began.
+//! the figures should be depends on it. The skew of tracks is not searched for in this way: the times at which requests
+//! end tell it (`fit/skew.rs`). No figure moves further than tenfold from where it began.
 
 mod groups;
 mod parameter;
+mod skew;
 
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::Nanos;
 
 use crate::demerit::demerit;
 use crate::distribution::Distribution;
@@ -19,11 +22,15 @@ use crate::measured::Measured;
 use crate::replay::{Pace, Simulated, free};
 use groups::groups;
 use parameter::{Parameter, parameters, switched};
+use skew::skewed;
 
 /// First step, as a share of a figure; it is halved down to the last.
 const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
 /// A change must lessen the error by this share to be kept: a figure that the trace says nothing of stays.
 const WORTH: f64 = 1e-3;
+/// Where the platters stood is not known, nor after a pause. A trace of measured times is so replayed from as many
+/// angles, and what comes of all of them together is held against what was measured.
+const PHASES: u64 = 8;
 /// No figure grows beyond so many times where it began, or so many milliseconds.
 const FURTHEST: f64 = 10.0;
 
@@ -51,6 +58,8 @@ pub fn fit(
     let first = search.error(start)?;
     let figures = parameters();
     let mut best = Best { spec: start.clone(), error: first };
+    let skewed = skewed(start, measured);
+    let start = skewed.as_ref().unwrap_or(start);
     for spec in switched(start) {
         if search.stopped {
             break;
@@ -136,16 +145,24 @@ impl Search<'_> {
         if end > drive.capacity().0 {
             return None;
         }
-        self.replays += 1;
-        let simulated = free(drive, self.measured, self.pace);
+        let phases = if self.pace == Pace::Closed { 1 } else { PHASES };
+        let simulated: Vec<Vec<Simulated>> = (0..phases)
+            .map(|phase| {
+                let mut drive = drive.clone();
+                drive.turn_spindle(Nanos(drive.revolution().0 * phase / phases));
+                self.replays += 1;
+                free(drive, self.measured, self.pace)
+            })
+            .collect();
         let squares: f64 = self.groups.iter().map(|group| self.square(&simulated, group)).sum();
         Some((squares / self.measured.len().max(1) as f64).sqrt())
     }
 
     /// Number of requests of a group, times the square of their demerit.
-    fn square(&self, simulated: &[Simulated], group: &[usize]) -> f64 {
+    fn square(&self, simulated: &[Vec<Simulated>], group: &[usize]) -> f64 {
         let real: Distribution = group.iter().map(|&place| self.measured[place].response).collect();
-        let own: Distribution = group.iter().map(|&place| simulated[place].response).collect();
+        let all = simulated.iter().flat_map(|phase| group.iter().map(|&place| phase[place].response));
+        let own: Distribution = all.collect();
         group.len() as f64 * demerit(&real, &own).powi(2)
     }
 }
@@ -156,7 +173,7 @@ mod tests {
     use crate::measured::follow_on;
     use crate::replay::serve;
     use crate::sample::read;
-    use sakiyomi_model::{Nanos, Op};
+    use sakiyomi_model::Op;
 
     const SMALL: &str = r#"
         name = "small"

@@ -8,13 +8,18 @@ use sakiyomi_model::{Breakdown, Class, Completion, Device, Nanos, Request, Reque
 
 use crate::measured::Measured;
 
+/// After a longer pause a request of a [serial](Pace::Serial) replay is no consequence of the one before.
+const PAUSE: Nanos = Nanos(1_000_000_000);
+
 /// When requests are issued in a [free](free) replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// One outstanding: each a think time after the one before has ended.
     Closed,
-    /// One outstanding: each at its measured time, or when the one before has ended if that is later. For a host that
-    /// kept a queue of its own; the response leaves the wait for the one before out.
+    /// One outstanding: each at its measured time, or, where the pause before it was shorter than a second, as long
+    /// after the end of the one before as was measured. For a host that kept a queue of its own: it issued what came
+    /// next because something had ended, and where the platters stood was decided by that. The response leaves the
+    /// wait for the one before out.
     Serial,
     /// Each at its measured time, however many are outstanding. The response counts from that time.
     Open,
@@ -79,10 +84,12 @@ impl Watcher for Ends {
 }
 
 fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
-    let mut free_at = Nanos::ZERO;
+    let (mut free_at, mut ended) = (Nanos::ZERO, Nanos::ZERO);
     let serve = |(number, request): (usize, &Measured)| {
-        let completion = serve(&mut drive, number as u64, request, request.issued.max(free_at));
-        free_at = completion.finish;
+        let pause = request.issued.saturating_sub(ended);
+        let at = if pause < PAUSE { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
+        let completion = serve(&mut drive, number as u64, request, at);
+        (free_at, ended) = (completion.finish, request.ended());
         Simulated::from(&completion)
     };
     measured.iter().enumerate().map(serve).collect()
@@ -109,7 +116,7 @@ pub(crate) fn serve(drive: &mut Drive, number: u64, request: &Measured, at: Nano
 mod tests {
     use super::*;
     use crate::measured::follow_on;
-    use crate::sample::{any_measured, drive};
+    use crate::sample::{any_measured, drive, read};
     use proptest::prelude::*;
 
     /// The requests as if a drive like the simulated one had been measured.
@@ -130,6 +137,19 @@ mod tests {
                 let same = requests.iter().zip(&simulated).all(|(a, b)| a.response == b.response);
                 prop_assert!(same, "{pace:?}");
             }
+        }
+
+        #[test]
+        fn a_short_pause_is_kept_and_after_a_long_one_the_time_is(pause in 0u64..3_000_000_000, late in 0u64..90_000_000) {
+            let mut requests = [read(0, 8, 0), read(400_000, 8, 0)];
+            requests[0].response = Nanos(late);
+            requests[1].issued = Nanos(late + pause);
+            let mut served = drive();
+            let first = serve(&mut served, 0, &requests[0], Nanos::ZERO).finish;
+            let after = if pause < PAUSE.0 { first + Nanos(pause) } else { requests[1].issued.max(first) };
+            let second = serve(&mut served, 1, &requests[1], after);
+            let replayed = free(drive(), &requests, Pace::Serial);
+            prop_assert_eq!(replayed[1].response, second.response_time());
         }
 
         #[test]

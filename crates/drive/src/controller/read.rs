@@ -196,11 +196,12 @@ impl Drive {
         request: Option<RequestId>,
     ) -> ReadAccess {
         let mut plan = Plan::default();
+        let lost = self.lost(from);
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
         let on_arrival = self.cache.read_ahead.on_arrival
             && segment.is_some_and(|id| self.segments.end(id) == self.segments.start(id));
-        let access =
-            Access { lba: from, wanted: demand - from, write: false, supply: Supply::default(), on_arrival };
+        let supply = Supply::default();
+        let access = Access { lba: from, wanted: demand - from, write: false, supply, on_arrival, lost };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, demand.max(from + 1));
         let distance = plan.arm_at(from + 1).cylinder.abs_diff(self.arm.cylinder);

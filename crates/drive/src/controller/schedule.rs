@@ -4,7 +4,7 @@
 //! above the high watermark or while a write waits for room, dirty data; last, when all has been quiet for a while,
 //! the rest of the dirty data.
 
-use sakiyomi_model::{Nanos, Op};
+use sakiyomi_model::{Lba, Nanos, Op};
 
 use super::{Drive, Media};
 use crate::queue::{View, Waiting, Work};
@@ -87,6 +87,12 @@ impl Drive {
         let limit = self.cache.write.max_age;
         let (start, since) = self.writes.oldest()?;
         (!limit.is_zero() && self.now >= since.saturating_add(limit)).then_some(start)
+    }
+
+    /// What the arm loses on its way to `lba`, for which it sets out now.
+    pub(super) fn lost(&mut self, lba: u64) -> Nanos {
+        let moves = self.servo.loses_turns() && self.geometry.run(Lba(lba), 1).cylinder != self.arm.cylinder;
+        if moves { self.servo.lost() } else { Nanos::ZERO }
     }
 
     /// The next of the waiting commands and `destage`, which is removed from the queue.

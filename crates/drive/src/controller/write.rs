@@ -128,9 +128,11 @@ impl Drive {
     }
 
     fn write_access(&mut self, work: Work, first: u64, last: u64, supply: Supply) -> WriteAccess {
+        let lost = self.lost(first);
         let mechanism = Mechanism { geometry: &self.geometry, servo: &self.servo };
         let mut plan = Plan::default();
-        let access = Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false };
+        let access =
+            Access { lba: first, wanted: last - first, write: true, supply, on_arrival: false, lost };
         let positioning = plan.begin(mechanism, &mut self.ledger, self.now, self.arm, access);
         plan.cover(mechanism, &mut self.ledger, last);
         self.ledger.seeks.write += 1;

@@ -95,6 +95,9 @@ impl DriveSpec {
         })?;
         check.mechanical(servo.head_switch, "servo.head_switch")?;
         check.mechanical(Nanos(servo.write_settle.0.unsigned_abs()), "servo.write_settle")?;
+        check.that((0.0..=1.0).contains(&servo.lost_turns), "servo.lost_turns", || {
+            format!("{}; expected a share, 0 to 1", servo.lost_turns)
+        })?;
         check_seek(check, &servo.seek, "servo.seek")?;
         servo.seek_write.as_ref().map_or(Ok(()), |seek| check_seek(check, seek, "servo.seek_write"))
     }

@@ -58,6 +58,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "servo.rpm", "100 to 100000", "Revolutions a minute.";
     "servo.head_switch", "duration", "From one head of a cylinder to another, until it is on track.";
     "servo.write_settle", "duration, may be negative", "Added until the head is on track, where a write begins anew or goes on to another track.";
+    "servo.lost_turns", "0 to 1", "Share of the arm's movements to another cylinder after which it is not yet on track, so that the sector is taken a turn later. They are spread evenly, always in the same way.";
     "servo.seek", "table of the keys below", "The whole curve: where its kind changes, all its keys change together.";
     "servo.seek.curve", "datasheet, two_piece, table", "How seek time follows from distance.";
     "servo.seek.track_to_track", "duration", "Datasheet curve: to the neighbouring cylinder.";

@@ -177,6 +177,7 @@ pub(crate) fn servo() -> impl Strategy<Value = ServoSpec> {
             rpm,
             head_switch,
             write_settle: SignedNanos(settle),
+            lost_turns: 0.0,
             seek,
             seek_write,
         },

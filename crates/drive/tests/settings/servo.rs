@@ -10,6 +10,7 @@ pub(crate) const KEYS: &[&str] = &[
     "servo.rpm",
     "servo.head_switch",
     "servo.write_settle",
+    "servo.lost_turns",
     "servo.seek",
     "servo.seek.curve",
     "servo.seek.track_to_track",
@@ -113,6 +114,30 @@ fn write_settle_is_added_before_a_write_and_may_be_negative() {
         1_500_000,
         "a head switch"
     );
+}
+
+#[test]
+fn lost_turns_cost_a_turn_where_the_arm_has_moved() {
+    // There and back, for a read and for a write, and once more where the arm is.
+    let arrivals = apart(&[read(first_of(1), 1), write(first_of(0), 1), read(50, 1)]);
+    let took =
+        |share| [0, 1, 2].map(|request| tell(&with(&[("servo.lost_turns", share)]), &arrivals).took(request));
+    let (none, all) = (took("0"), took("1"));
+    assert_eq!(all, [none[0] + TURN, none[1] + TURN, none[2]]);
+}
+
+#[test]
+fn lost_turns_are_spread_evenly() {
+    let there_and_back: Vec<Arrival> = (0..200).map(|number| write(first_of(1 - number % 2), 1)).collect();
+    let arrivals = apart(&there_and_back);
+    let spec = with(&[("servo.lost_turns", "0.1")]);
+    let (with_them, without) = (tell(&spec, &arrivals), tell(&bare(), &arrivals));
+    let lost: Vec<u64> =
+        (0..200).filter(|&request| with_them.took(request) == without.took(request) + TURN).collect();
+    assert!((19..=21).contains(&lost.len()), "{lost:?}");
+    assert!(lost.windows(2).all(|pair| pair[1] - pair[0] <= 13), "{lost:?}");
+    let back = lost.iter().filter(|&&request| request % 2 == 1).count();
+    assert!((8..=12).contains(&back), "as often on the way back: {lost:?}");
 }
 
 #[test]

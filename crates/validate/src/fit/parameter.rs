@@ -16,6 +16,9 @@ pub(super) struct Parameter {
 /// Some 1 ms: what the parts of an access take.
 const PART: f64 = 1_000_000.0;
 
+/// Some 4 %: of the arm's movements, what loses a turn.
+const SHARE: f64 = 0.04;
+
 macro_rules! overhead {
     ($kind:ident) => {
         Parameter {
@@ -94,6 +97,11 @@ pub(super) fn parameters() -> Vec<Parameter> {
             get: |spec| Some(spec.servo.head_switch.0 as f64),
             set: |spec, value| spec.servo.head_switch = nanos(value),
             small: PART,
+        },
+        Parameter {
+            get: |spec| Some(spec.servo.lost_turns),
+            set: |spec, value| spec.servo.lost_turns = (value.clamp(0.0, 1.0) * 1e4).round() / 1e4,
+            small: SHARE,
         },
     ];
     overheads.into_iter().chain(servo).chain(seeks()).collect()

@@ -22,8 +22,9 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi drive fit measured.trace.gz --drive desktop-500gb --out mine.toml
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
 
-Fitted are overheads, link rates, settling, head switch and the seek curve, and whether transfers overlap,
-what is read ahead, and whether writes are cached. Geometry and speed stay.
+Fitted are overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers
+overlap, what is read ahead, and whether writes are cached. Of the geometry, only the skew is, where the times
+tell it. The speed stays.
 ";
 
 /// Estimate what a datasheet does not tell, from a measured trace.

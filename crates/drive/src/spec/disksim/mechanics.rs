@@ -31,6 +31,7 @@ pub(super) fn servo(
     Ok(ServoSpec {
         rpm: fields.rpm.value,
         head_switch: fields.head_switch.value,
+        lost_turns: 0.0,
         write_settle: fields.write_settle.value,
         seek,
         seek_write: None,
