@@ -35,7 +35,7 @@ fn main() {
         u.user.as_secs_f64() / gb,
         u.system.as_secs_f64() / gb,
         u.kernel_threads.as_secs_f64(),
-        u.busiest_thread.map(|b| (b.name, b.ran)),
+        u.busiest_thread.map(|b| (b.name, b.wanted)),
         u.cores
     );
 }

@@ -33,6 +33,8 @@ struct Thread {
     name: String,
     of_kernel: bool,
     ran: Duration,
+    /// Ready to run, and no core was free.
+    waited: Duration,
 }
 
 /// Clock ticks of a core.
@@ -55,7 +57,7 @@ pub struct Usage {
     pub system: Duration,
     /// Of all threads of the kernel.
     pub kernel_threads: Duration,
-    /// The thread that ran longest, this process's or the kernel's.
+    /// The thread, this process's or the kernel's, that was longest on a core or waiting for one.
     pub busiest_thread: Option<Busy>,
     /// The share of its time that each core was not idle, 0 to 1, whoever used it.
     pub cores: Vec<f64>,
@@ -63,13 +65,13 @@ pub struct Usage {
     pub stolen_ratio: f64,
 }
 
-/// A thread and how long it ran.
+/// A thread and how long it had something to do for a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
     /// Its name: `kworker/u8:1`.
     pub name: String,
-    /// Time on a core.
-    pub ran: Duration,
+    /// Time on a core, or ready to run while others had all cores: what it would have used of a core of its own.
+    pub wanted: Duration,
 }
 
 impl Meter {
@@ -89,20 +91,26 @@ impl Meter {
     pub fn stop(&self) -> Result<Usage, Error> {
         let (elapsed, process) = (self.begun.elapsed(), own_process());
         let (threads, cores) = threads_and_cores().map_err(unanswered)?;
-        let ran = threads.iter().map(|(number, thread)| {
-            let before = self.threads.get(number).map_or(Duration::ZERO, |before| before.ran);
-            (thread, thread.ran.saturating_sub(before))
-        });
-        let busiest = ran.clone().max_by_key(|&(_, ran)| ran);
+        let since = threads.iter().map(|(number, thread)| thread.since(self.threads.get(number)));
+        let busiest = since.clone().max_by_key(|thread| thread.ran + thread.waited);
         Ok(Usage {
             elapsed,
             user: process.user.saturating_sub(self.process.user),
             system: process.system.saturating_sub(self.process.system),
-            kernel_threads: ran.filter(|(thread, _)| thread.of_kernel).map(|(_, ran)| ran).sum(),
-            busiest_thread: busiest.map(|(thread, ran)| Busy { name: thread.name.clone(), ran }),
+            kernel_threads: since.filter(|thread| thread.of_kernel).map(|thread| thread.ran).sum(),
+            busiest_thread: busiest
+                .map(|thread| Busy { wanted: thread.ran + thread.waited, name: thread.name }),
             cores: self.cores.iter().zip(&cores).map(|(before, after)| before.busy_until(after)).collect(),
             stolen_ratio: stolen_ratio(&self.cores, &cores),
         })
+    }
+}
+
+impl Thread {
+    /// What it did since `before`, when it may not have been there.
+    fn since(&self, before: Option<&Thread>) -> Thread {
+        let of = |of: fn(&Thread) -> Duration| of(self).saturating_sub(before.map_or(Duration::ZERO, of));
+        Thread { ran: of(|thread| thread.ran), waited: of(|thread| thread.waited), ..self.clone() }
     }
 }
 
@@ -184,11 +192,12 @@ fn threads_in(
             continue;
         }
         // One that has ended in the meantime has no files any more.
-        let Ok(ran) = fs::read_to_string(format!("{directory}/schedstat")) else { continue };
+        let Ok(times) = fs::read_to_string(format!("{directory}/schedstat")) else { continue };
         let name = fs::read_to_string(format!("{directory}/comm")).unwrap_or_default();
-        let ran = ran.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
-        let thread = Thread { name: name.trim().to_owned(), of_kernel, ran: Duration::from_nanos(ran) };
-        threads.insert(number, thread);
+        let mut times = times.split(' ').map(|nanos| Duration::from_nanos(nanos.parse().unwrap_or(0)));
+        let mut time = || times.next().unwrap_or_default();
+        let (ran, waited) = (time(), time());
+        threads.insert(number, Thread { name: name.trim().to_owned(), of_kernel, ran, waited });
     }
     Ok(threads)
 }

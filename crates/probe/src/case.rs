@@ -39,7 +39,7 @@ pub struct Case {
     pub cpu_s_per_gb: f64,
     /// Share of all cores, whoever used it.
     pub machine: f64,
-    /// Share of a core that the busiest thread took, and its name.
+    /// Share of the time that the busiest thread was on a core or ready to be, and its name.
     pub busiest_thread: (f64, String),
     /// Median and 99th percentile of single requests, in nanoseconds; none for mappings and for nothing.
     pub latency: Option<(u64, u64)>,
@@ -102,7 +102,7 @@ fn gain(series: &Series, rival: &Series) -> Option<f64> {
 /// The median over the runs, and the name of the thread that was it most often.
 fn busiest_thread(runs: &[Run]) -> (f64, String) {
     let busy = || runs.iter().filter_map(|run| Some((run, run.usage.busiest_thread.as_ref()?)));
-    let share = median(busy().map(|(run, busy)| busy.ran.as_secs_f64() / run.usage.elapsed.as_secs_f64()));
+    let share = median(busy().map(|(run, busy)| busy.wanted.as_secs_f64() / run.usage.elapsed.as_secs_f64()));
     let count = |name: &str| busy().filter(|(_, other)| other.name == name).count();
     let name = busy().map(|(_, busy)| &busy.name).max_by_key(|name| count(name));
     (share, name.cloned().unwrap_or_default())

@@ -13,8 +13,10 @@ pub struct Wanted {
     pub methods: Vec<MethodSpec>,
     /// Bytes of a request.
     pub blocks: Vec<usize>,
-    /// Around or through the page cache. Mappings cannot go around it, and are cold instead.
+    /// Around or through the page cache.
     pub paths: Vec<Path>,
+    /// What stands for direct access with mappings, which cannot go around the page cache.
+    pub mapped: Path,
     /// The memory to read into.
     pub buffers: Vec<Buffers>,
     /// At random places.
@@ -39,7 +41,7 @@ impl Plan {
             for &block in &wanted.blocks {
                 for &method in &wanted.methods {
                     let buffers = wanted.buffers.iter().map(|&buffers| (path, block, method, buffers));
-                    buffers.for_each(|one| add(&mut settings, combined(one, wanted.random)));
+                    buffers.for_each(|one| add(&mut settings, combined(one, wanted)));
                 }
             }
         }
@@ -80,13 +82,13 @@ fn add(settings: &mut Vec<Setting>, setting: Setting) {
     }
 }
 
-fn combined((path, block, method, buffers): (Path, usize, MethodSpec, Buffers), random: bool) -> Setting {
+fn combined((path, block, method, buffers): (Path, usize, MethodSpec, Buffers), wanted: &Wanted) -> Setting {
     let own = method.kind.uses_buffers();
     Setting {
         method,
         block,
-        path: if own || path != Path::Direct { path } else { Path::Cold },
-        random,
+        path: if own || path != Path::Direct { path } else { wanted.mapped },
+        random: wanted.random,
         // What makes no difference shall not be measured twice.
         buffers: match method.kind {
             MethodKind::Null => Buffers::Ordinary,
@@ -105,6 +107,7 @@ mod tests {
             methods: methods.split(',').map(|method| method.parse().unwrap()).collect(),
             blocks: vec![1 << 20],
             paths: vec![Path::Direct],
+            mapped: Path::Cold,
             buffers: buffers.to_vec(),
             random: false,
         }

@@ -119,7 +119,9 @@ fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
         (None, None) => return None,
         (None, Some(_)) => "better buffers help, more in flight does not",
         (Some(_), None) => "more in flight helps",
-        (Some(depth), Some(buffers)) if buffers >= depth => "better buffers help most, and more in flight as well",
+        (Some(depth), Some(buffers)) if buffers >= depth => {
+            "better buffers help most, and more in flight as well"
+        }
         (Some(_), Some(_)) => "more in flight helps most, and better buffers as well",
     };
     Some((Verdict::LatencyBound, format!("No core is busy, and the storage can give more: {help}.")))

@@ -204,22 +204,20 @@ fn cases_of(group: &Group<'_>, wanted: impl Fn(&ProbeCase) -> bool) -> Option<St
     }
 }
 
-/// What the measuring itself takes, one sentence for each block size; none where it was not measured.
-pub(crate) fn harness(result: &ProbeResult) -> Vec<String> {
-    let mut sentences: Vec<String> = Vec::new();
-    for case in result.cases.iter().filter(|case| case.method == NULL) {
-        let request_ns = case.cpu_s_per_gb * case.block_bytes as f64;
-        let sentence = format!(
-            "null, which moves nothing, takes {} of CPU time for a request of {}: so much of every case is the \
-             measuring itself.",
-            duration(request_ns.round() as u64),
-            round_bytes(case.block_bytes)
-        );
-        if !sentences.contains(&sentence) {
-            sentences.push(sentence);
-        }
-    }
-    sentences
+/// What the measuring itself takes; none where it was not measured.
+pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
+    let of_request = |case: &ProbeCase| (case.cpu_s_per_gb * case.block_bytes as f64).round() as u64;
+    let nulls = || result.cases.iter().filter(|case| case.method == NULL).map(of_request);
+    let (least, most) = (nulls().min()?, nulls().max()?);
+    let range = if duration(least) == duration(most) {
+        duration(most)
+    } else {
+        format!("{} to {}", duration(least), duration(most))
+    };
+    Some(format!(
+        "null, which moves nothing, takes {range} of CPU time for a request: so much of every case is the measuring \
+         itself."
+    ))
 }
 
 /// How the cases were run: `5 runs of 1.00 s, interleaved`.

@@ -242,6 +242,7 @@ impl Probe {
             methods: self.method.clone(),
             blocks,
             paths: self.paths(target, notes),
+            mapped: if target.in_memory { Path::Cached } else { Path::Cold },
             buffers: self.buffers.iter().map(|memory| memory.buffers()).collect(),
             random: self.random,
         })

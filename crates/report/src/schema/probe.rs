@@ -63,7 +63,7 @@ pub struct ProbeCase {
     pub cpu_s_per_gb: f64,
     /// Share of all cores' time that was not idle, whoever used it.
     pub machine_cpu_ratio: f64,
-    /// The most that any one thread, ours or the kernel's, kept a core busy.
+    /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
     pub busiest_thread_ratio: f64,
     /// Which thread that was.
     pub busiest_thread: String,
