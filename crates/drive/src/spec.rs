@@ -399,6 +399,8 @@ pub struct WriteSpec {
     pub idle_delay: Nanos,
     /// Written when dirty for longer than this; zero: never on that ground.
     pub max_age: Nanos,
+    /// So many of the oldest dirty ranges are weighed for which the arm reaches soonest.
+    pub window: u32,
     /// Adjacent and overlapping dirty ranges become one.
     pub coalesce: bool,
     /// The most written to the medium in one go.
@@ -419,6 +421,7 @@ impl Default for WriteSpec {
             low_watermark: 0.5,
             idle_delay: Nanos(100_000_000),
             max_age: Nanos(10_000_000_000),
+            window: 128,
             coalesce: true,
             destage_max: Bytes(1 << 20),
             on_cached: WriteOnCached::Invalidate,

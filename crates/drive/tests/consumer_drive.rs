@@ -110,6 +110,28 @@ fn random_writes_lie_between_oldest_first_and_nearest_first() {
     assert!(nearest_first > 124.0 && off(nearest_first, 124.0) < 0.35, "{nearest_first:.1} IOPS");
 }
 
+#[test]
+#[ignore]
+fn explore() {
+    for age in ["0", "10s"] { for window in ["32", "64", "128", "256", "512"] {
+    let spec = barracuda(&[("cache.write.max_age", age), ("cache.write.window", window)]);
+    print!("age {age} window {window} steady {:.1}; flush", random_writes(&spec));
+    let measured = |writes: u32| 28.0 + 9.4 * f64::from(writes);
+    for (writes, rounds) in [(1, 200), (2, 200), (4, 200), (8, 100), (16, 60), (32, 40), (64, 20), (128, 10), (256, 6), (512, 4)] {
+        let simulated = flush_after(&spec, writes, rounds);
+        print!(" {writes}: {:+.1}%", 100.0 * off(simulated, measured(writes)));
+    }
+    println!();
+    }}
+    for depth in [1, 2, 8, 32] { for size in [64, 128, 2048] {
+        let spec = barracuda(&[]);
+        let count = (1u64 << 21) / size;
+        let writes = (0..count).map(|i| write(i * size, size));
+        let (_, host) = run_iter(&spec, Pace::Closed { outstanding: depth }, writes);
+        println!("seq depth {depth} size {size}: {:.1} MB/s", (count * size * 512 - (32 << 20)) as f64 / 1e6 / host.end.as_secs_f64());
+    }}
+}
+
 /// Mean time in milliseconds of a flush after so many scattered writes of 4 KiB.
 fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
     let mut place = places(spec);

@@ -97,6 +97,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "cache.write.low_watermark", "0 to 1", "Share of `limit` at which it ends.";
     "cache.write.idle_delay", "duration, 0: never", "Dirty data is written when the drive was idle this long.";
     "cache.write.max_age", "duration, 0: never", "Data dirty for longer is written ahead of other commands.";
+    "cache.write.window", "1 to 65536", "Of so many of the oldest dirty ranges, the one that the arm reaches soonest is written first; the oldest is passed over as often at most.";
     "cache.write.coalesce", "true, false", "Adjacent and overlapping dirty ranges become one.";
     "cache.write.destage_max", "size", "Written to the medium in one go at most.";
     "cache.write.on_cached", "invalidate, update", "What a write does to cached reads of its sectors.";

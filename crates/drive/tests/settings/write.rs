@@ -16,6 +16,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.write.low_watermark",
     "cache.write.idle_delay",
     "cache.write.max_age",
+    "cache.write.window",
     "cache.write.coalesce",
     "cache.write.destage_max",
     "cache.write.on_cached",
