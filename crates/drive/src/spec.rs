@@ -81,11 +81,11 @@ pub struct ZoneSpec {
     /// Physical sectors on a track.
     pub sectors_per_track: u32,
     /// Angle between the first sectors of successive tracks of one cylinder, in sectors; by default as many as pass
-    /// during a head switch.
+    /// during a head switch, settled to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub track_skew: Option<f64>,
     /// The same from a cylinder's last track to the next cylinder's first; by default as many as pass while the
-    /// arm moves on by one and the head changes.
+    /// arm moves on by one and the head changes, settled to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cylinder_skew: Option<f64>,
     /// Angle of the zone's first sector, in sectors.
