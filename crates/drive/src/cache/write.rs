@@ -203,12 +203,18 @@ impl WriteCache {
 
     /// Dirty ranges, the oldest first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Aged> {
-        self.by_age.iter().map(|(&(sequence, start), &(since, target))| Aged { sequence, start, since, target })
+        self.by_age.iter().map(|(&(sequence, start), &(since, target))| Aged {
+            sequence,
+            start,
+            since,
+            target,
+        })
     }
 
     /// What of `start..end` the link still carries at `now`.
     pub(crate) fn arriving(&self, start: u64, end: u64, now: Nanos) -> impl Iterator<Item = Arrival> {
-        let within = move |arrival: &Arrival| arrival.last > now && arrival.start < end && start < arrival.end;
+        let within =
+            move |arrival: &Arrival| arrival.last > now && arrival.start < end && start < arrival.end;
         self.arriving.iter().filter(move |arrival| within(arrival)).map(move |arrival| arrival.until(end))
     }
 

@@ -62,8 +62,7 @@ impl Drive {
         let (begun, received) = self.link.receive(self.now + overhead, extent.sectors.0);
         self.commands[slot].breakdown.overhead = overhead + (received - begun) + completion;
         self.announce(received + completion, Happening::Finished(slot));
-        let arrival =
-            Arrival { start, end, last: received, per_sector: self.link.ns_per_sector_from_host() };
+        let arrival = Arrival { start, end, last: received, per_sector: self.link.ns_per_sector_from_host() };
         self.writes.insert(arrival, self.now, place(&self.geometry));
         self.share_room();
         self.log_cache(CacheChange::Dirty, extent);
