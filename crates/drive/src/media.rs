@@ -441,17 +441,21 @@ mod tests {
         (plan, ledger, positioning)
     }
 
+    /// Where in a write a part of its data begins, its share of the rest, when its last sector comes, and the time between
+    /// two of its sectors.
+    type Part = (f64, f64, u64, f64);
+
     /// A read, or a write whose data comes in parts, each from some instant on by so much a sector. The first part is
     /// the whole; the others are shares of it. Instants count from `now`.
-    fn transfers() -> impl Strategy<Value = Option<(u64, Vec<(f64, f64, u64, f64)>)>> {
+    fn transfers() -> impl Strategy<Value = Option<(u64, Vec<Part>)>> {
         let begin = prop_oneof![Just(0), 0u64..60_000_000];
         let last = prop_oneof![Just(0), 0u64..200_000_000];
         let part = (0.0..1.0f64, 0.0..1.0f64, last, 0.0..3e6f64);
         prop_oneof![Just(None), (begin, prop::collection::vec(part, 0..4)).prop_map(Some)]
     }
 
-    fn supply(now: u64, (first, end): (u64, u64), begin: u64, parts: &[(f64, f64, u64, f64)]) -> Supply {
-        let arrival = |(index, &(from, share, last, per_sector)): (usize, &(f64, f64, u64, f64))| {
+    fn supply(now: u64, (first, end): (u64, u64), begin: u64, parts: &[Part]) -> Supply {
+        let arrival = |(index, &(from, share, last, per_sector)): (usize, &Part)| {
             let (from, share) = if index == 0 { (0.0, 1.0) } else { (from, share) };
             let start = first + ((end - first) as f64 * from) as u64;
             let end = start + ((end - start) as f64 * share) as u64;
