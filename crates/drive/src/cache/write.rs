@@ -192,13 +192,13 @@ impl WriteCache {
 
     /// Whether data older than `sequence` is dirty or on its way.
     pub(crate) fn holds_older_than(&self, sequence: u64) -> bool {
-        let oldest = self.by_age.keys().next().map(|age| age.0);
+        let oldest = self.by_age.first_key_value().map(|(age, _)| age.0);
         oldest.into_iter().chain(self.in_flight.map(|flight| flight.2)).any(|own| own < sequence)
     }
 
     /// The oldest dirty range: its first sector and since when it is dirty.
     pub(crate) fn oldest(&self) -> Option<(u64, Nanos)> {
-        self.by_age.iter().next().map(|(&(_, start), &(since, _))| (start, since))
+        self.by_age.first_key_value().map(|(&(_, start), &(since, _))| (start, since))
     }
 
     /// Dirty ranges, the oldest first.
