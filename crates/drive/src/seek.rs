@@ -83,8 +83,7 @@ impl Curve<'_> {
             Curve::TwoPiece { long, .. } => long[0] + long[1] * d,
             Curve::Points(points) => interpolate(points, distance),
         };
-        // To the nearest. `round` would be a call, for each of a million distances.
-        (time.clamp(0.0, f64::from(u32::MAX / 2)) + 0.5) as u32
+        time.round().clamp(0.0, f64::from(u32::MAX / 2)) as u32
     }
 }
 
