@@ -68,8 +68,10 @@ pub struct Drive {
 
     media: Media,
     arm: Arm,
-    /// The address of the last sector that was under the heads.
-    arm_lba: u64,
+    /// How many dirty ranges in a row were written before the oldest one.
+    passed_over: usize,
+    /// The last access wrote old data ahead of commands.
+    old_went_first: bool,
     ledger: Ledger,
     /// Since when nothing was asked and nothing was done.
     quiet_since: Nanos,
@@ -149,7 +151,8 @@ impl Drive {
             flushes: VecDeque::new(),
             media: Media::Idle,
             arm: Arm::default(),
-            arm_lba: 0,
+            passed_over: 0,
+            old_went_first: false,
             ledger: Ledger::default(),
             quiet_since: Nanos::ZERO,
             tidying: false,

@@ -101,14 +101,8 @@ impl Plan {
 
     /// From when on a run may pass: no sector of it before its data has come.
     fn supplied(&self, run: &Run, servo: &Servo) -> Nanos {
-        let Supply { last, end, per_sector, .. } = self.supply;
-        let sectors = end.saturating_sub(run.lba.0).min(u64::from(run.sectors));
-        if sectors == 0 {
-            return Nanos::ZERO;
-        }
-        let there = |until: u64| last.saturating_sub(Nanos((per_sector * (end - until) as f64) as u64));
-        let passing = run.passing(sectors as u32, servo.revolution());
-        there(run.lba.0 + 1).max(there(run.lba.0 + sectors).saturating_sub(passing))
+        let bounds = self.supply.arrivals.iter().map(|arrival| arrival.allows(run, servo.revolution()));
+        bounds.max().unwrap_or_default()
     }
 
     fn push(&mut self, ledger: &mut Ledger, servo: &Servo, run: Run, start: Nanos, wrapped: bool) {
@@ -197,21 +191,55 @@ impl Plan {
     }
 }
 
-/// When a write's data comes into the buffer. Without any (a read, or dirty data), all is there.
-#[derive(Clone, Copy, Debug, Default)]
+/// When a write's data comes into the buffer. Without any (a read), all is there.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Supply {
     /// Not before this is it written.
     pub(crate) begin: Nanos,
-    /// When its last sector comes.
-    pub(crate) last: Nanos,
-    /// The address after that one.
+    /// What is still to come. All else is there.
+    pub(crate) arrivals: Vec<Arrival>,
+}
+
+/// Sectors that come from the host one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The first of them.
+    pub(crate) start: u64,
+    /// The first sector after them.
     pub(crate) end: u64,
+    /// When the last of them is there.
+    pub(crate) last: Nanos,
     /// The time between two sectors, in nanoseconds.
     pub(crate) per_sector: f64,
 }
 
+impl Arrival {
+    /// When the sector before `end` is there.
+    fn there(&self, end: u64) -> Nanos {
+        self.last.saturating_sub(Nanos((self.per_sector * (self.end - end) as f64) as u64))
+    }
+
+    /// What of it lies before `end`.
+    pub(crate) fn until(self, end: u64) -> Arrival {
+        let end = end.min(self.end);
+        Arrival { end, last: self.there(end), ..self }
+    }
+
+    /// From when on a run may pass: the first and the last sector of it that come have come in time then, and so have
+    /// those between them.
+    fn allows(&self, run: &Run, revolution: Nanos) -> Nanos {
+        let (first, end) = (self.start.max(run.lba.0), self.end.min(run.lba.0 + u64::from(run.sectors)));
+        if first >= end {
+            return Nanos::ZERO;
+        }
+        let passing = |until: u64| run.passing((until - run.lba.0) as u32, revolution);
+        let begins = self.there(first + 1).saturating_sub(passing(first));
+        begins.max(self.there(end).saturating_sub(passing(end)))
+    }
+}
+
 /// What a plan begins with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) lba: u64,
     /// How many sectors are wanted for sure, from `lba`.
@@ -354,15 +382,19 @@ mod tests {
 
     /// From when on a sector of a write may pass: where it begins a row, its own data must be there, and that of the
     /// row's last one when that has passed.
-    fn supplied(mechanism: Mechanism<'_>, supply: Supply, lba: u64) -> u64 {
-        let row = u64::from(mechanism.geometry.run(Lba(lba), supply.end.saturating_sub(lba)).sectors);
-        if supply.end <= lba {
-            return 0;
-        }
-        let there =
-            |lba| supply.last.0.saturating_sub((supply.per_sector * (supply.end - lba - 1) as f64) as u64);
-        let passing: u64 = (lba..lba + row).map(|lba| comes_round(mechanism, lba, 0).1).sum();
-        there(lba).max(there(lba + row - 1).saturating_sub(passing))
+    fn supplied(mechanism: Mechanism<'_>, supply: &Supply, lba: u64) -> u64 {
+        let row = u64::from(mechanism.geometry.run(Lba(lba), u64::MAX).sectors);
+        let passing = |end: u64| -> u64 { (lba..end).map(|lba| comes_round(mechanism, lba, 0).1).sum() };
+        let bound = |arrival: &Arrival| {
+            let own: Vec<u64> =
+                (lba..lba + row).filter(|lba| (arrival.start..arrival.end).contains(lba)).collect();
+            let (Some(&first), Some(&last)) = (own.first(), own.last()) else { return 0 };
+            let after = |lba| (arrival.per_sector * (arrival.end - lba - 1) as f64) as u64;
+            let there = |lba| arrival.last.0.saturating_sub(after(lba));
+            let begins = there(first).saturating_sub(passing(first));
+            begins.max(there(last).saturating_sub(passing(last + 1)))
+        };
+        supply.arrivals.iter().map(bound).max().unwrap_or(0)
     }
 
     /// Sectors `first..end`, one by one: arm, settling, rotation, transfer.
@@ -371,7 +403,7 @@ mod tests {
         mut arm: Arm,
         now: u64,
         (first, end): (u64, u64),
-        (begins, write): (bool, Option<Supply>),
+        (begins, write): (bool, Option<&Supply>),
     ) -> Vec<Pass> {
         let (mut at, servo, mut passes) = (now, mechanism.servo, Vec::new());
         for lba in first..end {
@@ -402,21 +434,37 @@ mod tests {
         now: u64,
         (lba, wanted): (u64, u64),
         on_arrival: bool,
-        write: Option<Supply>,
+        write: Option<&Supply>,
     ) -> (Plan, Ledger, Positioning) {
         let (mut plan, mut ledger) = (Plan::default(), Ledger::default());
-        let supply = write.unwrap_or_default();
+        let supply = write.cloned().unwrap_or_default();
         let access = Access { lba, wanted, write: write.is_some(), supply, on_arrival, lost: Nanos::ZERO };
         let positioning = plan.begin(mechanism, &mut ledger, Nanos(now), arm, access);
         plan.cover(mechanism, &mut ledger, lba + wanted);
         (plan, ledger, positioning)
     }
 
-    /// A read, or a write whose data comes from some instant on, by so much a sector.
-    fn transfers() -> impl Strategy<Value = Option<(u64, u64, f64)>> {
+    /// Where in a write a part of its data begins, its share of the rest, when its last sector comes, and the time between
+    /// two of its sectors.
+    type Part = (f64, f64, u64, f64);
+
+    /// A read, or a write whose data comes in parts, each from some instant on by so much a sector. The first part is
+    /// the whole; the others are shares of it. Instants count from `now`.
+    fn transfers() -> impl Strategy<Value = Option<(u64, Vec<Part>)>> {
         let begin = prop_oneof![Just(0), 0u64..60_000_000];
         let last = prop_oneof![Just(0), 0u64..200_000_000];
-        prop_oneof![Just(None), (begin, last, 0.0..3e6f64).prop_map(Some)]
+        let part = (0.0..1.0f64, 0.0..1.0f64, last, 0.0..3e6f64);
+        prop_oneof![Just(None), (begin, prop::collection::vec(part, 0..4)).prop_map(Some)]
+    }
+
+    fn supply(now: u64, (first, end): (u64, u64), begin: u64, parts: &[Part]) -> Supply {
+        let arrival = |(index, &(from, share, last, per_sector)): (usize, &Part)| {
+            let (from, share) = if index == 0 { (0.0, 1.0) } else { (from, share) };
+            let start = first + ((end - first) as f64 * from) as u64;
+            let end = start + ((end - start) as f64 * share) as u64;
+            Arrival { start, end, last: Nanos(now + last), per_sector }
+        };
+        Supply { begin: Nanos(now + begin), arrivals: parts.iter().enumerate().map(arrival).collect() }
     }
 
     proptest! {
@@ -442,9 +490,8 @@ mod tests {
             } else {
                 (arm, now)
             };
-            let write = transfer.map(|(begin, last, per_sector)| {
-                Supply { begin: Nanos(now + begin), last: Nanos(now + last), end, per_sector }
-            });
+            let write = transfer.map(|(begin, parts)| supply(now, (first, end), begin, &parts));
+            let write = write.as_ref();
             let passes = step_by_step(mechanism, arm, now, (first, end), (true, write));
             let (mut plan, mut ledger, positioning) = begun(mechanism, arm, now, (first, end - first), false, write);
             let Positioning { travel, wait } = positioning;
@@ -453,9 +500,12 @@ mod tests {
                 prop_assert_eq!(passes[0].begin, now);
             }
             // No sector has passed before its data was there, give or take what is rounded.
-            for (pass, (lba, supply)) in passes.iter().zip((first..).zip(std::iter::repeat(write))) {
-                let there = |supply: Supply| supply.last.0 as f64 - supply.per_sector * (end - lba - 1) as f64;
-                prop_assert!(supply.is_none_or(|supply| pass.end as f64 + 2.0 >= there(supply)), "{}", lba);
+            for (lba, pass) in (first..).zip(&passes) {
+                let arrivals = write.iter().flat_map(|supply| &supply.arrivals);
+                for part in arrivals.filter(|part| part.start <= lba && lba < part.end) {
+                    let there = part.last.0 as f64 - part.per_sector * (part.end - lba - 1) as f64;
+                    prop_assert!(pass.end as f64 + 2.0 >= there, "{}", lba);
+                }
             }
             for (lba, pass) in (first..).zip(&passes) {
                 prop_assert_eq!(plan.begins_at(&servo, lba).0, pass.begin);

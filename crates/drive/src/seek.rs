@@ -13,12 +13,14 @@ pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
     (0..=cylinders).map(|distance| curve.at(distance)).collect()
 }
 
-/// To the neighbouring cylinder, for reading: what the default cylinder skew covers.
+/// To the neighbouring cylinder, the longer of reading and writing: what the default cylinder skew covers.
 pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
-    Nanos(match &servo.seek {
-        SeekSpec::Datasheet { track_to_track, .. } => track_to_track.0,
-        other => u64::from(Curve::new(other, 1).at(1)),
-    })
+    let single = |seek: &SeekSpec| match seek {
+        SeekSpec::Datasheet { track_to_track, .. } => *track_to_track,
+        other => Nanos(Curve::new(other, 1).at(1).into()),
+    };
+    let read = single(&servo.seek);
+    servo.seek_write.as_ref().map_or(read, |write| read.max(single(write)))
 }
 
 /// A seek curve, ready to be evaluated.

@@ -81,11 +81,11 @@ pub struct ZoneSpec {
     /// Physical sectors on a track.
     pub sectors_per_track: u32,
     /// Angle between the first sectors of successive tracks of one cylinder, in sectors; by default as many as pass
-    /// during a head switch.
+    /// during a head switch, settled to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub track_skew: Option<f64>,
     /// The same from a cylinder's last track to the next cylinder's first; by default as many as pass while the
-    /// arm moves on by one and the head changes.
+    /// arm moves on by one and the head changes, settled to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cylinder_skew: Option<f64>,
     /// Angle of the zone's first sector, in sectors.
@@ -402,6 +402,8 @@ pub struct WriteSpec {
     pub idle_delay: Nanos,
     /// Written when dirty for longer than this; zero: never on that ground.
     pub max_age: Nanos,
+    /// So many of the oldest dirty ranges are weighed for which the arm reaches soonest.
+    pub window: u32,
     /// Adjacent and overlapping dirty ranges become one.
     pub coalesce: bool,
     /// The most written to the medium in one go.
@@ -422,6 +424,7 @@ impl Default for WriteSpec {
             low_watermark: 0.5,
             idle_delay: Nanos(100_000_000),
             max_age: Nanos(10_000_000_000),
+            window: 128,
             coalesce: true,
             destage_max: Bytes(1 << 20),
             on_cached: WriteOnCached::Invalidate,

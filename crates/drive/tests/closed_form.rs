@@ -4,14 +4,14 @@ mod common;
 
 use common::{ALONE, Random, bare, read, run, run_iter, with, write};
 use sakiyomi_drive::replay::Pace;
-use sakiyomi_drive::spec::{BUILTIN, SeekSpec};
+use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SeekSpec};
 use sakiyomi_drive::{Drive, Geometry};
 use sakiyomi_model::{Lba, Nanos};
 
 const REVOLUTION_MS: f64 = 10.0;
 
 /// Mean over all ordered pairs of addresses drawn evenly, by their cylinders.
-fn expected_seek_ms(spec: &sakiyomi_drive::spec::DriveSpec) -> f64 {
+fn expected_seek_ms(spec: &DriveSpec) -> f64 {
     let SeekSpec::Datasheet { track_to_track, average, full_stroke } = spec.servo.seek else {
         unreachable!()
     };
@@ -47,23 +47,28 @@ fn random_reads_alone_take_seek_plus_half_a_turn_plus_transfer() {
     assert!((mean / expected - 1.0).abs() < 0.01, "simulated {mean} ms, expected {expected} ms");
 }
 
+/// The sustained rate in the first zone, in bytes a second.
+fn sustained(spec: &DriveSpec) -> f64 {
+    let geometry = Geometry::new(&spec.geometry, &spec.servo);
+    let zone = &spec.geometry.zones[0];
+    let heads = f64::from(spec.geometry.heads);
+    let turn = geometry.revolution().as_secs_f64();
+    // Skews are whole sectors: the time lost at a switch is the skew's.
+    let sector = turn / f64::from(zone.sectors_per_track);
+    let settle = Nanos(spec.servo.write_settle.0.max(0) as u64);
+    let skew = |time: Nanos| ((time + settle).as_secs_f64() / sector).ceil() * sector;
+    let SeekSpec::Datasheet { track_to_track, .. } = spec.servo.seek else { unreachable!() };
+    let cylinder = (heads - 1.0) * skew(spec.servo.head_switch)
+        + skew(track_to_track.max(spec.servo.head_switch))
+        + heads * turn;
+    512.0 * heads * f64::from(zone.sectors_per_track) / cylinder
+}
+
 #[test]
 fn sequential_reads_run_at_the_sustained_rate_on_every_builtin_drive() {
     for builtin in BUILTIN {
         let spec = builtin.spec();
-        let geometry = Geometry::new(&spec.geometry, &spec.servo);
-        let zone = &spec.geometry.zones[0];
-        let heads = f64::from(spec.geometry.heads);
-        let turn = geometry.revolution().as_secs_f64();
-        // Skews are whole sectors: the time lost at a switch is the skew's.
-        let sector = turn / f64::from(zone.sectors_per_track);
-        let skew = |time: Nanos| (time.as_secs_f64() / sector).ceil() * sector;
-        let SeekSpec::Datasheet { track_to_track, .. } = spec.servo.seek else { unreachable!() };
-        let cylinder = (heads - 1.0) * skew(spec.servo.head_switch)
-            + skew(track_to_track.max(spec.servo.head_switch))
-            + heads * turn;
-        let expected = 512.0 * heads * f64::from(zone.sectors_per_track) / cylinder;
-
+        let expected = sustained(&spec);
         let reads = (0..4000u64).map(|i| read(i * 256, 256));
         let (summary, host) = run_iter(&spec, ALONE, reads);
         let rate = summary.tally.counts.read_bytes.0 as f64 / host.end.as_secs_f64();
@@ -73,6 +78,43 @@ fn sequential_reads_run_at_the_sustained_rate_on_every_builtin_drive() {
             builtin.id
         );
     }
+}
+
+/// Megabytes a second of sequential writes into a cache that has long been full.
+fn sequential_writes(spec: &DriveSpec, sectors: u64, outstanding: usize) -> f64 {
+    let fill = spec.cache.write.limit.0 / 512 / sectors;
+    let more = (1 << 17) / sectors;
+    let until = |count: u64| {
+        let writes = (0..count).map(|i| write(i * sectors, sectors));
+        run_iter(spec, Pace::Closed { outstanding }, writes).1.end.as_secs_f64()
+    };
+    (more * sectors * 512) as f64 / (until(2 * fill + more) - until(2 * fill)) / 1e6
+}
+
+#[test]
+fn cached_sequential_writes_run_at_the_sustained_rate_on_every_builtin_drive() {
+    for builtin in BUILTIN {
+        let spec = builtin.spec();
+        let expected = sustained(&spec) / 1e6;
+        for (sectors, outstanding) in [(128, 1), (128, 8), (2048, 4)] {
+            let rate = sequential_writes(&spec, sectors, outstanding);
+            let what = format!("{}: {outstanding} of {sectors} sectors", builtin.id);
+            assert!((rate / expected - 1.0).abs() < 0.02, "{what}: {rate:.1} MB/s, expected {expected:.1}");
+        }
+    }
+}
+
+#[test]
+fn cached_sequential_writes_lose_no_turn_to_settling_where_skews_are_the_default() {
+    let settings = [
+        ("servo.write_settle", "0.5ms"),
+        ("cache.write.enabled", "true"),
+        ("cache.write.limit", "512KiB"),
+        ("cache.write.destage_max", "128KiB"),
+    ];
+    let spec = with(&settings);
+    let (rate, expected) = (sequential_writes(&spec, 64, 2), sustained(&spec) / 1e6);
+    assert!((rate / expected - 1.0).abs() < 0.02, "{rate:.1} MB/s, expected {expected:.1}");
 }
 
 #[test]

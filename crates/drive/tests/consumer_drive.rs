@@ -101,13 +101,27 @@ fn random_writes(spec: &DriveSpec) -> f64 {
     2000.0 / (until(11_000) - until(9000))
 }
 
-/// No key was fitted to it. Measured: 124 IOPS, between the two orders in which a full cache can go to the medium here.
+/// No key was fitted to it. Measured: 124 IOPS. How many dirty ranges the drive weighs is not known.
 #[test]
-fn random_writes_lie_between_oldest_first_and_nearest_first() {
-    let oldest_first = random_writes(&barracuda(&[]));
-    assert!(oldest_first < 124.0 && off(oldest_first, 124.0) > -0.57, "{oldest_first:.1} IOPS");
-    let nearest_first = random_writes(&barracuda(&[("cache.write.max_age", "0")]));
-    assert!(nearest_first > 124.0 && off(nearest_first, 124.0) < 0.35, "{nearest_first:.1} IOPS");
+fn random_writes_into_a_full_cache_come_within_an_eighth() {
+    let weighed = random_writes(&barracuda(&[]));
+    assert!(off(weighed, 124.0).abs() < 0.125, "{weighed:.1} IOPS, measured 124");
+    let ageless = random_writes(&barracuda(&[("cache.write.max_age", "0")]));
+    assert!(off(weighed, ageless).abs() < 0.02, "age alone: {weighed:.1} IOPS, without it {ageless:.1}");
+    let in_turn = random_writes(&barracuda(&[("cache.write.window", "1")]));
+    assert!(in_turn < 60.0, "{in_turn:.1} IOPS oldest first");
+}
+
+/// No key was fitted to it. Measured: 132 MB/s, where reads were 143.
+#[test]
+fn sequential_writes_run_at_about_the_rate_of_reads() {
+    const SECTORS: u64 = 128;
+    let spec = barracuda(&[]);
+    let writes = |count| (0..count).map(|i| write(i * SECTORS, SECTORS));
+    let until = |count| run_iter(&spec, ALONE, writes(count)).1.end.as_secs_f64();
+    // 512 fill the cache.
+    let rate = (4000 * SECTORS * 512) as f64 / (until(6000) - until(2000)) / 1e6;
+    assert!((0.0..0.1).contains(&off(rate, 132.0)), "{rate:.1} MB/s, measured 132");
 }
 
 /// Mean time in milliseconds of a flush after so many scattered writes of 4 KiB.
@@ -129,7 +143,7 @@ fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
 fn a_flush_takes_what_was_measured_from_four_scattered_writes_on() {
     let spec = barracuda(&[]);
     let measured = |writes: u32| 28.0 + 9.4 * f64::from(writes);
-    for (writes, rounds) in [(4, 200), (8, 100), (16, 60), (32, 40), (64, 20), (128, 10)] {
+    for (writes, rounds) in [(4, 200), (8, 100), (16, 60), (32, 40), (64, 20), (128, 10), (512, 4)] {
         let simulated = flush_after(&spec, writes, rounds);
         assert!(
             off(simulated, measured(writes)).abs() < 0.15,

@@ -1,6 +1,6 @@
 //! The drives that come with sakiyomi: possible, explained, and as fast as their sources say.
 
-use sakiyomi_drive::spec::{BUILTIN, DriveSpec, explain};
+use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
 
 #[test]
 fn every_builtin_drive_is_possible_and_survives_its_own_toml() {
@@ -52,6 +52,22 @@ fn setting_a_key_changes_it_and_unknown_ones_are_refused_with_a_hint() {
     assert!(error.starts_with("no setting is called `cache.readahead.max`; did you mean"), "{error}");
     let error = spec.set("queue.depth", "many").unwrap_err().to_string();
     assert!(error.starts_with("queue.depth=many: invalid type"), "{error}");
+}
+
+#[test]
+fn a_key_of_an_absent_table_can_be_set_alone_and_the_others_stay_as_they_held() {
+    let mut spec = builtin("spinpoint-hd160jj").unwrap().spec();
+    spec.servo.seek_write = None;
+    spec.set("interface.overhead.write_miss.after_write", "70us").unwrap();
+    spec.set("interface.overhead.write_data.after_read", "10us").unwrap();
+    spec.set("servo.seek_write.average", "10ms").unwrap();
+    spec.check().unwrap();
+    let entries = spec.entries();
+    let value = |key: &str| entries.iter().find(|entry| entry.0 == key).map(|entry| entry.1.as_str());
+    assert_eq!(value("interface.overhead.write_data.after_read"), Some("10us"));
+    assert_eq!(value("interface.overhead.write_data.after_write"), Some("70us"));
+    assert_eq!(value("servo.seek_write.average"), Some("10ms"));
+    assert_eq!(value("servo.seek_write.full_stroke"), value("servo.seek.full_stroke"));
 }
 
 #[test]

@@ -175,11 +175,7 @@ pub fn round_count(value: f64) -> String {
 /// A share: `72.4 %`.
 #[must_use]
 pub fn percent(ratio: f64) -> String {
-    match ratio * 100.0 {
-        percent if !percent.is_finite() => NONE.to_owned(),
-        percent if percent.abs() >= 1e6 => format!("{percent:.1e} %"),
-        percent => format!("{percent:.1} %"),
-    }
+    percent_to(1, ratio)
 }
 
 /// A share without a fraction: `72 %`.
@@ -211,6 +207,20 @@ pub fn times(factor: f64) -> String {
         format!("{factor:.1}")
     } else {
         count(factor.abs().round() as u64)
+    }
+}
+
+/// A share that is held against another one like it: `99.94 %`.
+#[must_use]
+pub fn percent_exact(ratio: f64) -> String {
+    percent_to(2, ratio)
+}
+
+fn percent_to(decimals: usize, ratio: f64) -> String {
+    match ratio * 100.0 {
+        percent if !percent.is_finite() => NONE.to_owned(),
+        percent if percent.abs() >= 1e6 => format!("{percent:.1e} %"),
+        percent => format!("{percent:.decimals$} %"),
     }
 }
 

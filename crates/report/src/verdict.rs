@@ -5,7 +5,7 @@ mod probe;
 use sakiyomi_model::{Class, ReadClass};
 
 use crate::label;
-use crate::number::{self, count, duration, percent};
+use crate::number::{self, count, duration, percent, percent_exact};
 use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
 
@@ -168,8 +168,8 @@ pub(crate) fn validate(result: &ValidateResult) -> Vec<String> {
         sentences.push(format!(
             "On hit or miss the simulation agrees with the drive in {} of the reads, where the rule that a hit starts \
              at the end of the last read agrees in {}.",
-            percent(labels.anchored.agreement_ratio),
-            percent(labels.baseline_agreement_ratio)
+            percent_exact(labels.anchored.agreement_ratio),
+            percent_exact(labels.baseline_agreement_ratio)
         ));
     }
     sentences

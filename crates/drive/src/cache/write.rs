@@ -1,9 +1,10 @@
 //! Dirty data: acknowledged, not yet on the medium.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use sakiyomi_model::{Bytes, Nanos};
 
+use crate::media::Arrival;
 use crate::servo::Target;
 use crate::spec::WriteSpec;
 
@@ -14,14 +15,25 @@ pub(crate) struct Dirty {
     pub(crate) end: u64,
     /// When its oldest data came.
     pub(crate) since: Nanos,
-    /// When its newest data is complete in the buffer.
-    pub(crate) ready: Nanos,
     /// Where it begins on the medium.
     pub(crate) target: Target,
     /// In order of coming: the oldest data's, what was overwritten since included, for that was acknowledged too.
     pub(crate) sequence: u64,
     /// The newest data's.
     newest: u64,
+}
+
+/// A dirty range, as it is weighed against others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aged {
+    /// As [`Dirty::sequence`].
+    pub(crate) sequence: u64,
+    /// Its first sector.
+    pub(crate) start: u64,
+    /// As [`Dirty::since`].
+    pub(crate) since: Nanos,
+    /// As [`Dirty::target`].
+    pub(crate) target: Target,
 }
 
 /// All dirty data.
@@ -32,8 +44,10 @@ pub(crate) struct WriteCache {
     low: u64,
     coalesce: bool,
     extents: BTreeMap<u64, Dirty>,
-    /// (sequence, first sector): the oldest first.
-    by_age: BTreeSet<(u64, u64)>,
+    /// By (sequence, first sector), the oldest first: since when it is dirty, and where it begins on the medium.
+    by_age: BTreeMap<(u64, u64), (Nanos, Target)>,
+    /// Data that the link still carries, in the order of its coming.
+    arriving: VecDeque<Arrival>,
     /// On its way to the medium: still held, and still readable.
     in_flight: Option<(u64, u64, u64)>,
     sectors: u64,
@@ -52,7 +66,8 @@ impl WriteCache {
             low: share(spec.low_watermark),
             coalesce: spec.coalesce,
             extents: BTreeMap::new(),
-            by_age: BTreeSet::new(),
+            by_age: BTreeMap::new(),
+            arriving: VecDeque::new(),
             in_flight: None,
             sectors: 0,
             next_sequence: 1,
@@ -101,18 +116,17 @@ impl WriteCache {
         limit
     }
 
-    /// Takes in `start..end`. `target` gives the place of the first sector of what becomes of it.
-    pub(crate) fn insert(
-        &mut self,
-        start: u64,
-        end: u64,
-        times: (Nanos, Nanos),
-        target: impl Fn(u64) -> Target,
-    ) {
+    /// Takes in the data of `arrival`, which begins to come at `now`. `target` gives the place of the first sector of
+    /// what becomes of it.
+    pub(crate) fn insert(&mut self, arrival: Arrival, now: Nanos, target: impl Fn(u64) -> Target) {
+        let Arrival { start, end, .. } = arrival;
+        while self.arriving.front().is_some_and(|earlier| earlier.last <= now) {
+            self.arriving.pop_front();
+        }
+        self.arriving.push_back(arrival);
         let mut merged = Dirty {
             end,
-            since: times.0,
-            ready: times.1,
+            since: now,
             target: target(start),
             sequence: self.next_sequence,
             newest: self.next_sequence,
@@ -131,7 +145,6 @@ impl WriteCache {
             if self.coalesce {
                 first = first.min(from);
                 merged.end = merged.end.max(old.end);
-                merged.ready = merged.ready.max(old.ready);
             } else {
                 self.keep_rest(from, old, start, end, &target);
             }
@@ -179,24 +192,30 @@ impl WriteCache {
 
     /// Whether data older than `sequence` is dirty or on its way.
     pub(crate) fn holds_older_than(&self, sequence: u64) -> bool {
-        let oldest = self.by_age.first().map(|age| age.0);
+        let oldest = self.by_age.first_key_value().map(|(age, _)| age.0);
         oldest.into_iter().chain(self.in_flight.map(|flight| flight.2)).any(|own| own < sequence)
     }
 
     /// The oldest dirty range: its first sector and since when it is dirty.
     pub(crate) fn oldest(&self) -> Option<(u64, Nanos)> {
-        self.by_age.first().map(|&(_, start)| (start, self.extents[&start].since))
+        self.by_age.first_key_value().map(|(&(_, start), &(since, _))| (start, since))
     }
 
-    pub(crate) fn get(&self, start: u64) -> Dirty {
-        self.extents[&start]
+    /// Dirty ranges, the oldest first.
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Aged> {
+        self.by_age.iter().map(|(&(sequence, start), &(since, target))| Aged {
+            sequence,
+            start,
+            since,
+            target,
+        })
     }
 
-    /// Up to `most` dirty ranges nearest to `sector` in address order, on both sides of it.
-    pub(crate) fn around(&self, sector: u64, most: usize) -> impl Iterator<Item = (u64, &Dirty)> {
-        let after = self.extents.range(sector..).take(most / 2);
-        let before = self.extents.range(..sector).rev().take(most / 2);
-        after.chain(before).map(|(start, dirty)| (*start, dirty))
+    /// What of `start..end` the link still carries at `now`.
+    pub(crate) fn arriving(&self, start: u64, end: u64, now: Nanos) -> impl Iterator<Item = Arrival> {
+        let within =
+            move |arrival: &Arrival| arrival.last > now && arrival.start < end && start < arrival.end;
+        self.arriving.iter().filter(move |arrival| within(arrival)).map(move |arrival| arrival.until(end))
     }
 
     /// Sends at most `most` sectors from the range at `start` on their way; returns where they end.
@@ -220,7 +239,7 @@ impl WriteCache {
 
     fn put(&mut self, start: u64, dirty: Dirty) {
         self.sectors += dirty.end - start;
-        self.by_age.insert((dirty.sequence, start));
+        self.by_age.insert((dirty.sequence, start), (dirty.since, dirty.target));
         self.extents.insert(start, dirty);
     }
 
@@ -288,7 +307,8 @@ mod tests {
                 let overwritten = naive.dirty.range(start..end).map(|(_, number)| *number).min();
                 let number = overwritten.unwrap_or(naive.writes);
                 naive.dirty.extend((start..end).map(|sector| (sector, number)));
-                cache.insert(start, end, (Nanos(naive.writes), Nanos(naive.writes)), target);
+                let now = Nanos(naive.writes);
+                cache.insert(Arrival { start, end, last: now, per_sector: 0.0 }, now, target);
             }
             Act::Drop(start, end) => {
                 naive.dirty.retain(|sector, _| !(start..end).contains(sector));

@@ -337,7 +337,6 @@ impl Drive {
         self.ledger.settle(self.now);
         let goal = access.goal;
         self.arm = access.plan.arm_at(goal);
-        self.arm_lba = goal;
         if let Some(segment) = access.segment
             && goal > self.segments.end(segment)
         {

@@ -1,16 +1,18 @@
 //! What the mechanism does next, chosen anew at every end of an access and whenever work arrives at an idle arm.
 //!
-//! In order: data that a flush waits for, or that is too old; then, by the queue's policy, the waiting commands and,
-//! above the high watermark or while a write waits for room, dirty data; last, when all has been quiet for a while,
-//! the rest of the dirty data.
+//! In order: data that is too old, at every other choice; data that a flush waits for; then, by the queue's policy, the
+//! waiting commands and, above the high watermark or while a write waits for room, dirty data; last, when all has been
+//! quiet for a while, the rest of the dirty data.
+//!
+//! Age, a flush, or want of room say *that* dirty data goes to the medium. *Which* goes first is always a matter of
+//! positioning, among the oldest `cache.write.window` ranges: in a cache that is always full everything is old, and its
+//! order of coming would cost what a queue of one command costs.
 
 use sakiyomi_model::{Lba, Nanos, Op};
 
 use super::{Drive, Media};
+use crate::cache::Aged;
 use crate::queue::{View, Waiting, Work};
-
-/// SPTF over dirty data weighs at most this many ranges, those nearest to the arm by address, half on either side.
-const DESTAGE_CANDIDATES: usize = 128;
 
 impl Drive {
     /// Whether something other than read-ahead wants the mechanism now.
@@ -56,21 +58,24 @@ impl Drive {
     }
 
     fn choose(&mut self) -> Option<Work> {
-        if let Some(start) = self.aged_data() {
-            return Some(Work::Destage(start));
+        // Where all data is always too old, every other access is left to commands.
+        self.old_went_first = self.holds_old_data() && !self.old_went_first;
+        if self.old_went_first {
+            return self.nearest_old();
         }
-        if !self.flushes.is_empty() {
-            return self.nearest_dirty().map(|dirty| dirty.work);
+        if let Some(flush) = self.flushes.front() {
+            let before = flush.sequence;
+            return self.nearest_dirty(|dirty| dirty.sequence < before).map(|dirty| dirty.work);
         }
-        let destage =
-            if !self.stalled.is_empty() || self.writes.is_draining() { self.nearest_dirty() } else { None };
-        self.by_policy(destage).or_else(|| self.when_quiet())
+        let for_room = !self.stalled.is_empty() || self.writes.is_draining();
+        let destage = if for_room { self.nearest_dirty(|_| true) } else { None };
+        self.by_policy(destage).or_else(|| self.nearest_old()).or_else(|| self.when_quiet())
     }
 
     /// Whether dirty data must go before waiting commands or beside them, the watermark apart.
     fn must_destage(&self) -> bool {
         !self.writes.is_empty()
-            && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.aged_data().is_some())
+            && (!self.stalled.is_empty() || !self.flushes.is_empty() || self.holds_old_data())
     }
 
     /// Whether something has waited so long, or is so urgent, that no further read may join the running access: a
@@ -79,14 +84,23 @@ impl Drive {
         let stalled = self.stalled.front().map(|slot| self.commands[*slot].submitted);
         let mut waits_since = self.waiting.iter().map(|waiting| waiting.since).chain(stalled);
         !self.flushes.is_empty()
-            || self.aged_data().is_some()
+            || self.holds_old_data()
             || waits_since.any(|since| self.chooser.is_overdue(since, self.now))
     }
 
-    fn aged_data(&self) -> Option<u64> {
+    fn holds_old_data(&self) -> bool {
+        self.writes.oldest().is_some_and(|(_, since)| self.is_old(since))
+    }
+
+    fn is_old(&self, since: Nanos) -> bool {
         let limit = self.cache.write.max_age;
-        let (start, since) = self.writes.oldest()?;
-        (!limit.is_zero() && self.now >= since.saturating_add(limit)).then_some(start)
+        !limit.is_zero() && self.now >= since.saturating_add(limit)
+    }
+
+    fn nearest_old(&mut self) -> Option<Work> {
+        let (now, limit) = (self.now, self.cache.write.max_age);
+        let old = |dirty: &Aged| !limit.is_zero() && now >= dirty.since.saturating_add(limit);
+        self.nearest_dirty(old).map(|dirty| dirty.work)
     }
 
     /// What the arm loses on its way to `lba`, for which it sets out now.
@@ -115,19 +129,21 @@ impl Drive {
         Some(self.waiting.remove(index).work)
     }
 
-    /// The dirty range that the arm reaches soonest. While writes wait for room it waits as long as the first of them.
-    fn nearest_dirty(&mut self) -> Option<Waiting> {
+    /// The one that the arm reaches soonest of the oldest dirty ranges, as long as they are `due`. While writes wait
+    /// for room it waits as long as the first of them. The oldest is passed over once for each of the others at most:
+    /// however many come near the arm, it goes in the end.
+    fn nearest_dirty(&mut self, due: impl Fn(&Aged) -> bool) -> Option<Waiting> {
         let since = self.stalled.front().map(|slot| self.commands[*slot].submitted);
+        let window = self.cache.write.window as usize;
+        let weighed = if self.passed_over < window { window } else { 1 };
         self.scratch.clear();
-        self.scratch.extend(self.writes.around(self.arm_lba, DESTAGE_CANDIDATES).map(|(start, dirty)| {
-            Waiting {
-                work: Work::Destage(start),
-                since: since.unwrap_or(dirty.since),
-                ready: Nanos::ZERO,
-                lba: start,
-                target: dirty.target,
-                write: true,
-            }
+        self.scratch.extend(self.writes.oldest_first().take(weighed).take_while(due).map(|dirty| Waiting {
+            work: Work::Destage(dirty.start),
+            since: since.unwrap_or(dirty.since),
+            ready: Nanos::ZERO,
+            lba: dirty.start,
+            target: dirty.target,
+            write: true,
         }));
         let view = View { now: self.now, arm: self.arm, servo: &self.servo };
         let index = self.destage_chooser.choose(&self.scratch, view)?;
@@ -143,6 +159,6 @@ impl Drive {
             return None;
         }
         self.tidying = true;
-        self.nearest_dirty().map(|dirty| dirty.work)
+        self.nearest_dirty(|_| true).map(|dirty| dirty.work)
     }
 }

@@ -5,7 +5,7 @@ use sakiyomi_model::{Class, Extent, Lba, Nanos, Op, Sectors, WriteClass};
 use super::{Drive, Happening, Media};
 use crate::geometry::Geometry;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
-use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
+use crate::media::{Access, Arrival, Mechanism, Plan, Positioning, Supply};
 use crate::queue::{Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{WriteOnCached, WriteShare};
@@ -27,7 +27,7 @@ pub(super) struct WriteAccess {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flush {
     slot: usize,
-    sequence: u64,
+    pub(super) sequence: u64,
 }
 
 fn place(geometry: &Geometry) -> impl Fn(u64) -> Target + '_ {
@@ -62,7 +62,8 @@ impl Drive {
         let (begun, received) = self.link.receive(self.now + overhead, extent.sectors.0);
         self.commands[slot].breakdown.overhead = overhead + (received - begun) + completion;
         self.announce(received + completion, Happening::Finished(slot));
-        self.writes.insert(start, end, (self.now, received), place(&self.geometry));
+        let arrival = Arrival { start, end, last: received, per_sector: self.link.ns_per_sector_from_host() };
+        self.writes.insert(arrival, self.now, place(&self.geometry));
         self.share_room();
         self.log_cache(CacheChange::Dirty, extent);
     }
@@ -103,12 +104,13 @@ impl Drive {
     pub(super) fn begin_write(&mut self, slot: usize) {
         let command = self.commands[slot];
         let (first, last) = (command.start(), command.end());
-        let supply = Supply {
-            begin: if self.interface.overlap { Nanos::ZERO } else { command.data_from },
-            last: command.data_from,
+        let arrival = Arrival {
+            start: first,
             end: last,
+            last: command.data_from,
             per_sector: self.link.ns_per_sector_from_host(),
         };
+        let supply = self.supply(vec![arrival]);
         let access = self.write_access(Work::Command(slot), first, last, supply);
         let breakdown = &mut self.commands[slot].breakdown;
         breakdown.seek = access.positioning.travel;
@@ -118,11 +120,20 @@ impl Drive {
         self.media = Media::Write(access);
     }
 
-    /// Sends the arm to write the dirty range at `start`.
+    /// Without overlap all data has come before the first sector passes.
+    fn supply(&self, arrivals: Vec<Arrival>) -> Supply {
+        let all = arrivals.iter().map(|arrival| arrival.last).max().unwrap_or_default();
+        Supply { begin: if self.interface.overlap { Nanos::ZERO } else { all }, arrivals }
+    }
+
+    /// Sends the arm to write the dirty range at `start`, whose newest data may still be coming. A stream so goes on
+    /// from one destage to the next without a gap, for the next one begins where the head stands.
     pub(super) fn begin_destage(&mut self, start: u64) {
         let most = self.cache.write.destage_max.0 / self.geometry.sector().0;
-        let supply = Supply { begin: self.writes.get(start).ready, ..Supply::default() };
+        let is_oldest = self.writes.oldest().is_some_and(|oldest| oldest.0 == start);
+        self.passed_over = if is_oldest { 0 } else { self.passed_over + 1 };
         let end = self.writes.launch(start, most, place(&self.geometry));
+        let supply = self.supply(self.writes.arriving(start, end, self.now).collect());
         let access = self.write_access(Work::Destage(start), start, end, supply);
         self.media = Media::Write(access);
     }
@@ -145,7 +156,6 @@ impl Drive {
         self.ledger.cut(self.now);
         self.ledger.settle(self.now);
         self.arm = access.plan.arm_at(access.last);
-        self.arm_lba = access.last;
         self.log_write(&access);
         match access.work {
             Work::Command(slot) => {

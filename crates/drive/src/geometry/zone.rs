@@ -80,6 +80,8 @@ impl Zone {
         let same_head = drive.layout != Layout::Cylinder || heads == 1;
         let head_switch = if same_head { Nanos::ZERO } else { servo.head_switch };
         let next_cylinder = crate::seek::single_cylinder(servo).max(head_switch);
+        // A maker skews tracks so that a write, too, goes on without losing a revolution.
+        let settle = Nanos(servo.write_settle.0.max(0) as u64);
         let milli = |skew: f64| (skew * MILLI as f64).round() as u64;
         let (slips, slip_keys) = slips(&spec.slips, unit, used);
         let mut zone = Zone {
@@ -91,8 +93,8 @@ impl Zone {
             unit,
             used,
             front: 0,
-            track_skew: spec.track_skew.map_or_else(|| passing(servo.head_switch), milli),
-            cylinder_skew: spec.cylinder_skew.map_or_else(|| passing(next_cylinder), milli),
+            track_skew: spec.track_skew.map_or_else(|| passing(servo.head_switch + settle), milli),
+            cylinder_skew: spec.cylinder_skew.map_or_else(|| passing(next_cylinder + settle), milli),
             offset: milli(spec.offset),
             slips,
             slip_keys,

@@ -21,8 +21,10 @@ impl Sptf {
         let positioning = |candidate: &Waiting| {
             let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
             let wait = view.servo.wait(phase, travel, candidate.target);
-            // Too near to be sure of: planned as if a revolution were lost.
-            let lost = if wait < self.margin { revolution } else { 0 };
+            // Too near to be sure of: planned as if a revolution were lost. Where the head is on the edge already, and
+            // has nowhere to go, nothing is in doubt.
+            let goes_on = travel == 0 && wait == 0;
+            let lost = if wait < self.margin && !goes_on { revolution } else { 0 };
             (u64::from(travel) + u64::from(wait) + lost) as i64
         };
         if self.age_weight == 0.0 {

@@ -169,6 +169,9 @@ impl DriveSpec {
 
     fn check_write_cache(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let write = &self.cache.write;
+        check.that((1..=65_536).contains(&write.window), "cache.write.window", || {
+            format!("{} ranges; expected 1 to 65536", write.window)
+        })?;
         let share = |x: f64| (0.0..=1.0).contains(&x);
         check.that(share(write.high_watermark), "cache.write.high_watermark", || {
             format!("{}; expected a share from 0 to 1", write.high_watermark)

@@ -30,13 +30,15 @@ impl DriveSpec {
 
     /// Changes one key, written as a path: `cache.read_ahead.max`, `geometry.zones.0.offset`. The value is written as
     /// in TOML, but sizes, durations and names need no quotes. The result is *not* checked, so that several keys can
-    /// be changed one after another; call [`check`](DriveSpec::check) at the end.
+    /// be changed one after another; call [`check`](DriveSpec::check) at the end. A key of an optional table that is
+    /// absent leaves the table's other keys as they hold without it.
     ///
     /// # Errors
     /// [`SpecError::UnknownKey`], or [`SpecError::Malformed`] where the value does not fit the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         let malformed = |message: String| SpecError::Malformed { origin: format!("{key}={value}"), message };
         let mut table = Table::try_from(&*self).map_err(|error| malformed(error.to_string()))?;
+        spell_out(&mut table, key);
         *place(&mut table, key)? = literal(value);
         *self = table.try_into().map_err(|error: toml::de::Error| malformed(error.message().to_owned()))?;
         Ok(())
@@ -49,6 +51,24 @@ impl DriveSpec {
         let mut entries = Vec::new();
         flatten("", &Value::Table(table), &mut entries);
         entries
+    }
+}
+
+/// Optional tables: the table around each, its name, and the name of what holds in its place while it is absent.
+const STAND_INS: [(&str, &str, &str); 2] =
+    [("interface.overhead", "write_data", "write_miss"), ("servo", "seek_write", "seek")];
+
+/// Writes out the optional table that `key` lies in, where it is absent, as what holds in its place: one of its keys can
+/// be set alone then.
+fn spell_out(table: &mut Table, key: &str) {
+    for (around, absent, stand_in) in STAND_INS {
+        let around_it = around.split('.').try_fold(&mut *table, |at, part| at.get_mut(part)?.as_table_mut());
+        let Some(around_it) = around_it.filter(|_| key.starts_with(&format!("{around}.{absent}."))) else {
+            continue;
+        };
+        if let Some(value) = around_it.get(stand_in).cloned() {
+            around_it.entry(absent).or_insert(value);
+        }
     }
 }
 

@@ -46,8 +46,8 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "geometry.zones.*.first_cylinder", "cylinder", "Where the zone begins; by default after the zone before.";
     "geometry.zones.*.cylinders", "count", "Cylinders in the zone.";
     "geometry.zones.*.sectors_per_track", "count", "Physical sectors on a track: the zone's transfer rate.";
-    "geometry.zones.*.track_skew", "sectors", "Angle between successive tracks of one cylinder; by default what passes during a head switch. Too small costs a revolution, too large costs sustained rate.";
-    "geometry.zones.*.cylinder_skew", "sectors", "The same between cylinders; by default what passes while the arm moves on by one and the head changes.";
+    "geometry.zones.*.track_skew", "sectors", "Angle between successive tracks of one cylinder; by default what passes during a head switch, `write_settle` included. Too small costs a revolution, too large costs sustained rate.";
+    "geometry.zones.*.cylinder_skew", "sectors", "The same between cylinders; by default what passes while the arm moves on by one and the head changes, `write_settle` included.";
     "geometry.zones.*.offset", "sectors", "Angle of the zone's first sector.";
     "geometry.zones.*.reserved_front", "sectors", "Sectors at the zone's start that carry no address: the drive's own data.";
     "geometry.zones.*.spares", "count", "Sectors held back as spares.";
@@ -98,6 +98,7 @@ const EXPLANATIONS: &[Explanation] = keys! {
     "cache.write.low_watermark", "0 to 1", "Share of `limit` at which it ends.";
     "cache.write.idle_delay", "duration, 0: never", "Dirty data is written when the drive was idle this long.";
     "cache.write.max_age", "duration, 0: never", "Data dirty for longer is written ahead of other commands.";
+    "cache.write.window", "1 to 65536", "Of so many of the oldest dirty ranges, the one that the arm reaches soonest is written first; the oldest is passed over as often at most.";
     "cache.write.coalesce", "true, false", "Adjacent and overlapping dirty ranges become one.";
     "cache.write.destage_max", "size", "Written to the medium in one go at most.";
     "cache.write.on_cached", "invalidate, update", "What a write does to cached reads of its sectors.";

@@ -308,8 +308,17 @@ fn write() -> impl Strategy<Value = WriteSpec> {
     let times = (some_nanos(0..40_000_000), some_nanos(0..80_000_000));
     let on_cached = select(vec![WriteOnCached::Invalidate, WriteOnCached::Update]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (share, sectors(1..80), watermarks, times, sectors(1..40), on_cached, flags).prop_map(
-        |(share, limit, (a, b), (idle_delay, max_age), destage_max, on_cached, (enabled, coalesce, keep))| {
+    let most = (1u32..20, sectors(1..40));
+    (share, sectors(1..80), watermarks, times, most, on_cached, flags).prop_map(
+        |(
+            share,
+            limit,
+            (a, b),
+            (idle_delay, max_age),
+            (window, destage_max),
+            on_cached,
+            (enabled, coalesce, keep),
+        )| {
             WriteSpec {
                 enabled,
                 share,
@@ -318,6 +327,7 @@ fn write() -> impl Strategy<Value = WriteSpec> {
                 low_watermark: a.min(b),
                 idle_delay,
                 max_age,
+                window,
                 coalesce,
                 destage_max,
                 on_cached,

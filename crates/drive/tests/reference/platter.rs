@@ -133,12 +133,15 @@ fn skews(zone: &ZoneSpec, drive: &GeometrySpec, servo: &ServoSpec, revolution: u
     let spt = u64::from(zone.sectors_per_track);
     // As many whole sectors as are begun while `time` passes.
     let passing = |time: u64| (0..).find(|n| n * revolution >= time * spt).expect("a number") % spt * 1000;
-    let step = crate::mechanism::seek_time(&servo.seek, 1);
+    let curves = [Some(&servo.seek), servo.seek_write.as_ref()];
+    let step = curves.into_iter().flatten().map(|curve| crate::mechanism::seek_time(curve, 1)).max().unwrap();
+    // Writes go on without losing a revolution, too.
+    let settle = servo.write_settle.0.max(0) as u64;
     let changes_head = drive.layout == Layout::Cylinder && drive.heads > 1;
     let next_cylinder = if changes_head { step.max(servo.head_switch.0) } else { step };
     (
-        zone.track_skew.map_or_else(|| passing(servo.head_switch.0), thousandths),
-        zone.cylinder_skew.map_or_else(|| passing(next_cylinder), thousandths),
+        zone.track_skew.map_or_else(|| passing(servo.head_switch.0 + settle), thousandths),
+        zone.cylinder_skew.map_or_else(|| passing(next_cylinder + settle), thousandths),
     )
 }
 

@@ -206,7 +206,7 @@ impl Naive {
             QueuePolicy::Sstf => i128::from(travel),
             _ => {
                 let all = self.mechanism.positioning(item.first(), now, item.write());
-                let missed = all - travel < queue.rpo_margin.0;
+                let missed = all > 0 && all - travel < queue.rpo_margin.0;
                 let waited = (queue.age_weight * (now - item.request.arrival.0) as f64) as i128;
                 i128::from(all) + if missed { i128::from(self.mechanism.platter.revolution) } else { 0 }
                     - waited

@@ -4,7 +4,7 @@
 //! discarded since has nothing left to reach the medium with.
 
 use proptest::prelude::*;
-use sakiyomi_drive::log::DiskCause;
+use sakiyomi_drive::log::{DiskCause, DiskEvent};
 use sakiyomi_model::{Class, Completion, Nanos, Op, WriteClass};
 
 use crate::generate::{self, Spec};
@@ -44,6 +44,28 @@ fn all_reached(story: &Story, write: &Completion, until: Nanos) -> bool {
     (extent.start.0..extent.end().0).all(|sector| reached(story, write, sector, until))
 }
 
+fn destages(access: &DiskEvent, sector: u64) -> bool {
+    access.cause == DiskCause::Destage && (access.lba.0..access.lba.0 + access.wanted.0).contains(&sector)
+}
+
+/// Between two times that a sector went from the cache to the medium, and before the first, it was written anew.
+fn once_for_each_write(story: &Story, sector: u64) {
+    let writes: Vec<&Completion> = story
+        .completions
+        .iter()
+        .filter(|c| matches!(c.class, Class::Write(_)) && !c.request.fua)
+        .filter(|c| (c.request.extent.start.0..c.request.extent.end().0).contains(&sector))
+        .collect();
+    let mut before = Nanos::ZERO;
+    let destages: Vec<&DiskEvent> = story.disk().filter(|access| destages(access, sector)).collect();
+    assert!(destages.len() <= writes.len(), "sector {sector}: {destages:?} of {writes:?}");
+    for access in destages {
+        let anew = |write: &&&Completion| write.finish >= before && write.submitted <= access.start;
+        assert!(writes.iter().any(|write| anew(&write)), "sector {sector}: {access:?} of {writes:?}");
+        before = access.start;
+    }
+}
+
 proptest! {
     #![proptest_config(crate::cases(150))]
 
@@ -74,6 +96,26 @@ proptest! {
             prop_assert_eq!((access.lba, access.wanted), (write.request.extent.start, write.request.extent.sectors));
             prop_assert_eq!(access.cause, DiskCause::Write);
             prop_assert!(access.start >= write.submitted && access.end <= write.finish);
+        }
+    }
+
+    #[test]
+    fn nothing_goes_to_the_medium_before_it_has_come_nor_twice(
+        spec in generate::drive(),
+        steps in generate::load_of(prop_oneof![1 => Just(Op::Read), 12 => Just(Op::Write), 1 => Just(Op::Flush)], 80),
+    ) {
+        let story = story(&spec, &steps);
+        let capacity = Mechanism::new(&spec).platter.capacity();
+        for write in absorbed(&story) {
+            let came = write.finish - spec.interface.overhead.completion;
+            let last = write.request.extent.end().0 - 1;
+            let early = story.disk().find(|access| {
+                destages(access, last) && access.start > write.submitted && access.end < came
+            });
+            prop_assert!(early.is_none(), "{:?} holds {:?}", early, write);
+        }
+        for sector in 0..capacity {
+            once_for_each_write(&story, sector);
         }
     }
 

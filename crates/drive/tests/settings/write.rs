@@ -1,11 +1,11 @@
 //! What happens to writes: [`writing`] has room for 128 dirty sectors and writes to the medium only when it must.
 
 use sakiyomi_drive::replay::Arrival;
-use sakiyomi_model::Op;
+use sakiyomi_model::{Nanos, Op};
 
 use crate::common::{
-    ABSORBED, CYLINDER, FULL_HIT, MEDIA, PURE_MISS, PURGED_MISS, SECTOR, TRACK, apart, at, flush, read, tell,
-    with, write, writing,
+    ABSORBED, CYLINDER, FULL_HIT, MEDIA, PURE_MISS, PURGED_MISS, SECTOR, TRACK, TURN, apart, at, flush, read,
+    tell, with, write, writing,
 };
 
 pub(crate) const KEYS: &[&str] = &[
@@ -16,6 +16,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cache.write.low_watermark",
     "cache.write.idle_delay",
     "cache.write.max_age",
+    "cache.write.window",
     "cache.write.coalesce",
     "cache.write.destage_max",
     "cache.write.on_cached",
@@ -125,6 +126,73 @@ fn max_age_wakes_a_drive_at_rest_to_the_instant() {
     let starts: Vec<_> = destages.iter().map(|access| access.start.0).collect();
     // The first is away from 31 ms until its sectors have passed, at 40.16 ms: after the second's time.
     assert_eq!(starts, [31 * MILLISECOND, 40 * MILLISECOND + 8 * SECTOR]);
+}
+
+#[test]
+fn max_age_leaves_every_other_access_to_commands_and_the_order_to_positioning() {
+    // Everything is old at once, at 10 ms and angle 0. What comes round last came first; then reads wait all the time.
+    let writes = (0..8).map(|i| write(400 - 50 * i, 8));
+    let reads = (0..8).map(|i| at(10.0, read((10 + i) * CYLINDER, 1)));
+    let commands: Vec<_> = writes.chain(reads).collect();
+    let story = tell(&writing(&[("cache.write.max_age", "10ms"), ("queue.depth", "64")]), &commands);
+    let accesses = story.accesses();
+    let both = accesses.iter().position(|access| access.request.is_some()).expect("a read");
+    let turns: Vec<bool> = accesses[both..both + 12].iter().map(|access| access.request.is_some()).collect();
+    assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
+    assert_eq!(story.destages()[0].lba.0, 50, "the nearest of what is old, not the oldest");
+}
+
+/// The first sectors of what a flush writes, in the order in which it does.
+fn flush_order(window: &str, writes: &[Arrival]) -> Vec<u64> {
+    let commands: Vec<_> = writes.iter().copied().chain([at(50.0, flush())]).collect();
+    let spec = writing(&[("cache.write.window", window), ("cache.write.limit", "512KiB")]);
+    tell(&spec, &commands).destages().iter().map(|access| access.lba.0).collect()
+}
+
+#[test]
+fn window_is_how_many_of_the_oldest_ranges_are_weighed_and_how_often_the_oldest_is_passed_over() {
+    // On one track, from the angle that is under the head when the flush comes.
+    let writes = [400, 300, 200, 100].map(|lba| write(lba, 8));
+    assert_eq!(flush_order("1", &writes), [400, 300, 200, 100]);
+    assert_eq!(flush_order("2", &writes), [300, 400, 100, 200]);
+    assert_eq!(flush_order("4", &writes), [100, 200, 300, 400]);
+    // A far one before twenty on the track where the arm stands, which is nearer to each of these.
+    let far = write(1900 * CYLINDER, 8);
+    let writes: Vec<_> = [far].into_iter().chain((0..20).map(|i| write(25 * i, 8))).collect();
+    for (window, before) in [("1", 0), ("4", 4), ("9", 9), ("21", 20)] {
+        let order = flush_order(window, &writes);
+        assert_eq!(order.iter().position(|lba| *lba == far.extent.start.0), Some(before), "window {window}");
+    }
+}
+
+#[test]
+fn a_destage_begins_while_its_data_comes_and_goes_on_as_long_as_more_does() {
+    // A write of 400 sectors that comes at half the pace of the medium ends on it with its last sector.
+    let slow = writing(&[("interface.link_rate", "12800kB"), ("cache.write.limit", "200KiB")]);
+    let story = tell(&slow, &[write(0, 400)]);
+    let received = story.finish(0);
+    assert_eq!(received, 400 * 2 * SECTOR);
+    let access = story.destages()[0];
+    assert_eq!(
+        (access.start.0, access.end.0),
+        (0, TURN + 400 * SECTOR),
+        "in time for its second turn, not its third"
+    );
+    // Eight more, each while the one before is written: no gap from the first sector to the last.
+    let stream: Vec<_> = (0..8).map(|i| at(i as f64, write(i * 64, 64))).collect();
+    let at_once = [
+        ("cache.write.high_watermark", "0"),
+        ("cache.write.low_watermark", "0"),
+        ("cache.write.limit", "512KiB"),
+    ];
+    for overlap in ["true", "false"] {
+        let destages =
+            tell(&writing(&[&at_once[..], &[("interface.overlap", overlap)]].concat()), &stream).destages();
+        assert!(destages.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let gaps = destages[1..].iter().map(|access| access.seek + access.rotation);
+        assert_eq!(gaps.sum::<Nanos>(), Nanos::ZERO, "{overlap}");
+        assert_eq!(destages.iter().map(|access| access.wanted.0).sum::<u64>(), 512);
+    }
 }
 
 /// Sectors per access of what a flush writes.

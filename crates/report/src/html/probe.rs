@@ -25,7 +25,7 @@ pub fn probe(document: &Document<ProbeResult>) -> String {
                 h2 { "Cases" }
                 @for group in &groups { (table(group)) }
                 p.faint { (probe::LEGEND) " The last two columns say what twice the depth, and the best buffers, gain." }
-                @for sentence in probe::harness(result) { p { (sentence) } }
+                @if let Some(sentence) = probe::harness(result) { p { (sentence) } }
             }
         }
         (page::charts(&chart::probe(document)))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{page, sim};
 use crate::chart;
 use crate::label::{self, VALIDATION_GLOSSARY};
-use crate::number::{count, duration, percent};
+use crate::number::{count, duration, percent, percent_exact};
 use crate::schema::{Accuracy, Document, LabelAgreement, Labels, Spread, ValidateResult};
 use crate::verdict;
 
@@ -113,7 +113,7 @@ fn requests(result: &ValidateResult, accuracy: &Accuracy) -> Markup {
 fn label_table(labels: &Labels) -> Markup {
     let cells = |of: &LabelAgreement| {
         [
-            percent(of.agreement_ratio),
+            percent_exact(of.agreement_ratio),
             count(of.hits_as_hits),
             count(of.hits_as_misses),
             count(of.misses_as_hits),
@@ -138,7 +138,7 @@ fn label_table(labels: &Labels) -> Markup {
             tbody {
                 (row("free", &cells(&labels.free)))
                 (row("anchored", &cells(&labels.anchored)))
-                (row("last-end rule", &[percent(labels.baseline_agreement_ratio)]))
+                (row("last-end rule", &[percent_exact(labels.baseline_agreement_ratio)]))
             }
         }
     }

@@ -24,7 +24,7 @@ pub fn probe(document: &Document<ProbeResult>, style: Style) -> String {
     if !groups.is_empty() {
         let _ = writeln!(text, "{}\n", style.wrap(probe::LEGEND));
     }
-    for sentence in probe::harness(result) {
+    if let Some(sentence) = probe::harness(result) {
         let _ = writeln!(text, "{}\n", style.wrap(&verdict::paragraph(&[sentence])));
     }
     reasons(&mut text, &groups, style);

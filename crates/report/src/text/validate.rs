@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{Style, one_line, provenance};
-use crate::number::{NONE, count, duration, percent};
+use crate::number::{NONE, count, duration, percent, percent_exact};
 use crate::schema::{Accuracy, Document, Labels, RequestError, Spread, ValidateResult};
 use crate::{label, verdict};
 
@@ -101,7 +101,7 @@ fn label_rows(labels: &Labels) -> Vec<Vec<String>> {
     };
     let agreement = [free.agreement_ratio, anchored.agreement_ratio, labels.baseline_agreement_ratio];
     vec![
-        std::iter::once("  agreement".to_owned()).chain(agreement.map(percent)).collect(),
+        std::iter::once("  agreement".to_owned()).chain(agreement.map(percent_exact)).collect(),
         counts("hits met", free.hits_as_hits, anchored.hits_as_hits),
         counts("hits taken for misses", free.hits_as_misses, anchored.hits_as_misses),
         counts("misses taken for hits", free.misses_as_hits, anchored.misses_as_hits),
