@@ -1,0 +1,281 @@
+//! Where the files lie on the drive: each file's blocks, and what is free.
+//!
+//! The content stays in the backing directory; only *places* are kept here, so that an access to a file becomes an
+//! access to the sectors where a file system would have put it. As in the file systems of today, a block is 4 KiB, a
+//! hole takes no place, and a file that grows goes on where it ended: what it will probably want next is held for it
+//! until it is closed (XFS: speculative preallocation), so that two files written side by side do not end up
+//! interleaved. What is held so counts as free, and is given up when space runs out.
+//!
+//! Pure: no file, no clock; the same calls give the same places.
+
+mod free;
+mod pieces;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_model::{Bytes, Extent, Lba, Sectors};
+
+use free::Free;
+use pieces::{Pieces, Run};
+pub use store::LayoutError;
+
+/// The unit of allocation.
+pub const BLOCK: u64 = 4096;
+
+/// The most blocks that are held for a file that grows: 8 MiB.
+const AHEAD_MAX: u64 = 2048;
+
+/// A file, by the device and inode number of what backs it: these outlive renaming, and hard links share them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to boot.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+}
+
+/// How places are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Each file in one piece, as far as there is room.
+    Contiguous,
+    /// Pieces of so many blocks at most, each at a random place: a drive that has aged.
+    Scattered {
+        /// Blocks in a piece, at least 1.
+        piece: u64,
+    },
+}
+
+/// There are not as many free blocks as are needed; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSpace;
+
+/// The places of all files on a drive.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    blocks: u64,
+    placement: Placement,
+    random: Pcg64,
+    free: Free,
+    files: BTreeMap<FileId, Placed>,
+    /// Files for which blocks are held that they may want next.
+    growing: BTreeSet<FileId>,
+}
+
+/// The places of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Placed {
+    pieces: Pieces,
+    /// Blocks from here on are only held for it.
+    wanted: u64,
+}
+
+impl Placed {
+    fn held(&self) -> u64 {
+        self.pieces.blocks_from(self.wanted)
+    }
+}
+
+impl Layout {
+    /// An empty drive of `capacity`; `seed` decides the random places.
+    #[must_use]
+    pub fn new(capacity: Bytes, placement: Placement, seed: u64) -> Layout {
+        let blocks = capacity.0 / BLOCK;
+        Layout {
+            blocks,
+            placement,
+            random: Pcg64::seed_from_u64(seed),
+            free: Free::all(blocks),
+            files: BTreeMap::new(),
+            growing: BTreeSet::new(),
+        }
+    }
+
+    /// The drive's size in blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Blocks that can still be had.
+    #[must_use]
+    pub fn free_blocks(&self) -> u64 {
+        self.free.blocks() + self.held()
+    }
+
+    fn held(&self) -> u64 {
+        self.growing.iter().map(|file| self.files[file].held()).sum()
+    }
+
+    /// Whether the file has a place, or had one when it was not empty.
+    #[must_use]
+    pub fn knows(&self, file: FileId) -> bool {
+        self.files.contains_key(&file)
+    }
+
+    /// Gives a place to every block of `length` bytes from `offset` that has none.
+    ///
+    /// # Errors
+    /// [`NoSpace`].
+    pub fn place(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), NoSpace> {
+        let range = blocks_touched(offset, length);
+        if self.files.entry(file).or_default().wanted < range.start {
+            // A hole is made: what was held lies in it.
+            self.settle(file);
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        let placed = self.files.entry(file).or_default();
+        let grows = range.end > placed.wanted;
+        let gaps = placed.pieces.gaps(range.clone());
+        let missing: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
+        let before = placed.wanted;
+        placed.wanted = before.max(range.end);
+        if missing > self.free.blocks() {
+            if missing > self.free_blocks() {
+                self.files.entry(file).or_default().wanted = before;
+                return Err(NoSpace);
+            }
+            self.settle_all();
+        }
+        for gap in &gaps {
+            self.fill(file, gap.clone());
+        }
+        if grows && !gaps.is_empty() {
+            self.hold(file);
+        }
+        Ok(())
+    }
+
+    /// Places a gap for which there is room.
+    fn fill(&mut self, file: FileId, gap: Range<u64>) {
+        let mut at = gap.start;
+        while at < gap.end {
+            let goal = self.files[&file].pieces.after(at);
+            let run = self.choose(at, gap.end - at, goal);
+            at += run.blocks;
+            self.files.entry(file).or_default().pieces.insert(at - run.blocks, run);
+        }
+    }
+
+    /// Takes up to `wanted` blocks for a file's block number `at`, at `goal` if it can be.
+    fn choose(&mut self, at: u64, wanted: u64, goal: Option<u64>) -> Run {
+        let (wanted, goal) = match self.placement {
+            Placement::Contiguous => (wanted, goal),
+            // Only within a piece does a file go on where it ended.
+            Placement::Scattered { piece } => {
+                (wanted.min(piece - at % piece), goal.filter(|_| !at.is_multiple_of(piece)))
+            }
+        };
+        if let Some(run) = goal.and_then(|goal| self.free.take_at(goal, wanted)) {
+            return run;
+        }
+        match self.placement {
+            Placement::Contiguous => self.free.take_best(wanted),
+            Placement::Scattered { .. } => {
+                let position = self.random.next_u64() % self.blocks.max(1);
+                self.free.take_near(position, wanted)
+            }
+        }
+    }
+
+    /// Holds what a growing file will probably want next: as much as it has, if that is free.
+    fn hold(&mut self, file: FileId) {
+        let placed = self.files.entry(file).or_default();
+        let ahead = placed.pieces.blocks_from(0).min(AHEAD_MAX);
+        let end = placed.pieces.end();
+        if self.placement != Placement::Contiguous || placed.held() > 0 {
+            return;
+        }
+        if let Some(run) = placed.pieces.after(end).and_then(|goal| self.free.take_at(goal, ahead)) {
+            placed.pieces.insert(end, run);
+            self.growing.insert(file);
+        }
+    }
+
+    /// Gives up what is only held for a file; it is not being written any more.
+    pub fn settle(&mut self, file: FileId) {
+        if self.growing.remove(&file)
+            && let Some(placed) = self.files.get_mut(&file)
+        {
+            let wanted = placed.wanted;
+            placed.pieces.remove(wanted..u64::MAX, |run| self.free.give(run));
+        }
+    }
+
+    fn settle_all(&mut self) {
+        while let Some(&file) = self.growing.first() {
+            self.settle(file);
+        }
+    }
+
+    /// Frees what lies wholly beyond `size` bytes.
+    pub fn truncate(&mut self, file: FileId, size: u64) {
+        self.settle(file);
+        self.release(file, size.div_ceil(BLOCK)..u64::MAX);
+        if let Some(placed) = self.files.get_mut(&file) {
+            placed.wanted = placed.wanted.min(size.div_ceil(BLOCK));
+        }
+    }
+
+    /// Frees the blocks that lie wholly in the range.
+    pub fn punch(&mut self, file: FileId, offset: u64, length: u64) {
+        self.settle(file);
+        let end = offset.saturating_add(length) / BLOCK;
+        self.release(file, offset.div_ceil(BLOCK)..end);
+    }
+
+    fn release(&mut self, file: FileId, range: Range<u64>) {
+        if let Some(placed) = self.files.get_mut(&file) {
+            placed.pieces.remove(range, |run| self.free.give(run));
+        }
+    }
+
+    /// Frees all of a file that is no more.
+    pub fn remove(&mut self, file: FileId) {
+        self.growing.remove(&file);
+        if let Some(mut placed) = self.files.remove(&file) {
+            placed.pieces.remove(0..u64::MAX, |run| self.free.give(run));
+        }
+    }
+
+    /// Keeps only the files of `there`.
+    pub fn retain(&mut self, there: &BTreeSet<FileId>) {
+        let gone: Vec<FileId> = self.files.keys().filter(|file| !there.contains(file)).copied().collect();
+        gone.into_iter().for_each(|file| self.remove(file));
+    }
+
+    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left out.
+    ///
+    /// # Panics
+    /// If a block does not hold a whole number of sectors.
+    #[must_use]
+    pub fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Vec<Extent> {
+        assert!(BLOCK.is_multiple_of(sector.0), "blocks are made of whole sectors");
+        let Some(placed) = self.files.get(&file).filter(|_| length > 0) else { return Vec::new() };
+        let end = offset.saturating_add(length);
+        let runs = placed.pieces.runs_in(blocks_touched(offset, length));
+        let extents = runs.map(|(at, run)| {
+            let (skipped, beyond) =
+                (offset.saturating_sub(at * BLOCK), ((at + run.blocks) * BLOCK).saturating_sub(end));
+            let first = (run.start * BLOCK + skipped) / sector.0;
+            let last = ((run.start + run.blocks) * BLOCK - beyond).div_ceil(sector.0);
+            Extent::new(Lba(first), Sectors(last - first))
+        });
+        extents.collect()
+    }
+}
+
+/// The blocks that hold `length` bytes from `offset`.
+fn blocks_touched(offset: u64, length: u64) -> Range<u64> {
+    let first = offset / BLOCK;
+    let end = if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK) };
+    first..end
+}

@@ -1,0 +1,99 @@
+//! The pieces of one file: from its block numbers to places on the drive.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Neighbouring blocks of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: u64,
+    pub(super) blocks: u64,
+}
+
+impl Run {
+    pub(super) fn end(self) -> u64 {
+        self.start + self.blocks
+    }
+}
+
+/// Runs by the file's block number; pieces that continue one another on the drive are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pieces(BTreeMap<u64, Run>);
+
+impl Pieces {
+    /// The runs that hold blocks of `range`, cut to it, with the file's block number of each.
+    pub(super) fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Run)> + '_ {
+        let first = self.0.range(..=range.start).next_back().map_or(range.start, |(&at, _)| at);
+        self.0.range(first..range.end.max(first)).filter_map(move |(&at, &run)| {
+            let (from, to) = (at.max(range.start), (at + run.blocks).min(range.end));
+            (from < to).then(|| (from, Run { start: run.start + (from - at), blocks: to - from }))
+        })
+    }
+
+    /// The parts of `range` that have no place.
+    pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut at = range.start;
+        for (from, run) in self.runs_in(range.clone()) {
+            if at < from {
+                gaps.push(at..from);
+            }
+            at = from + run.blocks;
+        }
+        if at < range.end {
+            gaps.push(at..range.end);
+        }
+        gaps
+    }
+
+    /// How many blocks have a place from number `from` on.
+    pub(super) fn blocks_from(&self, from: u64) -> u64 {
+        self.runs_in(from..u64::MAX).map(|(_, run)| run.blocks).sum()
+    }
+
+    /// The number after the last block that has a place.
+    pub(super) fn end(&self) -> u64 {
+        self.0.last_key_value().map_or(0, |(&at, run)| at + run.blocks)
+    }
+
+    /// Where on the drive the file would go on with block number `at`: behind the one before it.
+    pub(super) fn after(&self, at: u64) -> Option<u64> {
+        let (&start, run) = self.0.range(..at).next_back()?;
+        (start + run.blocks == at).then(|| run.end())
+    }
+
+    /// Places blocks from number `at` on that have no place.
+    pub(super) fn insert(&mut self, mut at: u64, mut run: Run) {
+        if let Some((&before, &other)) = self.0.range(..at).next_back()
+            && before + other.blocks == at
+            && other.end() == run.start
+        {
+            self.0.remove(&before);
+            (at, run) = (before, Run { start: other.start, blocks: other.blocks + run.blocks });
+        }
+        if let Some(&other) = self.0.get(&(at + run.blocks))
+            && run.end() == other.start
+        {
+            self.0.remove(&(at + run.blocks));
+            run.blocks += other.blocks;
+        }
+        self.0.insert(at, run);
+    }
+
+    /// Takes the places of `range` away and gives each to `freed`.
+    pub(super) fn remove(&mut self, range: Range<u64>, mut freed: impl FnMut(Run)) {
+        let concerned: Vec<(u64, Run)> = self.runs_in(range).collect();
+        for (at, run) in concerned {
+            let (&start, &whole) = self.0.range(..=at).next_back().expect("it was just seen");
+            self.0.remove(&start);
+            let (before, after) = (at - start, start + whole.blocks - (at + run.blocks));
+            if before > 0 {
+                self.0.insert(start, Run { start: whole.start, blocks: before });
+            }
+            if after > 0 {
+                self.0.insert(at + run.blocks, Run { start: run.end(), blocks: after });
+            }
+            freed(run);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! An emulated drive, live: the files of a directory at the speed of a simulated disk.
+pub mod layout;
