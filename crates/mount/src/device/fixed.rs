@@ -1,0 +1,328 @@
+//! Storage whose time does not depend on places: so much latency, so many requests side by side, so much bandwidth.
+//!
+//! What a network file system or a flash drive is to a first approximation. Each request waits its latency, at most
+//! [`parallel`](FixedSpec::parallel) at a time; then its data crosses one link, in the order in which the latencies end.
+//! Every write is acknowledged when it is stored, so that a flush only waits for what came before it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::str::FromStr;
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_model::{
+    Breakdown, Bytes, Class, Completion, Device, Full, Nanos, Op, Outcome, ReadClass, Request, RequestId,
+    WriteClass,
+};
+
+use super::Emulated;
+
+const SECTOR: Bytes = Bytes(512);
+
+/// As `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB` says it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FixedSpec {
+    /// The mean time of a request without its data.
+    pub latency: Nanos,
+    /// Each latency lies so much, as a share of the mean, below or above it, all alike likely.
+    pub spread: f64,
+    /// Requests served side by side.
+    pub parallel: u32,
+    /// Bytes a second on the link; unlimited if none.
+    pub bandwidth: Option<Bytes>,
+    /// How much it holds.
+    pub size: Bytes,
+}
+
+impl Default for FixedSpec {
+    fn default() -> FixedSpec {
+        FixedSpec {
+            latency: Nanos::MILLISECOND,
+            spread: 0.0,
+            parallel: 1,
+            bandwidth: None,
+            size: Bytes(1_000_000_000_000),
+        }
+    }
+}
+
+/// A description that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{part}` cannot be part of a fixed device: {problem}; write it like fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2,size=1TB")]
+pub struct FixedSpecError {
+    part: String,
+    problem: String,
+}
+
+impl FromStr for FixedSpec {
+    type Err = FixedSpecError;
+
+    /// Reads what follows `fixed:`, or all of it.
+    fn from_str(text: &str) -> Result<FixedSpec, FixedSpecError> {
+        let mut spec = FixedSpec::default();
+        let text = text.strip_prefix("fixed").map_or(text, |rest| rest.strip_prefix(':').unwrap_or(rest));
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            spec.set(part).map_err(|problem| FixedSpecError { part: part.to_owned(), problem })?;
+        }
+        Ok(spec)
+    }
+}
+
+impl FixedSpec {
+    fn set(&mut self, part: &str) -> Result<(), String> {
+        let (key, value) = part.split_once('=').ok_or("there is no `=`")?;
+        match key {
+            "latency" => self.latency = value.parse().map_err(in_words)?,
+            "bandwidth" => {
+                self.bandwidth = Some(value.strip_suffix("/s").unwrap_or(value).parse().map_err(in_words)?);
+            }
+            "size" => self.size = value.parse().map_err(in_words)?,
+            "parallel" => self.parallel = value.parse().map_err(in_words)?,
+            "spread" => self.spread = value.parse().map_err(in_words)?,
+            _ => return Err("it has latency, parallel, bandwidth, spread and size".to_owned()),
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let day = Nanos::SECOND * 86_400;
+        let possible = [
+            (self.latency <= day, "a request takes a day at most"),
+            ((0.0..=1.0).contains(&self.spread), "it lies between 0 and 1"),
+            (self.parallel > 0, "at least one request is served"),
+            (self.bandwidth.is_none_or(|bandwidth| bandwidth.0 >= 1000), "it is at least 1kB/s"),
+            (self.size.0 >= 1 << 20 && self.size.0 <= 1 << 60, "it lies between 1MiB and 2^60 bytes"),
+        ];
+        possible.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, problem)| Err((*problem).to_owned()))
+    }
+}
+
+fn in_words(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The device.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    spec: FixedSpec,
+    random: Pcg64,
+    now: Nanos,
+    /// What is served, by the end of its latency, with the time it was taken.
+    serving: BinaryHeap<Reverse<(Nanos, RequestId)>>,
+    /// Requests on the link, by their end.
+    leaving: BinaryHeap<Reverse<(Nanos, RequestId)>>,
+    held: Vec<Held>,
+    link_free: Nanos,
+    busy: Nanos,
+    busy_since: Option<Nanos>,
+    done: Vec<Completion>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    request: Request,
+    submitted: Nanos,
+    transfer: Nanos,
+}
+
+impl Fixed {
+    /// The device that `spec` describes; `seed` decides the spread.
+    #[must_use]
+    pub fn new(spec: FixedSpec, seed: u64) -> Fixed {
+        Fixed {
+            spec,
+            random: Pcg64::seed_from_u64(seed),
+            now: Nanos::ZERO,
+            serving: BinaryHeap::new(),
+            leaving: BinaryHeap::new(),
+            held: Vec::new(),
+            link_free: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            busy_since: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn latency(&mut self) -> Nanos {
+        // 53 bits make every fraction of an f64 from 0 to 1.
+        let share = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let factor = 1.0 + self.spec.spread * (2.0 * share - 1.0);
+        Nanos((self.spec.latency.0 as f64 * factor).round() as u64)
+    }
+
+    fn transfer(&self, request: &Request) -> Nanos {
+        let data = matches!(request.op, Op::Read | Op::Write);
+        let bytes = if data { request.extent.sectors.to_bytes(SECTOR).0 } else { 0 };
+        let nanos = |rate: Bytes| u128::from(bytes) * 1_000_000_000 / u128::from(rate.0);
+        Nanos(self.spec.bandwidth.map_or(0, |rate| u64::try_from(nanos(rate)).unwrap_or(u64::MAX / 4)))
+    }
+
+    /// The next end of a latency or of a transfer.
+    fn next_end(&self) -> Option<Nanos> {
+        let ends = [&self.serving, &self.leaving].map(|heap| heap.peek().map(|&Reverse((end, _))| end));
+        ends.into_iter().flatten().min()
+    }
+
+    fn run_until(&mut self, now: Nanos) {
+        while let Some(end) = self.next_end().filter(|&end| end <= now) {
+            self.now = self.now.max(end);
+            if self.leaving.peek().is_some_and(|&Reverse((leaves, _))| leaves <= end) {
+                self.leave();
+            } else if let Some(Reverse((served, id))) = self.serving.pop() {
+                let start = self.link_free.max(served);
+                let held = self.held.iter_mut().find(|held| held.request.id == id).expect("it is held");
+                self.link_free = start + held.transfer;
+                self.leaving.push(Reverse((self.link_free, id)));
+            }
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn leave(&mut self) {
+        let Some(Reverse((finish, id))) = self.leaving.pop() else { return };
+        let index = self.held.iter().position(|held| held.request.id == id).expect("it is held");
+        let held = self.held.swap_remove(index);
+        if self.held.is_empty() {
+            self.busy += finish - self.busy_since.take().unwrap_or(finish);
+        }
+        let fits = held.request.extent.end().0 <= self.spec.size.0 / SECTOR.0;
+        let transfer = held.transfer;
+        self.done.push(Completion {
+            request: held.request,
+            submitted: held.submitted,
+            finish,
+            outcome: if fits { Outcome::Done } else { Outcome::Error },
+            class: if fits { class(held.request.op) } else { Class::Refused },
+            breakdown: Breakdown {
+                overhead: finish - held.submitted - transfer,
+                transfer,
+                ..Breakdown::default()
+            },
+        });
+    }
+}
+
+/// Nothing is cached: every access goes to the medium.
+fn class(op: Op) -> Class {
+    match op {
+        Op::Read => Class::Read(ReadClass::PureMiss),
+        Op::Write => Class::Write(WriteClass::Media),
+        Op::Flush => Class::Flush,
+        Op::Discard => Class::Discard,
+    }
+}
+
+impl Device for Fixed {
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
+        self.run_until(now);
+        if self.held.len() >= self.spec.parallel as usize {
+            return Err(Full(request));
+        }
+        let served = match request.op {
+            // Everything before it is stored when it has left.
+            Op::Flush => self.leaving.iter().chain(&self.serving).map(|&Reverse((end, _))| end).max(),
+            _ => None,
+        };
+        let served = served.unwrap_or(self.now).max(self.now + self.latency());
+        let transfer = self.transfer(&request);
+        self.busy_since.get_or_insert(self.now);
+        self.held.push(Held { request, submitted: self.now, transfer });
+        self.serving.push(Reverse((served, request.id)));
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        if self.done.is_empty() { self.next_end().map(|end| end.max(self.now)) } else { Some(self.now) }
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        self.run_until(now);
+        done.append(&mut self.done);
+    }
+}
+
+impl Emulated for Fixed {
+    fn capacity(&self) -> Bytes {
+        self.spec.size
+    }
+
+    fn sector(&self) -> Bytes {
+        SECTOR
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        self.busy + self.busy_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_model::{Extent, Lba, Sectors, StreamId};
+
+    fn read(id: u64, sectors: u64) -> Request {
+        Request {
+            id: RequestId(id),
+            stream: StreamId(0),
+            op: Op::Read,
+            fua: false,
+            extent: Extent::new(Lba(0), Sectors(sectors)),
+            arrival: Nanos::ZERO,
+        }
+    }
+
+    fn finish(device: &mut Fixed) -> Vec<(u64, u64)> {
+        let mut done = Vec::new();
+        while let Some(event) = device.next_event() {
+            device.advance(event, &mut done);
+        }
+        done.iter().map(|completion| (completion.request.id.0, completion.finish.0)).collect()
+    }
+
+    #[test]
+    fn latencies_overlap_and_transfers_queue() {
+        let spec: FixedSpec = "fixed:latency=10ms,parallel=3,bandwidth=512kB/s".parse().unwrap();
+        let mut device = Fixed::new(spec, 0);
+        for id in 0..3 {
+            device.submit(Nanos(id), read(id, 1)).unwrap();
+        }
+        assert_eq!(device.submit(Nanos(5), read(9, 1)).unwrap_err().0.id.0, 9, "three are served at once");
+        assert_eq!(finish(&mut device), [(0, 11_000_000), (1, 12_000_000), (2, 13_000_000)]);
+        assert_eq!(device.busy(Nanos::SECOND), Nanos(13_000_000));
+    }
+
+    #[test]
+    fn a_spread_keeps_the_mean_and_its_bounds() {
+        let spec: FixedSpec = "latency=10ms,parallel=1,spread=0.5".parse().unwrap();
+        let mut device = Fixed::new(spec, 3);
+        let mut sum = 0;
+        for id in 0..2000 {
+            let begun = device.now;
+            device.submit(begun, read(id, 8)).unwrap();
+            let took = finish(&mut device)[0].1 - begun.0;
+            assert!((5_000_000..=15_000_000).contains(&took), "{took}");
+            sum += took;
+        }
+        assert!((9_800_000..10_200_000).contains(&(sum / 2000)), "{}", sum / 2000);
+    }
+
+    #[test]
+    fn what_is_beyond_the_end_is_refused() {
+        let mut device = Fixed::new("size=1MiB".parse().unwrap(), 0);
+        device.submit(Nanos::ZERO, read(0, 4096)).unwrap();
+        let mut done = Vec::new();
+        device.advance(Nanos::SECOND, &mut done);
+        assert_eq!((done[0].outcome, done[0].class), (Outcome::Error, Class::Refused));
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_words() {
+        let error = |text: &str| text.parse::<FixedSpec>().unwrap_err().to_string();
+        assert!(error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has"));
+        assert!(error("spread=2").contains("it lies between 0 and 1"));
+        assert!(error("parallel=0").contains("at least one request"));
+        assert!(error("spread=NaN").contains("between 0 and 1"));
+        assert!(error("latency=10").contains("the unit is missing"));
+    }
+}

@@ -1,0 +1,13 @@
+//! A device in real time: requests go in when they come, and are answered when the model says so.
+//!
+//! The model has its own time line. Who wakes up late finds what was due at the instants it was due, and requests that
+//! wait for room in the device's queue enter it at the instant there was room: [`Schedule`] sees to that, without a
+//! clock, and is held to the replay in virtual time by a property test. [`Live`] is the thread that sleeps.
+
+mod driver;
+mod schedule;
+mod timeline;
+
+pub use driver::{Access, Answer, Live, Stopped};
+pub use schedule::Schedule;
+pub use timeline::Timeline;

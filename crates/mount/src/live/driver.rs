@@ -1,0 +1,302 @@
+//! The thread that a live device runs on: it sleeps until something is due or somebody comes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
+
+use super::{Schedule, Timeline};
+use crate::device::Emulated;
+
+/// So long before an event the thread stops sleeping and looks at the clock instead: waking a thread takes about that
+/// long, and late. It is the longest that it is ever busy without having anything to do.
+const AWAKE: Duration = Duration::from_micros(40);
+
+/// Accesses that wait for the thread at most; who comes then waits with his.
+const INBOX_MAX: usize = 1 << 16;
+
+/// Called on the device's thread with the ends of all parts of an access, in order of their ends. It may not wait.
+pub type Answer = Box<dyn FnOnce(&[Completion]) + Send>;
+
+/// The device does not run any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// What is asked of the device in one go.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Who asks.
+    pub stream: StreamId,
+    /// What is asked.
+    pub op: Op,
+    /// Where; a flush has one empty extent.
+    pub extents: Vec<Extent>,
+}
+
+/// A device that runs in real time. Stops when it is dropped; what is not answered then never is.
+#[derive(Debug)]
+pub struct Live {
+    shared: Arc<Shared>,
+    timeline: Timeline,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    /// Something has come.
+    come: Condvar,
+    /// There is room again.
+    room: Condvar,
+    /// The device's account, as of its last event.
+    busy: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    arrived: Vec<Arrived>,
+    stopped: bool,
+}
+
+struct Arrived {
+    access: Access,
+    arrival: Nanos,
+    answer: Answer,
+}
+
+impl std::fmt::Debug for Arrived {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arrived").field("access", &self.access).field("arrival", &self.arrival).finish()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Nothing that is done under the lock can panic half-way.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Live {
+    /// Starts a device; its time 0 is that of `timeline`.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(device: Box<dyn Emulated>, timeline: Timeline) -> io::Result<Live> {
+        let shared = Arc::new(Shared {
+            inbox: Mutex::default(),
+            come: Condvar::new(),
+            room: Condvar::new(),
+            busy: AtomicU64::new(0),
+        });
+        let runner = Runner {
+            shared: Arc::clone(&shared),
+            timeline,
+            schedule: Schedule::new(device),
+            accesses: BTreeMap::new(),
+            next_id: 0,
+        };
+        let thread = thread::Builder::new().name("device".to_owned()).spawn(move || runner.run())?;
+        Ok(Live { shared, timeline, thread: Some(thread) })
+    }
+
+    /// Asks for something, now; says when that was. Waits while very much is waiting.
+    ///
+    /// # Errors
+    /// [`Stopped`]; `answer` is then never called.
+    pub fn submit(&self, access: Access, answer: Answer) -> Result<Nanos, Stopped> {
+        let mut inbox = self.shared.lock();
+        while inbox.arrived.len() >= INBOX_MAX && !inbox.stopped {
+            inbox = self.shared.room.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+        if inbox.stopped {
+            return Err(Stopped);
+        }
+        // Under the lock, so that accesses stand in order of time.
+        let arrival = self.timeline.now();
+        inbox.arrived.push(Arrived { access, arrival, answer });
+        drop(inbox);
+        self.shared.come.notify_one();
+        Ok(arrival)
+    }
+
+    /// How long the device was busy until its last event.
+    #[must_use]
+    pub fn busy(&self) -> Nanos {
+        Nanos(self.shared.busy.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.come.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Runner {
+    shared: Arc<Shared>,
+    timeline: Timeline,
+    schedule: Schedule<Box<dyn Emulated>>,
+    /// Accesses under way, by the number of their first request; the others follow it.
+    accesses: BTreeMap<u64, UnderWay>,
+    next_id: u64,
+}
+
+struct UnderWay {
+    parts: usize,
+    ended: Vec<Completion>,
+    answer: Answer,
+}
+
+impl Drop for Runner {
+    /// Also when the model has panicked: nobody may wait for a device that does not run.
+    fn drop(&mut self) {
+        let mut inbox = self.shared.lock();
+        inbox.stopped = true;
+        let left = std::mem::take(&mut inbox.arrived);
+        drop(inbox);
+        self.shared.room.notify_all();
+        drop(left);
+    }
+}
+
+impl Runner {
+    fn run(mut self) {
+        // Where it is refused, wake-ups are 50 us later, which the summary shows.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let (mut arrived, mut done) = (Vec::new(), Vec::new());
+        while let Some(now) = self.wait(&mut arrived) {
+            for one in arrived.drain(..) {
+                self.arrive(one, &mut done);
+            }
+            self.schedule.run_until(now, &mut done);
+            for completion in done.drain(..) {
+                self.ended(completion);
+            }
+            let busy = self.schedule.device().busy(self.schedule.now());
+            self.shared.busy.store(busy.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Sleeps until there is something to do; takes what has come, and says what time it is. `None` is the end.
+    fn wait(&self, arrived: &mut Vec<Arrived>) -> Option<Nanos> {
+        let mut inbox = self.shared.lock();
+        loop {
+            if inbox.stopped {
+                return None;
+            }
+            let now = self.timeline.now();
+            let until = self.schedule.next_event().map(|event| event.saturating_sub(now));
+            if !inbox.arrived.is_empty() || until == Some(Nanos::ZERO) {
+                if inbox.arrived.len() >= INBOX_MAX {
+                    self.shared.room.notify_all();
+                }
+                std::mem::swap(&mut inbox.arrived, arrived);
+                return Some(now);
+            }
+            let condition = &self.shared.come;
+            inbox = match until.map(|until| self.timeline.wait(until)) {
+                None => condition.wait(inbox).unwrap_or_else(PoisonError::into_inner),
+                Some(long) if long > AWAKE => {
+                    condition.wait_timeout(inbox, long - AWAKE).unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => {
+                    drop(inbox);
+                    std::hint::spin_loop();
+                    self.shared.lock()
+                }
+            };
+        }
+    }
+
+    fn arrive(&mut self, Arrived { access, arrival, answer }: Arrived, done: &mut Vec<Completion>) {
+        let Access { stream, op, extents } = access;
+        let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
+        self.accesses.insert(self.next_id, under_way);
+        for extent in extents {
+            let id = RequestId(self.next_id);
+            self.next_id += 1;
+            self.schedule.arrive(Request { id, stream, op, fua: false, extent, arrival }, done);
+        }
+    }
+
+    fn ended(&mut self, completion: Completion) {
+        let id = completion.request.id.0;
+        let (&first, access) = self.accesses.range_mut(..=id).next_back().expect("every request is of an access");
+        access.ended.push(completion);
+        if access.ended.len() == access.parts
+            && let Some(access) = self.accesses.remove(&first)
+        {
+            (access.answer)(&access.ended);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Fixed, FixedSpec};
+    use sakiyomi_model::{Lba, Sectors};
+    use std::sync::mpsc;
+
+    fn access(parts: u64) -> Access {
+        let extents = (0..parts).map(|part| Extent::new(Lba(part * 100), Sectors(8))).collect();
+        Access { stream: StreamId(1), op: Op::Read, extents }
+    }
+
+    fn fixed(text: &str) -> Box<dyn Emulated> {
+        Box::new(Fixed::new(text.parse::<FixedSpec>().unwrap(), 0))
+    }
+
+    #[test]
+    fn an_access_is_answered_once_when_all_its_parts_have_ended() {
+        let timeline = Timeline::new(1.0);
+        let live = Live::start(fixed("latency=2ms,parallel=2"), timeline).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        for parts in [1, 3, 2] {
+            let sender = sender.clone();
+            let answer = move |ends: &[Completion]| {
+                let finish = ends.iter().map(|end| end.finish).max().unwrap();
+                sender.send((ends.len(), finish, timeline.now())).unwrap();
+            };
+            live.submit(access(parts), Box::new(answer)).unwrap();
+        }
+        drop(sender);
+        let answers: Vec<_> = receiver.iter().take(3).collect();
+        assert_eq!(answers.iter().map(|answer| answer.0).collect::<Vec<_>>(), [1, 3, 2]);
+        assert!(answers.iter().all(|&(_, finish, answered)| answered >= finish), "none too early");
+        // Six requests, two at a time, 2 ms each: the last ends 6 ms after the first came.
+        assert!(answers[2].1 >= Nanos(6_000_000));
+    }
+
+    #[test]
+    fn at_twice_the_speed_time_passes_twice_as_fast() {
+        let timeline = Timeline::new(1000.0);
+        let live = Live::start(fixed("latency=5s"), timeline).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
+        live.submit(access(1), Box::new(answer)).unwrap();
+        // 5 ms on the wall.
+        assert_eq!(receiver.recv().unwrap(), Nanos::SECOND * 5);
+    }
+
+    #[test]
+    fn what_is_not_answered_at_the_end_is_let_go() {
+        let live = Live::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
+        let (sender, receiver) = mpsc::channel::<()>();
+        live.submit(access(1), Box::new(move |_| drop(sender))).unwrap();
+        drop(live);
+        assert!(receiver.recv().is_err());
+    }
+}
