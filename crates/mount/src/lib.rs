@@ -1,4 +1,39 @@
-//! An emulated drive, live: the files of a directory at the speed of a simulated disk.
+//! An emulated drive, live: the files of a directory at the speed of a simulated disk, on any machine.
+//!
+//! ```text
+//! application ──► kernel (page cache) ──► fs ──► engine ──┬─► layout ──► live ──► model::Device
+//!                                                         └─► backing directory, on threads of its own
+//! ```
+//!
+//! A file system under FUSE passes everything on to a backing directory, which always holds the true content. An access
+//! to what is in a file is at the same time an access to the sectors where the file would lie, made of a simulated
+//! drive that runs in real time; it is answered when both have ended. So any program meets the drive: its seeks, its
+//! cache, its queue.
+//!
+//! | what | where |
+//! |---|---|
+//! | where files lie on the drive (pure) | [`layout`] |
+//! | devices, and one whose time does not depend on places (pure) | [`device`] |
+//! | a device in real time | [`live`] |
+//! | mounting and unmounting | [`mount()`], [`unmount`] |
+//!
+//! No policy of other parts is in here: it neither reads ahead nor regulates.
+
 pub mod device;
 pub mod layout;
 pub mod live;
+
+mod check;
+mod engine;
+mod error;
+mod fs;
+mod process;
+mod record;
+mod scan;
+mod session;
+mod watch;
+mod workers;
+
+pub use error::Error;
+pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount, unmount};
+pub use watch::Totals;

@@ -1,0 +1,109 @@
+//! What must hold before anything is mounted; and whether something is.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The type under which our mounts are known to the kernel.
+const KIND: &str = "fuse.sakiyomi";
+
+/// The two directories, with all links resolved, if one can be mounted on the other.
+pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, PathBuf), Error> {
+    let backing = resolved("backing directory", backing)?;
+    let directory = resolved("mount point", directory)?;
+    if backing.starts_with(&directory) || directory.starts_with(&backing) {
+        return Err(Error::Nested { backing, directory });
+    }
+    let unreadable =
+        |source| Error::Directory { role: "mount point", path: directory.clone(), source };
+    if fs::read_dir(&directory).map_err(unreadable)?.next().is_some() {
+        return Err(Error::NotEmpty(directory));
+    }
+    Ok((backing, directory))
+}
+
+fn resolved(role: &'static str, path: &Path) -> Result<PathBuf, Error> {
+    let refuse = |source| Error::Directory { role, path: path.to_owned(), source };
+    let resolved = match fs::canonicalize(path) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
+            return Err(Error::Dead(path.to_owned()));
+        }
+        resolved => resolved.map_err(refuse)?,
+    };
+    if resolved.is_dir() { Ok(resolved) } else { Err(refuse(io::ErrorKind::NotADirectory.into())) }
+}
+
+/// Whether this process can mount at all.
+pub(crate) fn can_mount() -> Result<(), Error> {
+    OpenOptions::new().read(true).write(true).open("/dev/fuse").map_err(Error::NoFuse)?;
+    if rustix::process::geteuid().is_root() || helper().is_some() { Ok(()) } else { Err(Error::NoHelper) }
+}
+
+/// The program that mounts for those who are not root.
+pub(crate) fn helper() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join("fusermount3")).find(|file| file.exists())
+}
+
+/// Whether something of ours is mounted on `directory`, which may not answer any more.
+pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
+    let text = fs::read_to_string("/proc/self/mountinfo")?;
+    let mounts = text.lines().filter_map(mount_of_line);
+    // Of several on one directory, the last one is seen.
+    Ok(mounts.filter(|(place, _)| place == directory).last().is_some_and(|(_, kind)| kind == KIND))
+}
+
+/// Where, and of which type: `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
+fn mount_of_line(line: &str) -> Option<(PathBuf, &str)> {
+    let (place, rest) = line.split_once(" - ")?;
+    Some((PathBuf::from(unescaped(place.split(' ').nth(4)?)), rest.split(' ').next()?))
+}
+
+/// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
+fn unescaped(text: &str) -> std::ffi::OsString {
+    use std::os::unix::ffi::OsStringExt;
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = rest.get(1..4).and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()).filter(|_| first == b'\\') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &rest[4..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_mounts_are_read_whatever_their_names() {
+        let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
+        assert_eq!(mount_of_line(line), Some((PathBuf::from(r"/mnt/a b\c"), KIND)));
+        assert_eq!(mount_of_line("36 35"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_mounted_is_refused_in_a_sentence() {
+        let refused = |backing: &str, directory: &str| {
+            directories(Path::new(backing), Path::new(directory)).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("/nowhere", "/proc"),
+            "/nowhere is not a directory that can be used as the backing directory"
+        );
+        assert!(refused("/", "/proc").contains("lie one in the other"));
+        assert!(refused("/dev", "/proc").contains("is not empty"));
+        assert!(refused("/proc/self/status", "/proc").contains("is not a directory"));
+    }
+}

@@ -1,0 +1,165 @@
+//! From an access to a file to its answer: the places on the drive, the drive's time, the backing I/O.
+//!
+//! An access has two sides that go on side by side: the drive, which takes its time, and the backing file, which holds
+//! the content. It is answered when both have ended, by whichever thread ends last.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
+
+use crate::layout::{FileId, Layout, NoSpace};
+use crate::live::{Access, Live, Timeline};
+use crate::watch::{Ended, Watch};
+use crate::workers::Workers;
+
+/// What stands behind all files.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    layout: Mutex<Layout>,
+    sector: Bytes,
+    /// None where only the backing directory's own time counts.
+    live: Option<Live>,
+    workers: Workers,
+    timeline: Timeline,
+    watch: Arc<Watch>,
+}
+
+/// Who asks for what.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) stream: StreamId,
+    pub(crate) op: Op,
+    pub(crate) extents: Vec<Extent>,
+}
+
+/// How an access goes on, until both sides have ended.
+struct Sides<T> {
+    backing: Option<io::Result<T>>,
+    /// The drive's ends, empty where there is nothing for it to do.
+    device: Option<Vec<Completion>>,
+    answer: Option<Box<dyn FnOnce(io::Result<T>) + Send>>,
+}
+
+struct Pending<T> {
+    sides: Mutex<Sides<T>>,
+    number: u64,
+    wish: Wish,
+    begun: Nanos,
+    timeline: Timeline,
+    watch: Arc<Watch>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        layout: Layout,
+        sector: Bytes,
+        live: Option<Live>,
+        timeline: Timeline,
+        watch: Arc<Watch>,
+        threads: usize,
+    ) -> io::Result<Engine> {
+        let workers = Workers::start(threads)?;
+        Ok(Engine { layout: Mutex::new(layout), sector, live, workers, timeline, watch })
+    }
+
+    pub(crate) fn layout(&self) -> MutexGuard<'_, Layout> {
+        // What can panic in there is a bug that has been told; the places stay usable.
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// How long the drive was busy; nothing where there is none.
+    pub(crate) fn busy(&self) -> Option<Nanos> {
+        self.live.as_ref().map(Live::busy)
+    }
+
+    /// What a read is for the drive.
+    pub(crate) fn read(&self, stream: StreamId, file: FileId, offset: u64, length: u64) -> Wish {
+        let extents = self.layout().extents(file, offset, length, self.sector);
+        Wish { stream, op: Op::Read, extents }
+    }
+
+    /// What a write is for the drive; blocks without a place get one.
+    pub(crate) fn write(
+        &self,
+        stream: StreamId,
+        file: FileId,
+        offset: u64,
+        length: u64,
+    ) -> Result<Wish, NoSpace> {
+        let mut layout = self.layout();
+        layout.place(file, offset, length)?;
+        let extents = layout.extents(file, offset, length, self.sector);
+        Ok(Wish { stream, op: Op::Write, extents })
+    }
+
+    /// What a flush is for the drive.
+    pub(crate) fn flush(&self, stream: StreamId) -> Wish {
+        Wish { stream, op: Op::Flush, extents: vec![Extent::new(Lba(0), Sectors(0))] }
+    }
+
+    /// Does both sides, `backing` on a thread of its own, and has it answered.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        wish: Wish,
+        backing: impl FnOnce() -> io::Result<T> + Send + 'static,
+        answer: impl FnOnce(io::Result<T>) + Send + 'static,
+    ) {
+        let sides = Sides { backing: None, device: None, answer: Some(Box::new(answer)) };
+        let pending = Arc::new(Pending {
+            sides: Mutex::new(sides),
+            number: self.watch.begin(),
+            begun: self.timeline.now(),
+            wish,
+            timeline: self.timeline,
+            watch: Arc::clone(&self.watch),
+        });
+        self.ask_device(&pending);
+        self.workers.run(Box::new(move || {
+            let result = backing();
+            pending.end(|sides| sides.backing = Some(result));
+        }));
+    }
+
+    fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
+        let Wish { stream, op, extents } = pending.wish.clone();
+        let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
+            return pending.end(|sides| sides.device = Some(Vec::new()));
+        };
+        let ended = Arc::clone(pending);
+        let answer = move |ends: &[Completion]| ended.end(|sides| sides.device = Some(ends.to_vec()));
+        // Should the model have stopped, what is asked of it is never answered but by the error of a reply that is
+        // dropped: an input/output error.
+        let _ = live.submit(Access { stream, op, extents }, Box::new(answer));
+    }
+}
+
+impl<T> Pending<T> {
+    /// One side has ended; the last one answers.
+    fn end(&self, end: impl FnOnce(&mut Sides<T>)) {
+        let mut sides = self.sides.lock().unwrap_or_else(PoisonError::into_inner);
+        end(&mut sides);
+        if sides.backing.is_none() || sides.device.is_none() {
+            return;
+        }
+        let (backing, device, answer) = (sides.backing.take(), sides.device.take(), sides.answer.take());
+        drop(sides);
+        if let (Some(result), Some(ends), Some(answer)) = (backing, device, answer) {
+            let failed = ends.iter().any(|end| end.outcome != Outcome::Done);
+            answer(if failed { Err(io::Error::other("the drive has refused it")) } else { result });
+            self.tell(&ends);
+        }
+    }
+
+    fn tell(&self, ends: &[Completion]) {
+        let answered = self.timeline.now();
+        let arrival = ends.first().map_or(self.begun, |end| end.request.arrival);
+        let Wish { stream, op, extents } = &self.wish;
+        let ended = Ended { number: self.number, stream: *stream, op: *op, extents, ends, arrival, answered };
+        self.watch.end(&ended);
+    }
+}

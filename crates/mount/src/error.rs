@@ -1,0 +1,115 @@
+//! What can go wrong: what was tried, on what, what is wrong, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use sakiyomi_drive::spec::SpecError;
+use sakiyomi_trace::TraceError;
+
+use crate::layout::LayoutError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is not there, or no directory.
+    #[error("{} is not a directory that can be used as the {role}", path.display())]
+    Directory {
+        /// `backing directory` or `mount point`.
+        role: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files in it would be hidden.
+    #[error("{} is not empty: its files would be hidden; name an empty directory to mount on", .0.display())]
+    NotEmpty(PathBuf),
+    /// One lies in the other.
+    #[error(
+        "{} and {} lie one in the other: the file system would be served from within itself; name two directories apart", backing.display(), directory.display()
+    )]
+    Nested {
+        /// The backing directory.
+        backing: PathBuf,
+        /// The mount point.
+        directory: PathBuf,
+    },
+    /// A mount that nobody serves.
+    #[error("a mount whose program has ended is still on {}; `sakiyomi umount` takes it away", .0.display())]
+    Dead(PathBuf),
+    /// The kernel or the container lacks FUSE.
+    #[error("/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or let the container have the device")]
+    NoFuse(io::Error),
+    /// Only root mounts by itself.
+    #[error("only root can mount without fusermount3; run as root, or install the package fuse3")]
+    NoHelper,
+    /// The kernel has refused.
+    #[error("cannot mount on {}", path.display())]
+    Mount {
+        /// The mount point.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nothing of ours is mounted there.
+    #[error("nothing that sakiyomi has mounted is on {}", .0.display())]
+    NotMounted(PathBuf),
+    /// Somebody has files of it open.
+    #[error("{} is in use: close its files and leave its directories, or take it away at once with --lazy", .0.display())]
+    Busy(PathBuf),
+    /// Unmounting failed.
+    #[error("cannot unmount {}", path.display())]
+    Unmount {
+        /// The mount point.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The drive is impossible.
+    #[error(transparent)]
+    Drive(#[from] SpecError),
+    /// Blocks of a file system do not consist of its sectors.
+    #[error("the drive has sectors of {0} bytes, of which blocks of 4096 bytes cannot be made")]
+    Sector(u64),
+    /// Time must pass.
+    #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
+    Speed(f64),
+    /// The files do not fit onto the drive.
+    #[error(
+        "the files of {} do not fit onto the drive, which holds {capacity} bytes; take a larger one", path.display()
+    )]
+    TooLarge {
+        /// The backing directory.
+        path: PathBuf,
+        /// The drive's size.
+        capacity: u64,
+    },
+    /// The backing directory cannot be looked through.
+    #[error("cannot look through {}", path.display())]
+    Scan {
+        /// What could not be read.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The layout's file.
+    #[error("{}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: LayoutError,
+    },
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The system has refused something else.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,228 @@
+//! What is in files: each access takes the drive's time and does the backing file's I/O.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite};
+use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, Stat};
+use sakiyomi_model::StreamId;
+
+use super::Files;
+use super::handles::Open;
+use super::nodes::Node;
+use crate::engine::Engine;
+use crate::layout::{FileId, NoSpace};
+
+impl From<NoSpace> for io::Error {
+    fn from(_: NoSpace) -> io::Error {
+        rustix::io::Errno::NOSPC.into()
+    }
+}
+
+impl Files {
+    /// How the backing file is opened for somebody who asked for `flags`. Offsets come with each access, so that
+    /// appending is the kernel's affair; and the kernel reads around what it writes back.
+    pub(super) fn backing_access(&self, flags: OFlags) -> OFlags {
+        match flags & OFlags::ACCMODE {
+            access if access == OFlags::WRONLY && self.options.writeback => OFlags::RDWR,
+            access => access,
+        }
+    }
+
+    pub(super) fn open_file(&self, number: u64, flags: i32) -> io::Result<(u64, FopenFlags)> {
+        let node = self.nodes.get(number)?;
+        let file = File::from(node.open(self.backing_access(OFlags::from_bits_retain(flags as u32)))?);
+        let stat = rustix::fs::fstat(&file)?;
+        self.opened(node, file, &stat)
+    }
+
+    /// A handle for a file that was opened, and how the kernel is to treat it.
+    pub(super) fn opened(&self, node: Arc<Node>, file: File, stat: &Stat) -> io::Result<(u64, FopenFlags)> {
+        adopt(&self.engine, node.id, &file, stat)?;
+        let keep = if node.is_as_known(stat) { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        let flags = if self.options.direct_io {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            keep
+        };
+        Ok((self.open.add(Open { file, node }), flags))
+    }
+
+    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, stream: StreamId, reply: ReplyData) {
+        let open = match self.open.get(handle) {
+            Ok(open) => open,
+            Err(error) => return reply.error(error.into()),
+        };
+        let wish = self.engine.read(stream, open.node.id, offset, size.into());
+        let answer = move |read: io::Result<Vec<u8>>| match read {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error.into()),
+        };
+        self.engine.run(wish, move || read_up_to(&open.file, offset, size as usize), answer);
+    }
+
+    pub(super) fn write_file(
+        &self,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+        stream: StreamId,
+        reply: ReplyWrite,
+    ) {
+        let length = data.len();
+        let planned = self.open.get(handle).and_then(|open| {
+            let wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
+            Ok((open, wish))
+        });
+        let (open, wish) = match planned {
+            Ok(planned) => planned,
+            Err(error) => return reply.error(error.into()),
+        };
+        let (data, engine) = (data.to_vec(), Arc::clone(&self.engine));
+        let backing = move || {
+            let written = open.file.write_all_at(&data, offset);
+            open.node.changed_here();
+            if written.is_err() {
+                give_back(&engine, &open);
+            }
+            written
+        };
+        self.engine.run(wish, backing, move |written| match written {
+            Ok(()) => reply.written(length as u32),
+            Err(error) => reply.error(error.into()),
+        });
+    }
+
+    pub(super) fn sync(&self, file: impl Syncable, data_only: bool, stream: StreamId, reply: ReplyEmpty) {
+        let wish = self.engine.flush(stream);
+        self.engine.run(wish, move || file.sync(data_only), move |synced| match synced {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.into()),
+        });
+    }
+
+    pub(super) fn truncate(&self, number: u64, size: u64, handle: Option<u64>) -> io::Result<()> {
+        let node = self.nodes.get(number)?;
+        match handle.and_then(|handle| self.open.get(handle).ok()) {
+            Some(open) => rustix::fs::ftruncate(&open.file, size)?,
+            None => rustix::fs::ftruncate(node.open(OFlags::WRONLY)?, size)?,
+        }
+        self.engine.layout().truncate(node.id, size);
+        node.changed_here();
+        Ok(())
+    }
+
+    pub(super) fn allocate(&self, handle: u64, offset: u64, length: u64, mode: i32) -> io::Result<()> {
+        let open = self.open.get(handle)?;
+        let flags = FallocateFlags::from_bits_retain(mode as u32);
+        let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
+        if !punches {
+            self.engine.layout().place(open.node.id, offset, length)?;
+        }
+        let done = rustix::fs::fallocate(&open.file, flags, offset, length);
+        if punches && done.is_ok() {
+            self.engine.layout().punch(open.node.id, offset, length);
+        } else if done.is_err() {
+            give_back(&self.engine, &open);
+        }
+        open.node.changed_here();
+        Ok(done?)
+    }
+
+    pub(super) fn seek(&self, handle: u64, offset: i64, whence: i32) -> io::Result<u64> {
+        const SEEK_DATA: i32 = 3;
+        const SEEK_HOLE: i32 = 4;
+        let open = self.open.get(handle)?;
+        let offset = u64::try_from(offset).map_err(|_| rustix::io::Errno::NXIO)?;
+        let place = match whence {
+            SEEK_DATA => SeekFrom::Data(offset),
+            SEEK_HOLE => SeekFrom::Hole(offset),
+            _ => return Err(rustix::io::Errno::INVAL.into()),
+        };
+        Ok(rustix::fs::seek(&open.file, place)?)
+    }
+
+    pub(super) fn close(&self, handle: u64) {
+        if let Some(open) = self.open.remove(handle) {
+            self.engine.layout().settle(open.node.id);
+        }
+    }
+
+    /// The kernel has forgotten a file; if it has no name either, its blocks are free.
+    pub(super) fn forgotten(&self, number: u64, lookups: u64) {
+        if let Some(node) = self.nodes.forget(number, lookups)
+            && node.stat().is_ok_and(|stat| stat.st_nlink == 0)
+        {
+            self.engine.layout().remove(node.id);
+        }
+    }
+}
+
+/// What can be brought onto the medium.
+pub(super) trait Syncable: Send + 'static {
+    fn sync(&self, data_only: bool) -> io::Result<()>;
+}
+
+impl Syncable for Arc<Open> {
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        self.file.sync(data_only)
+    }
+}
+
+impl Syncable for File {
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        if data_only { self.sync_data() } else { self.sync_all() }
+    }
+}
+
+/// Frees the places beyond a file's end that a failed operation had taken.
+fn give_back(engine: &Engine, open: &Open) {
+    if let Ok(stat) = rustix::fs::fstat(&open.file) {
+        engine.layout().truncate(open.node.id, stat.st_size.max(0) as u64);
+    }
+}
+
+/// Gives the data of a file that is not known yet its places.
+pub(crate) fn adopt(engine: &Engine, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || engine.layout().knows(id) {
+        return Ok(());
+    }
+    let size = stat.st_size.max(0) as u64;
+    let mut at = 0;
+    while at < size {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => break,
+            // A file system that does not know of holes.
+            Err(_) => at,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(size);
+        engine.layout().place(id, data, end - data)?;
+        at = end.max(data + 1);
+    }
+    engine.layout().settle(id);
+    Ok(())
+}
+
+/// What the file has, up to `size` bytes.
+fn read_up_to(file: &File, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    let mut filled = 0;
+    while filled < size {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// As the kernel wants it.
+pub(super) fn errno(error: io::Error) -> Errno {
+    error.into()
+}

@@ -1,0 +1,123 @@
+//! The files that are there when a mount begins get their places, as a copy of the directory to an empty drive would
+//! lay them: directory by directory, by name. What appears behind our back later gets its place when it is opened.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+
+use crate::Error;
+use crate::engine::Engine;
+use crate::fs::content::adopt;
+use crate::layout::{BLOCK, FileId};
+
+/// Places every file below `root`, and frees the places of those that are no more.
+pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Result<(), Error> {
+    let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
+    let mut scan = Scan { engine, device: stat.st_dev, there: BTreeSet::new() };
+    // Directories still to be read, the next one last: memory grows with their number, not with that of files.
+    let mut left = vec![PathBuf::new()];
+    let mut found = Vec::new();
+    // First who is there: the places of files that have gone are free for those that have come.
+    while let Some(path) = left.pop() {
+        let mut below = scan.directory(root, &path, &mut found).map_err(|error| {
+            failed(&backing.join(&path), error)
+        })?;
+        left.append(&mut below);
+    }
+    engine.layout().retain(&scan.there);
+    for (path, id) in found {
+        scan.place(root, &path, id).map_err(|error| scan.told(backing, &path, error))?;
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Scan { path: path.to_owned(), source }
+}
+
+struct Scan<'a> {
+    engine: &'a Engine,
+    device: u64,
+    there: BTreeSet<FileId>,
+}
+
+impl Scan<'_> {
+    /// Adds a directory's files that have no place yet to `found`; gives the directories in it, the first one last.
+    fn directory(
+        &mut self,
+        root: &OwnedFd,
+        path: &Path,
+        found: &mut Vec<(PathBuf, FileId)>,
+    ) -> io::Result<Vec<PathBuf>> {
+        let directory = open_below(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut below = Vec::new();
+        for name in names(&directory)? {
+            let here = path.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
+            let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                // It has gone in the meantime.
+                Err(rustix::io::Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => below.push(here),
+                FileType::RegularFile => {
+                    let id = self.id(&stat);
+                    if self.there.insert(id) && !self.engine.layout().knows(id) {
+                        found.push((here, id));
+                    }
+                }
+                _ => {}
+            }
+        }
+        below.reverse();
+        Ok(below)
+    }
+
+    fn id(&self, stat: &Stat) -> FileId {
+        FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
+    }
+
+    fn place(&self, root: &OwnedFd, path: &Path, id: FileId) -> io::Result<()> {
+        match open_below(root, path, OFlags::RDONLY | OFlags::NOFOLLOW) {
+            Ok(file) => {
+                let stat = rustix::fs::fstat(&file)?;
+                adopt(self.engine, id, &File::from(file), &stat)
+            }
+            // Gone, or not for us to read: it gets its place when somebody can open it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn told(&self, backing: &Path, path: &Path, error: io::Error) -> Error {
+        if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) {
+            let capacity = self.engine.layout().blocks() * BLOCK;
+            return Error::TooLarge { path: backing.to_owned(), capacity };
+        }
+        failed(&backing.join(path), error)
+    }
+}
+
+/// The names in a directory, in order.
+fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_owned();
+        if name.as_bytes() != b"." && name.as_bytes() != b".." {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn open_below(root: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(rustix::fs::openat(root.as_fd(), path, flags | OFlags::CLOEXEC, Mode::empty())?)
+}

@@ -1,0 +1,356 @@
+//! A mount from its beginning to its end.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::UnmountFlags;
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_trace::TraceError;
+use sakiyomi_trace::atomic::AtomicFile;
+
+use crate::device::{Emulated, Fixed, FixedSpec};
+use crate::engine::Engine;
+use crate::fs::{Files, FsOptions};
+use crate::layout::{BLOCK, Layout, LayoutError, Placement};
+use crate::live::{Live, Timeline};
+use crate::record::{Recording, StartError};
+use crate::watch::{Totals, Watch};
+use crate::{Error, check, scan};
+
+/// Threads that do the backing directory's I/O: more than a drive's queue is deep.
+const BACKING_THREADS: usize = 40;
+
+/// Threads that take the kernel's requests.
+const REQUEST_THREADS: usize = 3;
+
+/// What stands behind the files.
+#[derive(Clone, Debug)]
+pub enum Behind {
+    /// A hard disk.
+    Drive(Box<DriveSpec>),
+    /// Storage whose time does not depend on places.
+    Fixed(FixedSpec),
+}
+
+impl Behind {
+    fn device(&self, seed: u64) -> Result<Box<dyn Emulated>, Error> {
+        Ok(match self {
+            Behind::Drive(spec) => Box::new(Drive::new(spec)?),
+            Behind::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
+        })
+    }
+}
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What takes its time; none where only the backing directory's own counts.
+    pub behind: Option<Behind>,
+    /// Seconds of the drive in a second.
+    pub speed: f64,
+    /// How files are laid onto the drive.
+    pub placement: Placement,
+    /// Decides what is random.
+    pub seed: u64,
+    /// Keeps the places from mount to mount.
+    pub layout: Option<PathBuf>,
+    /// Takes the trace.
+    pub record: Option<PathBuf>,
+    /// No page cache over the files.
+    pub direct_io: bool,
+    /// The page cache keeps what is written, too.
+    pub writeback: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            behind: None,
+            speed: 1.0,
+            placement: Placement::Contiguous,
+            seed: 1,
+            layout: None,
+            record: None,
+            direct_io: false,
+            writeback: false,
+        }
+    }
+}
+
+/// Something that is mounted. Dropped, it is unmounted, but neither layout nor trace are kept.
+#[derive(Debug)]
+pub struct Mounted {
+    session: Option<BackgroundSession>,
+    directory: PathBuf,
+    engine: Arc<Engine>,
+    recording: Option<Recording>,
+    layout: Option<PathBuf>,
+    timeline: Timeline,
+}
+
+/// What a mount saw.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The drive's time since the mount.
+    pub at: Nanos,
+    /// How much of it the drive was busy; none where there is none.
+    pub busy: Option<Nanos>,
+    /// Counts and times.
+    pub totals: Totals,
+}
+
+/// How a mount ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// What it saw.
+    pub seen: Snapshot,
+    /// Records in the trace, if one was taken.
+    pub recorded: Option<u64>,
+}
+
+/// Shows the files of `backing` under `directory`.
+///
+/// # Errors
+/// Whatever stands against it, in a sentence; nothing is mounted then.
+pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Mounted, Error> {
+    check::can_mount()?;
+    let (backing, directory) = check::directories(backing, directory)?;
+    if !(0.001..=1e6).contains(&options.speed) {
+        return Err(Error::Speed(options.speed));
+    }
+    let root = rustix::fs::open(&backing, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Error::Scan { path: backing.clone(), source: error.into() })?;
+    let device = options.behind.as_ref().map(|behind| behind.device(options.seed)).transpose()?;
+    let sector = device.as_ref().map_or(Bytes(512), |device| device.sector());
+    if !BLOCK.is_multiple_of(sector.0) {
+        return Err(Error::Sector(sector.0));
+    }
+    let layout = start_layout(&root, device.as_deref(), options)?;
+    let (recorder, recording) = match &options.record {
+        Some(path) => Some(Recording::start(path).map_err(cannot_record)?).unzip(),
+        None => (None, None),
+    };
+    let watch = Arc::new(Watch::new(sector, recorder));
+    raise_descriptors();
+    let timeline = Timeline::new(options.speed);
+    let live = device.map(|device| Live::start(device, timeline)).transpose().map_err(no_threads)?;
+    let engine =
+        Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
+    let engine = Arc::new(engine);
+    scan::place_all(&backing, &root, &engine)?;
+    let session = start_session(root, &directory, &engine, options)?;
+    let (session, layout) = (Some(session), options.layout.clone());
+    Ok(Mounted { session, directory, engine, recording, layout, timeline })
+}
+
+fn cannot_record(error: StartError) -> Error {
+    match error {
+        StartError::Trace(error) => error.into(),
+        StartError::Thread(error) => no_threads(error),
+    }
+}
+
+fn no_threads(source: io::Error) -> Error {
+    Error::System { what: "start the threads of a mount", source }
+}
+
+/// The places, as they were at the last mount if they were kept.
+fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options) -> Result<Layout, Error> {
+    let capacity = match device {
+        Some(device) => device.capacity(),
+        // Without a drive, addresses in a trace are those of one as large as the backing file system.
+        None => {
+            let backing = rustix::fs::fstatvfs(root).map_err(|error| Error::System {
+                what: "ask for the size of the backing file system",
+                source: error.into(),
+            })?;
+            Bytes(backing.f_blocks.saturating_mul(backing.f_frsize).clamp(1 << 30, 1 << 60))
+        }
+    };
+    let mut layout = Layout::new(capacity, options.placement, options.seed);
+    if let Some(path) = &options.layout {
+        let wrong = |source| Error::Layout { path: path.clone(), source };
+        match File::open(path) {
+            Ok(file) => layout.load(BufReader::new(file)).map_err(wrong)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(wrong(LayoutError::Read(error))),
+        }
+    }
+    Ok(layout)
+}
+
+/// Every file that the kernel knows takes a descriptor: as many as are allowed.
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With fewer, the kernel is told of fewer files at a time.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn start_session(
+    root: OwnedFd,
+    directory: &Path,
+    engine: &Arc<Engine>,
+    options: &Options,
+) -> Result<BackgroundSession, Error> {
+    let refused = |source| Error::Mount { path: directory.to_owned(), source };
+    let fs_options = FsOptions {
+        direct_io: options.direct_io,
+        writeback: options.writeback,
+        has_drive: options.behind.is_some(),
+    };
+    let files = Files::new(root, Arc::clone(engine), fs_options).map_err(refused)?;
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("sakiyomi".to_owned()),
+        MountOption::Subtype("sakiyomi".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+    ];
+    // Others may be served only by root: everybody else would read with the rights of who has mounted.
+    let root = rustix::process::geteuid().is_root();
+    config.acl = if root { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(REQUEST_THREADS);
+    Session::new(files, directory, &config).and_then(Session::spawn).map_err(refused)
+}
+
+impl Mounted {
+    /// Where.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether it was unmounted by somebody.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// What was seen until now.
+    #[must_use]
+    pub fn seen(&self) -> Snapshot {
+        let at = self.timeline.now();
+        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals() }
+    }
+
+    /// Why the trace is not written any more, if it is not.
+    #[must_use]
+    pub fn recording_failure(&self) -> Option<String> {
+        self.recording.as_ref().and_then(Recording::failure)
+    }
+
+    /// Unmounts it, if nobody has yet, and keeps layout and trace. Who has files open is waited for as long as
+    /// `patience` lasts.
+    ///
+    /// # Errors
+    /// What could not be kept.
+    pub fn finish(mut self, patience: Duration) -> Result<Finished, Error> {
+        let ended = self.end_session(patience);
+        let seen = self.seen();
+        let recorded = self.recording.take().map(Recording::finish).transpose()?;
+        if let Some(path) = &self.layout {
+            store_layout(path, &self.engine.layout()).map_err(|source| Error::Layout {
+                path: path.clone(),
+                source: LayoutError::Read(source),
+            })?;
+        }
+        ended.map(|()| Finished { seen, recorded })
+    }
+
+    fn end_session(&mut self, patience: Duration) -> Result<(), Error> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        if !session.guard.is_finished() {
+            // Detached, it is gone for all who come; who is in it is still served.
+            unmount(&self.directory, true)?;
+        }
+        let begun = Instant::now();
+        while !session.guard.is_finished() && begun.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.end_session(Duration::from_secs(1));
+    }
+}
+
+fn store_layout(path: &Path, layout: &Layout) -> io::Result<()> {
+    let mut out = BufWriter::new(AtomicFile::create(path)?);
+    layout.store(&mut out)?;
+    out.flush()?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+}
+
+/// Takes away what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it
+/// is in use.
+///
+/// # Errors
+/// [`Error::NotMounted`], [`Error::Busy`], [`Error::Unmount`].
+pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
+    let failed = |source| Error::Unmount { path: directory.to_owned(), source };
+    let place = without_asking_it(directory).map_err(failed)?;
+    if !check::is_ours(&place).map_err(failed)? {
+        return Err(Error::NotMounted(directory.to_owned()));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return by_helper(&place, lazy).map_err(failed);
+    }
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(&place, flags | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// The path with links resolved, but of its last part, which a mount without a program does not answer for.
+fn without_asking_it(directory: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(directory)?;
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(fs::canonicalize(parent)?.join(name)),
+        _ => Ok(absolute),
+    }
+}
+
+fn by_helper(place: &Path, lazy: bool) -> io::Result<()> {
+    let helper = check::helper().unwrap_or_else(|| PathBuf::from("fusermount3"));
+    let mut command = std::process::Command::new(helper);
+    command.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(place);
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+impl From<StartError> for Error {
+    fn from(error: StartError) -> Error {
+        cannot_record(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_mounted_cannot_be_unmounted() {
+        let error = unmount(Path::new("/proc"), false).unwrap_err().to_string();
+        assert_eq!(error, "nothing that sakiyomi has mounted is on /proc");
+    }
+}
