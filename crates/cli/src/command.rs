@@ -3,11 +3,13 @@
 mod compare;
 mod doctor;
 mod drive;
+mod mount;
 mod probe;
 mod shell;
 mod sim;
 mod sweep;
 mod trace;
+mod umount;
 mod validate;
 
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ use crate::args::{Common, HELP};
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi trace generate pc pc.csv
   sakiyomi probe . --out result
+  sakiyomi mount files /mnt/disk --drive deskstar-7k250
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
@@ -56,6 +59,12 @@ pub(crate) enum Command {
     /// Hold a simulated drive against a measured one: how far off are distributions, single requests, hits and misses?
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
+    /// Show a directory's files at the speed of a hard disk: any program meets the drive
+    #[command(help_template = HELP, before_help = mount::EXAMPLES)]
+    Mount(mount::Mount),
+    /// Take a mount away
+    #[command(help_template = HELP, before_help = umount::EXAMPLES)]
+    Umount(umount::Umount),
     /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
@@ -81,6 +90,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(compare) => compare.run(common),
         Command::Sweep(sweep) => sweep.run(common),
         Command::Validate(validate) => validate.run(common),
+        Command::Mount(mount) => mount.run(common),
+        Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),

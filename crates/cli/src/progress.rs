@@ -17,6 +17,11 @@ pub(crate) fn end_at_ctrl_c() {
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
 }
 
+/// Whether the user has pressed Ctrl-C, or somebody has asked the process to end.
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// A run that was ended by Ctrl-C.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
@@ -56,7 +61,7 @@ impl Progress {
     /// # Errors
     /// [`Interrupted`] if the user has had enough.
     pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) -> Result<(), Interrupted> {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if is_interrupted() {
             return Err(Interrupted);
         }
         if self.quiet || !self.shown && self.begun.elapsed() < SILENT {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The type under which our mounts are known to the kernel.
-const KIND: &str = "fuse.sakiyomi";
+/// The source under which our mounts are known to the kernel.
+pub(crate) const SOURCE: &str = "sakiyomi";
 
 /// The two directories, with all links resolved, if one can be mounted on the other.
 pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, PathBuf), Error> {
@@ -52,13 +52,16 @@ pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     let text = fs::read_to_string("/proc/self/mountinfo")?;
     let mounts = text.lines().filter_map(mount_of_line);
     // Of several on one directory, the last one is seen.
-    Ok(mounts.filter(|(place, _)| place == directory).last().is_some_and(|(_, kind)| kind == KIND))
+    let seen = mounts.filter(|(place, ..)| place == directory).last();
+    // The subtype is named only where fusermount3 has mounted.
+    Ok(seen.is_some_and(|(_, kind, source)| source == SOURCE && kind.split('.').next() == Some("fuse")))
 }
 
-/// Where, and of which type: `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
-fn mount_of_line(line: &str) -> Option<(PathBuf, &str)> {
+/// Where, of which type, and what: `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
+fn mount_of_line(line: &str) -> Option<(PathBuf, &str, &str)> {
     let (place, rest) = line.split_once(" - ")?;
-    Some((PathBuf::from(unescaped(place.split(' ').nth(4)?)), rest.split(' ').next()?))
+    let mut rest = rest.split(' ');
+    Some((PathBuf::from(unescaped(place.split(' ').nth(4)?)), rest.next()?, rest.next()?))
 }
 
 /// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
@@ -89,7 +92,7 @@ mod tests {
     #[test]
     fn places_of_mounts_are_read_whatever_their_names() {
         let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
-        assert_eq!(mount_of_line(line), Some((PathBuf::from(r"/mnt/a b\c"), KIND)));
+        assert_eq!(mount_of_line(line), Some((PathBuf::from(r"/mnt/a b\c"), "fuse.sakiyomi", SOURCE)));
         assert_eq!(mount_of_line("36 35"), None);
     }
 

@@ -13,7 +13,6 @@ use rustix::mount::UnmountFlags;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_trace::TraceError;
 use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::device::{Emulated, Fixed, FixedSpec};
@@ -211,8 +210,8 @@ fn start_session(
     let files = Files::new(root, Arc::clone(engine), fs_options).map_err(refused)?;
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName("sakiyomi".to_owned()),
-        MountOption::Subtype("sakiyomi".to_owned()),
+        MountOption::FSName(check::SOURCE.to_owned()),
+        MountOption::Subtype(check::SOURCE.to_owned()),
         MountOption::DefaultPermissions,
         MountOption::NoDev,
         MountOption::NoSuid,
@@ -336,12 +335,6 @@ fn by_helper(place: &Path, lazy: bool) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
-}
-
-impl From<StartError> for Error {
-    fn from(error: StartError) -> Error {
-        cannot_record(error)
-    }
 }
 
 #[cfg(test)]

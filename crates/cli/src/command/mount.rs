@@ -1,0 +1,155 @@
+//! `mount`: a directory's files at the speed of a drive.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use sakiyomi_model::Bytes;
+use sakiyomi_mount::layout::{BLOCK, Placement};
+use sakiyomi_mount::{Behind, Mounted, Options, mount};
+
+use crate::args::{Common, DriveArgs};
+use crate::console::{note, say, say_result};
+use crate::outcome::mount::{Second, Summary};
+use crate::progress::is_interrupted;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi mount files /mnt/disk --drive deskstar-7k250
+  sakiyomi mount files /mnt/disk --drive scorpio-wd10tpvx --stats --record trace.parquet
+  sakiyomi mount files /mnt/far --drive fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2
+  sakiyomi mount files /mnt/disk --record trace.csv
+";
+
+/// How often a mount is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long those who have files open are waited for at Ctrl-C.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Show a directory's files at the speed of a drive.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the true content; do not change it
+behind the mount's back. The kernel's page cache lies over the drive as over any other: drop it, or use --direct-io,
+to meet the drive at each access."
+)]
+pub(crate) struct Mount {
+    /// The directory that holds the files
+    backing: PathBuf,
+    /// The empty directory to show them in
+    dir: PathBuf,
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, DiskSim's .diskspecs or .parv, or
+    /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: none, the files' own speed]
+    #[arg(long, value_name = "NAME|FILE|fixed:…")]
+    drive: Option<String>,
+    /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
+    set: Vec<String>,
+    /// Seconds of the drive in a second: 0.5 is half as fast
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive")]
+    speed: f64,
+    /// Scatter files over the drive in pieces of this size, as on one that has aged
+    #[arg(long, value_name = "SIZE")]
+    fragment: Option<Bytes>,
+    /// Decides what is random: places of --fragment, times of spread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep in FILE where files lie on the drive, from mount to mount
+    #[arg(long, value_name = "FILE")]
+    layout: Option<PathBuf>,
+    /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Print a line a second
+    #[arg(long)]
+    stats: bool,
+    /// Print a JSON object a second, each on one line
+    #[arg(long, conflicts_with = "stats")]
+    stats_json: bool,
+    /// Without the page cache: each access goes to the drive
+    #[arg(long)]
+    direct_io: bool,
+    /// The page cache keeps what is written for a while
+    #[arg(long, conflicts_with = "direct_io")]
+    writeback: bool,
+}
+
+impl Mount {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let mounted = mount(&self.backing, &self.dir, &self.options(common)?)?;
+        if !common.quiet {
+            note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
+        }
+        let watched = self.watch(&mounted);
+        let finished = mounted.finish(PATIENCE)?;
+        watched?;
+        let summary = Summary::new(&finished);
+        if common.json {
+            say_result("sakiyomi.mount/1", &summary)?;
+        } else if !common.quiet {
+            say(&summary.in_words())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self, common: &Common) -> Result<Options> {
+        let placement = match self.fragment {
+            None => Placement::Contiguous,
+            Some(piece) => {
+                ensure!(
+                    piece.0 >= BLOCK && piece.0.is_multiple_of(BLOCK),
+                    "--fragment {piece}: pieces are made of blocks; give a multiple of 4KiB"
+                );
+                Placement::Scattered { piece: piece.0 / BLOCK }
+            }
+        };
+        Ok(Options {
+            behind: self.drive.as_deref().map(|drive| self.behind(drive, common)).transpose()?,
+            speed: self.speed,
+            placement,
+            seed: self.seed,
+            layout: self.layout.clone(),
+            record: self.record.clone(),
+            direct_io: self.direct_io,
+            writeback: self.writeback,
+        })
+    }
+
+    fn behind(&self, drive: &str, common: &Common) -> Result<Behind> {
+        if drive == "fixed" || drive.starts_with("fixed:") {
+            ensure!(self.set.is_empty(), "--set is for hard disks; write the figures of {drive} behind it");
+            return Ok(Behind::Fixed(drive.parse()?));
+        }
+        let drive = DriveArgs { drive: drive.to_owned(), set: self.set.clone() };
+        Ok(Behind::Drive(Box::new(drive.spec(common)?)))
+    }
+
+    /// Waits for the end, and says each second how things are.
+    fn watch(&self, mounted: &Mounted) -> Result<()> {
+        let mut before = mounted.seen();
+        let mut next = Instant::now() + Duration::from_secs(1);
+        let mut told = false;
+        while !mounted.is_over() && !is_interrupted() {
+            std::thread::sleep(LOOK_EVERY);
+            if Instant::now() < next {
+                continue;
+            }
+            next += Duration::from_secs(1);
+            let now = mounted.seen();
+            let second = Second::between(&before, &now);
+            before = now;
+            if self.stats_json {
+                say(&serde_json::to_string(&second)?)?;
+            } else if self.stats {
+                say(&second.in_words())?;
+            }
+            if let Some(failure) = mounted.recording_failure().filter(|_| !told) {
+                told = true;
+                note(&format!("warning: the trace ends here: {failure}"));
+            }
+        }
+        Ok(())
+    }
+}

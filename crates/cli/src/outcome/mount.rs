@@ -1,0 +1,147 @@
+//! What a mount saw, as lines and as JSON. All times and rates are the drive's.
+
+use sakiyomi_drive::observe::Latency;
+use sakiyomi_model::{Class, Nanos};
+use sakiyomi_mount::{Finished, Snapshot};
+use serde::Serialize;
+
+/// Between two looks, a second apart.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Second {
+    at_ns: u64,
+    accesses_per_second: f64,
+    read_bytes_per_second: f64,
+    written_bytes_per_second: f64,
+    in_flight: u64,
+    /// Of the drive's reads, those that needed no positioning; none without reads.
+    hit_ratio: Option<f64>,
+    /// None without a drive.
+    busy_ratio: Option<f64>,
+    by_class: Vec<ClassCount>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ClassCount {
+    class: &'static str,
+    count: u64,
+}
+
+impl Second {
+    pub(crate) fn between(before: &Snapshot, now: &Snapshot) -> Second {
+        let elapsed = now.at.saturating_sub(before.at);
+        let a_second = |count: u64, earlier: u64| {
+            ratio((count - earlier) as f64, elapsed.as_secs_f64()).unwrap_or(0.0)
+        };
+        let (old, new) = (&before.totals, &now.totals);
+        let (reads, hits) = new.reads_and_hits();
+        let (reads_before, hits_before) = old.reads_and_hits();
+        let busy = before.busy.zip(now.busy).map(|(before, now)| now.saturating_sub(before));
+        Second {
+            at_ns: now.at.0,
+            accesses_per_second: a_second(new.accesses, old.accesses),
+            read_bytes_per_second: a_second(new.read_bytes, old.read_bytes),
+            written_bytes_per_second: a_second(new.written_bytes, old.written_bytes),
+            in_flight: new.in_flight,
+            hit_ratio: ratio((hits - hits_before) as f64, (reads - reads_before) as f64),
+            busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), elapsed.as_secs_f64())).map(|ratio| ratio.min(1.0)),
+            by_class: by_class(|class| new.by_class[class] - old.by_class[class]),
+        }
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        format!(
+            "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}",
+            Nanos(self.at_ns).as_secs_f64(),
+            self.accesses_per_second,
+            self.read_bytes_per_second / 1e6,
+            self.written_bytes_per_second / 1e6,
+            self.in_flight,
+            share(self.hit_ratio),
+            share(self.busy_ratio),
+        )
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn by_class(count: impl Fn(usize) -> u64) -> Vec<ClassCount> {
+    let counts = Class::ALL.iter().enumerate().map(|(place, class)| (class.name(), count(place)));
+    counts.filter(|&(_, count)| count > 0).map(|(class, count)| ClassCount { class, count }).collect()
+}
+
+/// All of a mount.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    elapsed_ns: u64,
+    accesses: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    response_ns: Spread,
+    /// From the model's end of an access to its answer; none without a drive.
+    lateness_ns: Option<Spread>,
+    busy_ratio: Option<f64>,
+    by_class: Vec<ClassCount>,
+    recorded: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Spread {
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+impl Spread {
+    fn of(times: &Latency) -> Spread {
+        let quantile = |share| times.quantile(share).0;
+        Spread { mean: times.mean().0, p50: quantile(0.5), p99: quantile(0.99), max: times.max().0 }
+    }
+
+    fn in_words(self) -> String {
+        let millis = |nanos: u64| format!("{:.3}", Nanos(nanos).as_millis_f64());
+        let [mean, p50, p99, max] = [self.mean, self.p50, self.p99, self.max].map(millis);
+        format!("mean {mean}, p50 {p50}, p99 {p99}, max {max} ms")
+    }
+}
+
+impl Summary {
+    pub(crate) fn new(finished: &Finished) -> Summary {
+        let Snapshot { at, busy, totals } = &finished.seen;
+        Summary {
+            elapsed_ns: at.0,
+            accesses: totals.accesses,
+            read_bytes: totals.read_bytes,
+            written_bytes: totals.written_bytes,
+            response_ns: Spread::of(&totals.response),
+            lateness_ns: (totals.lateness.count() > 0).then(|| Spread::of(&totals.lateness)),
+            busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), at.as_secs_f64())),
+            by_class: by_class(|class| totals.by_class[class]),
+            recorded: finished.recorded,
+        }
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        let mut lines = vec![format!(
+            "{} accesses in {:.1} s: {:.1} MB read, {:.1} MB written",
+            self.accesses,
+            Nanos(self.elapsed_ns).as_secs_f64(),
+            self.read_bytes as f64 / 1e6,
+            self.written_bytes as f64 / 1e6,
+        )];
+        if self.accesses > 0 {
+            lines.push(format!("response   {}", self.response_ns.in_words()));
+        }
+        lines.extend(self.lateness_ns.map(|lateness| format!("lateness   {}", lateness.in_words())));
+        lines.extend(self.busy_ratio.map(|busy| format!("drive busy {:.1} %", busy * 100.0)));
+        if !self.by_class.is_empty() {
+            let counts = self.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
+            lines.push(format!("classes    {}", counts.collect::<Vec<_>>().join(", ")));
+        }
+        lines.extend(self.recorded.map(|recorded| format!("trace      {recorded} records")));
+        lines.join("\n")
+    }
+}
