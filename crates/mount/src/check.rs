@@ -16,8 +16,7 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     if backing.starts_with(&directory) || directory.starts_with(&backing) {
         return Err(Error::Nested { backing, directory });
     }
-    let unreadable =
-        |source| Error::Directory { role: "mount point", path: directory.clone(), source };
+    let unreadable = |source| Error::Directory { role: "mount point", path: directory.clone(), source };
     if fs::read_dir(&directory).map_err(unreadable)?.next().is_some() {
         return Err(Error::NotEmpty(directory));
     }

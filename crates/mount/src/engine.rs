@@ -113,9 +113,10 @@ impl Engine {
         let pending = Arc::new(Pending {
             sides: Mutex::new(sides),
             number: self.watch.begin(),
-            begun: self.timeline.now(),
+            // A drive's time begins with what it is first asked.
+            begun: if self.live.is_some() { self.timeline.now() } else { self.timeline.begin() },
             wish,
-            timeline: self.timeline,
+            timeline: self.timeline.clone(),
             watch: Arc::clone(&self.watch),
         });
         self.ask_device(&pending);

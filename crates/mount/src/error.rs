@@ -39,7 +39,9 @@ pub enum Error {
     #[error("a mount whose program has ended is still on {}; `sakiyomi umount` takes it away", .0.display())]
     Dead(PathBuf),
     /// The kernel or the container lacks FUSE.
-    #[error("/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or let the container have the device")]
+    #[error(
+        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or let the container have the device"
+    )]
     NoFuse(io::Error),
     /// Only root mounts by itself.
     #[error("only root can mount without fusermount3; run as root, or install the package fuse3")]

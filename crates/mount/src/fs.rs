@@ -401,7 +401,8 @@ impl Filesystem for Files {
     }
 
     fn fsyncdir(&self, request: &Request, number: INodeNo, _: FileHandle, data: bool, reply: ReplyEmpty) {
-        let directory = self.nodes.get(number.0).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        let directory =
+            self.nodes.get(number.0).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
         match directory {
             Ok(directory) => {
                 self.sync(std::fs::File::from(directory), data, self.stream(request), reply);
@@ -411,10 +412,11 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let backing = match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place())?)) {
-            Ok(backing) => backing,
-            Err(error) => return reply.error(errno(error)),
-        };
+        let backing =
+            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place())?)) {
+                Ok(backing) => backing,
+                Err(error) => return reply.error(errno(error)),
+            };
         let (files, free_files) = (backing.f_files, backing.f_ffree);
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {

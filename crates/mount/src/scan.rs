@@ -25,9 +25,8 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     let mut found = Vec::new();
     // First who is there: the places of files that have gone are free for those that have come.
     while let Some(path) = left.pop() {
-        let mut below = scan.directory(root, &path, &mut found).map_err(|error| {
-            failed(&backing.join(&path), error)
-        })?;
+        let mut below =
+            scan.directory(root, &path, &mut found).map_err(|error| failed(&backing.join(&path), error))?;
         left.append(&mut below);
     }
     engine.layout().retain(&scan.there);

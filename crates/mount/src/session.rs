@@ -92,7 +92,8 @@ pub struct Mounted {
     engine: Arc<Engine>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
-    timeline: Timeline,
+    begun: Instant,
+    speed: f64,
 }
 
 /// What a mount saw.
@@ -140,14 +141,14 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let watch = Arc::new(Watch::new(sector, recorder));
     raise_descriptors();
     let timeline = Timeline::new(options.speed);
-    let live = device.map(|device| Live::start(device, timeline)).transpose().map_err(no_threads)?;
-    let engine =
-        Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
+    let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
+    let engine = Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
     let engine = Arc::new(engine);
     scan::place_all(&backing, &root, &engine)?;
     let session = start_session(root, &directory, &engine, options)?;
     let (session, layout) = (Some(session), options.layout.clone());
-    Ok(Mounted { session, directory, engine, recording, layout, timeline })
+    let (begun, speed) = (Instant::now(), options.speed);
+    Ok(Mounted { session, directory, engine, recording, layout, begun, speed })
 }
 
 fn cannot_record(error: StartError) -> Error {
@@ -239,7 +240,7 @@ impl Mounted {
     /// What was seen until now.
     #[must_use]
     pub fn seen(&self) -> Snapshot {
-        let at = self.timeline.now();
+        let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
         Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals() }
     }
 
@@ -259,10 +260,8 @@ impl Mounted {
         let seen = self.seen();
         let recorded = self.recording.take().map(Recording::finish).transpose()?;
         if let Some(path) = &self.layout {
-            store_layout(path, &self.engine.layout()).map_err(|source| Error::Layout {
-                path: path.clone(),
-                source: LayoutError::Read(source),
-            })?;
+            store_layout(path, &self.engine.layout())
+                .map_err(|source| Error::Layout { path: path.clone(), source: LayoutError::Read(source) })?;
         }
         ended.map(|()| Finished { seen, recorded })
     }

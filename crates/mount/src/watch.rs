@@ -47,7 +47,12 @@ impl Totals {
     #[must_use]
     pub fn reads_and_hits(&self) -> (u64, u64) {
         let of = |wanted: fn(&Class) -> bool| {
-            Class::ALL.iter().zip(self.by_class).filter(|(class, _)| wanted(class)).map(|(_, count)| count).sum()
+            Class::ALL
+                .iter()
+                .zip(self.by_class)
+                .filter(|(class, _)| wanted(class))
+                .map(|(_, count)| count)
+                .sum()
         };
         (
             of(|class| matches!(class, Class::Read(_))),
@@ -112,11 +117,16 @@ impl Watch {
             )
         };
         if ended.ends.is_empty() {
-            return ended.extents.iter().map(|extent| record(extent, ended.arrival, ended.answered)).collect();
+            return ended
+                .extents
+                .iter()
+                .map(|extent| record(extent, ended.arrival, ended.answered))
+                .collect();
         }
         // Parts that ended before the last one were answered, to the host's file system, when they ended.
         let last = ended.ends.len() - 1;
-        let replied = |index: usize, end: &Completion| if index == last { ended.answered } else { end.finish };
+        let replied =
+            |index: usize, end: &Completion| if index == last { ended.answered } else { end.finish };
         let ends = ended.ends.iter().enumerate();
         ends.map(|(index, end)| record(&end.request.extent, ended.arrival, replied(index, end))).collect()
     }

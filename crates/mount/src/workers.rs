@@ -69,8 +69,7 @@ impl Workers {
         for _ in 0..count {
             let shared = Arc::clone(&workers.shared);
             // Threads that were started already end with `workers` if this one cannot be.
-            let thread =
-                thread::Builder::new().name("backing".to_owned()).spawn(move || shared.serve())?;
+            let thread = thread::Builder::new().name("backing".to_owned()).spawn(move || shared.serve())?;
             workers.threads.push(thread);
         }
         Ok(workers)

@@ -29,9 +29,8 @@ struct ClassCount {
 impl Second {
     pub(crate) fn between(before: &Snapshot, now: &Snapshot) -> Second {
         let elapsed = now.at.saturating_sub(before.at);
-        let a_second = |count: u64, earlier: u64| {
-            ratio((count - earlier) as f64, elapsed.as_secs_f64()).unwrap_or(0.0)
-        };
+        let a_second =
+            |count: u64, earlier: u64| ratio((count - earlier) as f64, elapsed.as_secs_f64()).unwrap_or(0.0);
         let (old, new) = (&before.totals, &now.totals);
         let (reads, hits) = new.reads_and_hits();
         let (reads_before, hits_before) = old.reads_and_hits();
@@ -43,13 +42,16 @@ impl Second {
             written_bytes_per_second: a_second(new.written_bytes, old.written_bytes),
             in_flight: new.in_flight,
             hit_ratio: ratio((hits - hits_before) as f64, (reads - reads_before) as f64),
-            busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), elapsed.as_secs_f64())).map(|ratio| ratio.min(1.0)),
+            busy_ratio: busy
+                .and_then(|busy| ratio(busy.as_secs_f64(), elapsed.as_secs_f64()))
+                .map(|ratio| ratio.min(1.0)),
             by_class: by_class(|class| new.by_class[class] - old.by_class[class]),
         }
     }
 
     pub(crate) fn in_words(&self) -> String {
-        let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        let share =
+            |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
         format!(
             "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}",
             Nanos(self.at_ns).as_secs_f64(),
@@ -138,7 +140,8 @@ impl Summary {
         lines.extend(self.lateness_ns.map(|lateness| format!("lateness   {}", lateness.in_words())));
         lines.extend(self.busy_ratio.map(|busy| format!("drive busy {:.1} %", busy * 100.0)));
         if !self.by_class.is_empty() {
-            let counts = self.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
+            let counts =
+                self.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
             lines.push(format!("classes    {}", counts.collect::<Vec<_>>().join(", ")));
         }
         lines.extend(self.recorded.map(|recorded| format!("trace      {recorded} records")));

@@ -49,7 +49,9 @@ impl Default for FixedSpec {
 
 /// A description that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{part}` cannot be part of a fixed device: {problem}; write it like fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2,size=1TB")]
+#[error(
+    "`{part}` cannot be part of a fixed device: {problem}; write it like fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2,size=1TB"
+)]
 pub struct FixedSpecError {
     part: String,
     problem: String,
@@ -319,7 +321,9 @@ mod tests {
     #[test]
     fn nonsense_is_refused_in_words() {
         let error = |text: &str| text.parse::<FixedSpec>().unwrap_err().to_string();
-        assert!(error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has"));
+        assert!(
+            error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has")
+        );
         assert!(error("spread=2").contains("it lies between 0 and 1"));
         assert!(error("parallel=0").contains("at least one request"));
         assert!(error("spread=NaN").contains("between 0 and 1"));

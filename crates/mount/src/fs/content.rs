@@ -97,10 +97,14 @@ impl Files {
 
     pub(super) fn sync(&self, file: impl Syncable, data_only: bool, stream: StreamId, reply: ReplyEmpty) {
         let wish = self.engine.flush(stream);
-        self.engine.run(wish, move || file.sync(data_only), move |synced| match synced {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error.into()),
-        });
+        self.engine.run(
+            wish,
+            move || file.sync(data_only),
+            move |synced| match synced {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error.into()),
+            },
+        );
     }
 
     pub(super) fn truncate(&self, number: u64, size: u64, handle: Option<u64>) -> io::Result<()> {
@@ -134,6 +138,10 @@ impl Files {
     pub(super) fn seek(&self, handle: u64, offset: i64, whence: i32) -> io::Result<u64> {
         const SEEK_DATA: i32 = 3;
         const SEEK_HOLE: i32 = 4;
+        if self.options.writeback {
+            // The backing file does not have what the kernel holds back: to the kernel, then, all is data.
+            return Err(rustix::io::Errno::NOSYS.into());
+        }
         let open = self.open.get(handle)?;
         let offset = u64::try_from(offset).map_err(|_| rustix::io::Errno::NXIO)?;
         let place = match whence {

@@ -72,7 +72,11 @@ impl Listing {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if from != place.at || from == 0 {
             place.left = None;
-            if from == 0 { place.directory.rewind() } else { place.directory.seek(from as i64)? }
+            if from == 0 {
+                place.directory.rewind()
+            } else {
+                place.directory.seek(from as i64)?
+            }
             place.at = from;
         }
         loop {

@@ -137,7 +137,8 @@ impl Nodes {
     fn enter(&self, place: OwnedFd, stat: &Stat) -> Arc<Node> {
         let id = self.id(stat);
         let mut table = self.lock();
-        if let Some(held) = table.by_id.get(&id).copied().and_then(|number| table.by_number.get_mut(&number)) {
+        if let Some(held) = table.by_id.get(&id).copied().and_then(|number| table.by_number.get_mut(&number))
+        {
             held.lookups += 1;
             return Arc::clone(&held.node);
         }

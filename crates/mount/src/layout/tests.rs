@@ -39,10 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn placement() -> impl Strategy<Value = Placement> {
-    prop_oneof![
-        Just(Placement::Contiguous),
-        (1u64..8).prop_map(|piece| Placement::Scattered { piece }),
-    ]
+    prop_oneof![Just(Placement::Contiguous), (1u64..8).prop_map(|piece| Placement::Scattered { piece }),]
 }
 
 /// Which blocks of which files have a place, and where: one entry a block.

@@ -96,7 +96,7 @@ impl Live {
         });
         let runner = Runner {
             shared: Arc::clone(&shared),
-            timeline,
+            timeline: timeline.clone(),
             schedule: Schedule::new(device),
             accesses: BTreeMap::new(),
             next_id: 0,
@@ -118,7 +118,7 @@ impl Live {
             return Err(Stopped);
         }
         // Under the lock, so that accesses stand in order of time.
-        let arrival = self.timeline.now();
+        let arrival = self.timeline.begin();
         inbox.arrived.push(Arrived { access, arrival, answer });
         drop(inbox);
         self.shared.come.notify_one();
@@ -233,7 +233,8 @@ impl Runner {
 
     fn ended(&mut self, completion: Completion) {
         let id = completion.request.id.0;
-        let (&first, access) = self.accesses.range_mut(..=id).next_back().expect("every request is of an access");
+        let (&first, access) =
+            self.accesses.range_mut(..=id).next_back().expect("every request is of an access");
         access.ended.push(completion);
         if access.ended.len() == access.parts
             && let Some(access) = self.accesses.remove(&first)
@@ -262,10 +263,10 @@ mod tests {
     #[test]
     fn an_access_is_answered_once_when_all_its_parts_have_ended() {
         let timeline = Timeline::new(1.0);
-        let live = Live::start(fixed("latency=2ms,parallel=2"), timeline).unwrap();
+        let live = Live::start(fixed("latency=2ms,parallel=2"), timeline.clone()).unwrap();
         let (sender, receiver) = mpsc::channel();
         for parts in [1, 3, 2] {
-            let sender = sender.clone();
+            let (sender, timeline) = (sender.clone(), timeline.clone());
             let answer = move |ends: &[Completion]| {
                 let finish = ends.iter().map(|end| end.finish).max().unwrap();
                 sender.send((ends.len(), finish, timeline.now())).unwrap();

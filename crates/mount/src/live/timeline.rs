@@ -1,27 +1,41 @@
 //! The device's time and the wall's.
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sakiyomi_model::Nanos;
 
 /// Says what time it is for a device that lives `speed` times as fast as we do.
-#[derive(Clone, Copy, Debug)]
+///
+/// Time begins with the first access. So does a trace, so that one which is replayed finds the platters where they were.
+#[derive(Clone, Debug)]
 pub struct Timeline {
-    origin: Instant,
+    origin: Arc<OnceLock<Instant>>,
     speed: f64,
 }
 
 impl Timeline {
-    /// Time 0 is now. `speed` is more than 0.
+    /// Time has not begun. `speed` is more than 0.
     #[must_use]
     pub fn new(speed: f64) -> Timeline {
-        Timeline { origin: Instant::now(), speed }
+        Timeline { origin: Arc::default(), speed }
     }
 
-    /// The device's time.
+    /// The device's time, which begins now if it has not yet.
+    #[must_use]
+    pub fn begin(&self) -> Nanos {
+        let now = Instant::now();
+        self.since(*self.origin.get_or_init(|| now), now)
+    }
+
+    /// The device's time; 0 until it begins.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        let elapsed = self.origin.elapsed();
+        self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, Instant::now()))
+    }
+
+    fn since(&self, origin: Instant, now: Instant) -> Nanos {
+        let elapsed = now.saturating_duration_since(origin);
         if self.speed == 1.0 {
             return Nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         }
