@@ -11,6 +11,7 @@
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | how soon a thread runs when it is woken | [`priority`] |
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
 //! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
@@ -23,6 +24,7 @@ pub mod fake;
 pub mod loop_device;
 pub mod method;
 pub mod page_cache;
+pub mod priority;
 pub mod source;
 pub mod writer;
 

@@ -30,6 +30,10 @@ const BACKING_THREADS: usize = 40;
 /// Threads that take the kernel's requests.
 const REQUEST_THREADS: usize = 3;
 
+/// Measured together on a machine whose two cores were busy: the p99 of lateness fell from 3 ms to 1.2.
+const NICE: i32 = -15;
+const TURN: Duration = Duration::from_micros(100);
+
 /// What stands behind the files.
 #[derive(Clone, Debug)]
 pub enum Behind {
@@ -140,6 +144,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let watch = Arc::new(Watch::new(sector, recorder));
     raise_descriptors();
+    hurry();
     let timeline = Timeline::new(options.speed);
     let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
     let engine = Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
@@ -194,6 +199,13 @@ fn raise_descriptors() {
     limit.current = limit.maximum;
     // With fewer, the kernel is told of fewer files at a time.
     let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
+/// little to do, but at the right instant.
+fn hurry() {
+    // Who may not, has ordinary priority.
+    let _ = sakiyomi_linux::priority::hurry(NICE, TURN);
 }
 
 fn start_session(
