@@ -16,22 +16,27 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     if backing.starts_with(&directory) || directory.starts_with(&backing) {
         return Err(Error::Nested { backing, directory });
     }
-    let unreadable = |source| Error::Directory { role: "mount point", path: directory.clone(), source };
-    if fs::read_dir(&directory).map_err(unreadable)?.next().is_some() {
+    if fs::read_dir(&directory).map_err(|error| unusable("mount point", &directory, error))?.next().is_some()
+    {
         return Err(Error::NotEmpty(directory));
     }
     Ok((backing, directory))
 }
 
 fn resolved(role: &'static str, path: &Path) -> Result<PathBuf, Error> {
-    let refuse = |source| Error::Directory { role, path: path.to_owned(), source };
-    let resolved = match fs::canonicalize(path) {
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
-            return Err(Error::Dead(path.to_owned()));
-        }
-        resolved => resolved.map_err(refuse)?,
-    };
-    if resolved.is_dir() { Ok(resolved) } else { Err(refuse(io::ErrorKind::NotADirectory.into())) }
+    let found = fs::canonicalize(path).and_then(|resolved| Ok((fs::metadata(&resolved)?, resolved)));
+    match found.map_err(|error| unusable(role, path, error))? {
+        (metadata, resolved) if metadata.is_dir() => Ok(resolved),
+        _ => Err(unusable(role, path, io::ErrorKind::NotADirectory.into())),
+    }
+}
+
+fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
+    // For a while the kernel remembers enough of a mount without a program to answer the first questions.
+    if source.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) {
+        return Error::Dead(path.to_owned());
+    }
+    Error::Directory { role, path: path.to_owned(), source }
 }
 
 /// Whether this process can mount at all.

@@ -282,7 +282,11 @@ impl Mounted {
         let Some(session) = self.session.take() else { return Ok(()) };
         if !session.guard.is_finished() {
             // Detached, it is gone for all who come; who is in it is still served.
-            unmount(&self.directory, true)?;
+            match unmount(&self.directory, true) {
+                // Somebody has detached it before.
+                Ok(()) | Err(Error::NotMounted(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         let begun = Instant::now();
         while !session.guard.is_finished() && begun.elapsed() < patience {

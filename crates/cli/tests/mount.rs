@@ -1,0 +1,168 @@
+//! `mount` and `umount` as processes: refusals, ends, and what is left.
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod scratch;
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use scratch::{Scratch, json};
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn can_mount(test: &str) -> bool {
+    let root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
+    let able = root && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    if !able {
+        eprintln!("SKIPPED {test}: needs /dev/fuse and root");
+    }
+    able
+}
+
+/// A mount that is taken away at the end in any case.
+struct Served {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Served {
+    /// `sakiyomi mount files disk`, once it is mounted.
+    fn start(scratch: &Scratch, options: &str) -> Served {
+        for name in ["files", "disk"] {
+            fs::create_dir_all(scratch.0.join(name)).unwrap();
+        }
+        let words = format!("60 {} mount files disk {options}", env!("CARGO_BIN_EXE_sakiyomi"));
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL"]).args(words.split_whitespace()).current_dir(&scratch.0);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("mounted on "), "{line}");
+        Served { process, directory: scratch.0.join("disk") }
+    }
+
+    fn signal(&self, name: &str) {
+        // `timeout` passes signals on, but for the one that cannot be.
+        let found = Command::new("pgrep").args(["-P", &self.process.id().to_string()]).output().unwrap();
+        let child = String::from_utf8(found.stdout).unwrap();
+        assert!(Command::new("kill").args(["-s", name, child.trim()]).status().unwrap().success());
+    }
+
+    /// Waits for the end; exit code and result.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.process.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut text = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap().code(), text)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = Command::new("umount").arg("-l").arg(&self.directory).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
+    if !can_mount("a_mount_lasts") {
+        return;
+    }
+    let scratch = Scratch::new("mount_lasts");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --speed 100 --record trace.csv --json");
+    fs::write(scratch.0.join("disk/file"), vec![7; 100_000]).unwrap();
+    assert_eq!(fs::read(scratch.0.join("files/file")).unwrap(), vec![7; 100_000]);
+    assert_eq!(scratch.ok("umount disk"), "");
+    let (code, text) = served.ended();
+    let result = &json(&text)["result"];
+    assert_eq!((code, &result["written_bytes"]), (Some(0), &100_352.into()));
+    assert!(result["lateness_ns"]["p99"].is_u64());
+    let records = result["recorded"].as_u64().unwrap();
+    assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap().lines().count() as u64, records + 1);
+}
+
+#[test]
+fn signals_end_a_mount_as_umount_does() {
+    if !can_mount("signals_end_a_mount") {
+        return;
+    }
+    for signal in ["INT", "TERM"] {
+        let scratch = Scratch::new(&format!("mount_{signal}"));
+        let served = Served::start(&scratch, "--record trace.csv --layout places");
+        fs::write(scratch.0.join("disk/file"), "x").unwrap();
+        served.signal(signal);
+        assert_eq!(served.ended().0, Some(0), "{signal}");
+        assert!(!scratch.0.join("disk/file").exists(), "it is unmounted");
+        assert_eq!(scratch.names("."), ["disk", "files", "places", "trace.csv"]);
+    }
+}
+
+#[test]
+fn what_a_killed_program_has_left_can_be_taken_away() {
+    if !can_mount("what_a_killed_program_has_left") {
+        return;
+    }
+    let scratch = Scratch::new("mount_killed");
+    let mut served = Served::start(&scratch, "--drive deskstar-7k250");
+    fs::write(scratch.0.join("disk/file"), "kept").unwrap();
+    served.signal("KILL");
+    served.process.wait().unwrap();
+    let said = scratch.refused("mount files disk");
+    assert!(said.contains("a mount whose program has ended is still on") && said.contains("disk;"), "{said}");
+    scratch.ok("umount disk");
+    assert_eq!(scratch.names("disk"), [""; 0]);
+    assert_eq!(fs::read_to_string(scratch.0.join("files/file")).unwrap(), "kept");
+    assert!(scratch.refused("umount disk").contains("nothing that sakiyomi has mounted is on disk"));
+}
+
+#[test]
+fn each_second_is_a_line() {
+    if !can_mount("each_second_is_a_line") {
+        return;
+    }
+    let scratch = Scratch::new("mount_seconds");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --stats-json");
+    fs::write(scratch.0.join("disk/file"), vec![7; 10_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    served.signal("INT");
+    let (_, text) = served.ended();
+    let second = json(text.lines().next().unwrap());
+    assert!(second["written_bytes_per_second"].as_f64().unwrap() > 5_000.0, "{second}");
+    assert!(second["busy_ratio"].as_f64().unwrap() < 1.0);
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_in_a_sentence() {
+    if !can_mount("what_cannot_be_mounted") {
+        return;
+    }
+    let scratch = Scratch::new("mount_refused");
+    for name in ["files/inside", "disk", "full"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    scratch.file("full/file", "x");
+    let drive = "--drive deskstar-7k250";
+    for (words, sentence) in [
+        ("mount missing disk", "missing is not a directory that can be used as the backing directory"),
+        ("mount files nowhere", "nowhere is not a directory that can be used as the mount point"),
+        ("mount files full", "is not empty: its files would be hidden"),
+        ("mount files files/inside", "lie one in the other"),
+        ("mount files disk --drive nosuch", "nosuch"),
+        ("mount files disk --drive fixed:latency=3", "the unit is missing"),
+        ("mount files disk --drive fixed --set queue.depth=3", "--set is for hard disks"),
+        ("mount files disk --fragment 5kB", "give a multiple of 4KiB"),
+        ("mount files disk --record full", "full"),
+        (&format!("mount files disk {drive} --speed 0"), "a speed of 0 is not possible"),
+        (&format!("mount files disk {drive} --layout full/file"), "line 1 of the layout is not"),
+    ] {
+        let said = scratch.refused(words);
+        assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
+    }
+}
