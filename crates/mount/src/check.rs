@@ -54,9 +54,9 @@ pub(crate) fn helper() -> Option<PathBuf> {
 /// Whether something of ours is mounted on `directory`, which may not answer any more.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     let text = fs::read_to_string("/proc/self/mountinfo")?;
-    let mounts = text.lines().filter_map(mount_of_line);
+    let mut mounts = text.lines().filter_map(mount_of_line);
     // Of several on one directory, the last one is seen.
-    let seen = mounts.filter(|(place, ..)| place == directory).last();
+    let seen = mounts.rfind(|(place, ..)| place == directory);
     // The subtype is named only where fusermount3 has mounted.
     Ok(seen.is_some_and(|(_, kind, source)| source == SOURCE && kind.split('.').next() == Some("fuse")))
 }

@@ -22,6 +22,7 @@ pub(crate) mod nodes;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -38,7 +39,7 @@ use sakiyomi_model::StreamId;
 use crate::engine::Engine;
 use crate::layout::BLOCK;
 use crate::process::Processes;
-use attributes::{Change, attributes, kind};
+use attributes::{Change, attributes, kind, unknown};
 use content::errno;
 use handles::{Handles, Listing, Open};
 use names::Caller;
@@ -119,8 +120,22 @@ impl Files {
             } else {
                 self.nodes.lookup(&directory, name)
             };
-            // What has gone in the meantime is left out.
-            let Ok((node, stat)) = found else { return true };
+            let (node, stat) = match found {
+                Ok(found) => found,
+                // What has gone in the meantime is left out.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+                // Named at least: number 0 says that the kernel is to ask for the rest.
+                Err(_) => {
+                    return !reply.add(
+                        INodeNo(entry.ino()),
+                        place,
+                        name,
+                        &BELIEVED,
+                        &unknown(entry),
+                        Generation(0),
+                    );
+                }
+            };
             let attributes = attributes(node.number, &stat);
             let full = reply.add(INodeNo(node.number), place, name, &BELIEVED, &attributes, Generation(0));
             if full && !itself {
@@ -130,8 +145,6 @@ impl Files {
         })
     }
 }
-
-use std::os::unix::ffi::OsStrExt;
 
 fn caller(request: &Request) -> Caller {
     Caller { user: request.uid(), group: request.gid() }

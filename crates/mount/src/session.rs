@@ -1,7 +1,7 @@
 //! A mount from its beginning to its end.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,12 +270,12 @@ impl Mounted {
     pub fn finish(mut self, patience: Duration) -> Result<Finished, Error> {
         let ended = self.end_session(patience);
         let seen = self.seen();
-        let recorded = self.recording.take().map(Recording::finish).transpose()?;
-        if let Some(path) = &self.layout {
-            store_layout(path, &self.engine.layout())
-                .map_err(|source| Error::Layout { path: path.clone(), source: LayoutError::Read(source) })?;
-        }
-        ended.map(|()| Finished { seen, recorded })
+        // Each is kept even if another cannot be.
+        let recorded = self.recording.take().map(Recording::finish).transpose();
+        let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.engine.layout()));
+        ended?;
+        stored?;
+        Ok(Finished { seen, recorded: recorded? })
     }
 
     fn end_session(&mut self, patience: Duration) -> Result<(), Error> {
@@ -303,11 +303,13 @@ impl Drop for Mounted {
     }
 }
 
-fn store_layout(path: &Path, layout: &Layout) -> io::Result<()> {
-    let mut out = BufWriter::new(AtomicFile::create(path)?);
-    layout.store(&mut out)?;
-    out.flush()?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+fn store_layout(path: &Path, layout: &Layout) -> Result<(), Error> {
+    let store = || {
+        let mut out = BufWriter::new(AtomicFile::create(path)?);
+        layout.store(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+    };
+    store().map_err(|source| Error::Layout { path: path.to_owned(), source: LayoutError::Write(source) })
 }
 
 /// Takes away what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it

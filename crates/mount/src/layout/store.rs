@@ -23,6 +23,9 @@ pub enum LayoutError {
     /// Reading failed.
     #[error("the layout cannot be read")]
     Read(#[from] io::Error),
+    /// Writing failed.
+    #[error("the layout cannot be written")]
+    Write(#[source] io::Error),
     /// It says something that cannot be.
     #[error("line {line} of the layout {problem}; remove the file to begin with a new one")]
     Line {
