@@ -132,7 +132,7 @@ def compare_random(table, arguments, scratch, drive, depth):
     trace = scratch / "recorded.parquet"
     mount = Mount(arguments.binary, scratch, drive, "--record", trace)
     try:
-        measured = fio(mount, arguments.seconds, depth, "randread", "4k", 100 + depth)
+        measured = fio(mount, arguments.seconds, depth, "randread", "4k", arguments.seed + depth)
     finally:
         seen = mount.end()
     what = f"random, {depth}"
@@ -163,6 +163,7 @@ def main():
     parser.add_argument("--drive", nargs="+", default=["deskstar-7k250", "barracuda-st2000dm006"])
     parser.add_argument("--depth", nargs="+", type=int, default=[1, 4, 8, 32])
     parser.add_argument("--seconds", type=int, default=60, help="for each depth")
+    parser.add_argument("--seed", type=int, default=100, help="of what fio reads; the simulation has its own")
     parser.add_argument("--scratch", type=Path, help="a directory on a file system with large sparse files")
     arguments = parser.parse_args()
     have_fio()

@@ -31,9 +31,11 @@ mod process;
 mod record;
 mod scan;
 mod session;
+mod unmount;
 mod watch;
 mod workers;
 
 pub use error::Error;
-pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount, unmount};
+pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
+pub use unmount::unmount;
 pub use watch::Totals;

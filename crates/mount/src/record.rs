@@ -1,7 +1,7 @@
 //! The trace of a mount, written as it happens: it appears under its name when the mount ends.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +49,7 @@ impl Recording {
                 // Nobody who answers may wait for a thread that is gone: the channel is emptied to the end.
                 receiver.iter().take_while(|&(number, _)| number != END).for_each(drop);
             }
-            written
+            written?.finish()
         })?;
         Ok((Recorder { sender: sender.clone() }, Recording { sender, thread, failed }))
     }
@@ -84,7 +84,11 @@ impl Recorder {
     }
 }
 
-fn write(mut writer: Writer, receiver: &Receiver<Entry>) -> Result<u64, TraceError> {
+/// Writes until the end, and gives the writer back.
+fn write<W: Write + Send>(
+    mut writer: Writer<W>,
+    receiver: &Receiver<Entry>,
+) -> Result<Writer<W>, TraceError> {
     let mut held = BTreeMap::new();
     let mut next = 0;
     for (number, records) in receiver.iter().take_while(|&(number, _)| number != END) {
@@ -97,5 +101,26 @@ fn write(mut writer: Writer, receiver: &Receiver<Entry>) -> Result<u64, TraceErr
     }
     // Accesses that were never answered leave gaps.
     held.values().flatten().try_for_each(|record| writer.write(record))?;
-    writer.finish()
+    Ok(writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_model::{Bytes, Nanos, Op};
+    use sakiyomi_trace::Packing;
+
+    #[test]
+    fn accesses_stand_in_the_order_of_their_beginning_and_gaps_are_passed_over() {
+        let (sender, receiver) = sync_channel(10);
+        // Number 2 was never answered.
+        for number in [1, 0, 4, 3, END] {
+            let record = Record::new(Nanos(number), Op::Read, Bytes(0), Bytes(512));
+            sender.send((number, vec![record])).unwrap();
+        }
+        let writer = Writer::new(Vec::new(), "memory", OutFormat::Sakiyomi, Packing::Plain).unwrap();
+        let text = String::from_utf8(write(writer, &receiver).unwrap().into_inner().unwrap()).unwrap();
+        let times: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+        assert_eq!(times, ["0", "1", "3", "4"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! A mount from its beginning to its end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::UnmountFlags;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Bytes, Nanos};
@@ -21,6 +20,7 @@ use crate::fs::{Files, FsOptions};
 use crate::layout::{BLOCK, Layout, LayoutError, Placement};
 use crate::live::{Live, Timeline};
 use crate::record::{Recording, StartError};
+use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
 use crate::{Error, check, scan};
 
@@ -310,57 +310,4 @@ fn store_layout(path: &Path, layout: &Layout) -> Result<(), Error> {
         out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
     };
     store().map_err(|source| Error::Layout { path: path.to_owned(), source: LayoutError::Write(source) })
-}
-
-/// Takes away what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it
-/// is in use.
-///
-/// # Errors
-/// [`Error::NotMounted`], [`Error::Busy`], [`Error::Unmount`].
-pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
-    let failed = |source| Error::Unmount { path: directory.to_owned(), source };
-    let place = without_asking_it(directory).map_err(failed)?;
-    if !check::is_ours(&place).map_err(failed)? {
-        return Err(Error::NotMounted(directory.to_owned()));
-    }
-    if !rustix::process::geteuid().is_root() {
-        return by_helper(&place, lazy).map_err(failed);
-    }
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(&place, flags | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
-        Err(error) => Err(failed(error.into())),
-    }
-}
-
-/// The path with links resolved, but of its last part, which a mount without a program does not answer for.
-fn without_asking_it(directory: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(directory)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(fs::canonicalize(parent)?.join(name)),
-        _ => Ok(absolute),
-    }
-}
-
-fn by_helper(place: &Path, lazy: bool) -> io::Result<()> {
-    let helper = check::helper().unwrap_or_else(|| PathBuf::from("fusermount3"));
-    let mut command = std::process::Command::new(helper);
-    command.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(place);
-    let output = command.output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_mounted_cannot_be_unmounted() {
-        let error = unmount(Path::new("/proc"), false).unwrap_err().to_string();
-        assert_eq!(error, "nothing that sakiyomi has mounted is on /proc");
-    }
 }

@@ -1,0 +1,385 @@
+//! What the kernel asks, and who answers.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use rustix::fs::{AtFlags, OFlags, Stat};
+
+use super::Files;
+use super::attributes::{self, Change, attributes, kind};
+use super::content::errno;
+use super::names::Caller;
+use super::nodes::{self, Node};
+use crate::layout::BLOCK;
+
+/// So long the kernel may believe what it was told: others may change the backing directory.
+pub(super) const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Requests that the kernel sends without waiting for answers, at most: more than any drive takes.
+const BACKGROUND_MAX: u16 = 4096;
+
+fn caller(request: &Request) -> Caller {
+    Caller { user: request.uid(), group: request.gid() }
+}
+
+fn entry(reply: ReplyEntry, found: io::Result<(Arc<Node>, Stat)>) {
+    match found {
+        Ok((node, stat)) => reply.entry(&BELIEVED, &attributes(node.number, &stat), Generation(0)),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn empty(reply: ReplyEmpty, done: io::Result<()>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn value(reply: ReplyXattr, size: u32, value: io::Result<Vec<u8>>) {
+    match value {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.options.writeback);
+        // What a kernel does not offer, it does without.
+        for flag in wanted.iter() {
+            let _ = config.add_capabilities(flag);
+        }
+        // Neither number is 0, the only one that is refused.
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        let _ = config.set_congestion_threshold(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(reply, self.nodes.get(parent.0).and_then(|parent| self.nodes.lookup(&parent, name)));
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        self.forgotten(number.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.stat(number.0) {
+            Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        user: Option<u32>,
+        group: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = Change { mode, user, group, accessed, modified };
+        let done = size
+            .map_or(Ok(()), |size| self.truncate(number.0, size, handle.map(|handle| handle.0)))
+            .and_then(|()| self.nodes.get(number.0))
+            .and_then(|node| change.apply(&node).and_then(|()| node.stat()));
+        match done {
+            Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.target(number.0) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        entry(reply, self.make_node(parent.0, name, mode, device, caller(request)));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        entry(reply, self.make_directory(parent.0, name, mode, caller(request)));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(reply, self.remove(parent.0, name, AtFlags::empty()));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(reply, self.remove(parent.0, name, AtFlags::REMOVEDIR));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        entry(reply, self.make_link(parent.0, name, target, caller(request)));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        empty(reply, Files::rename(self, (parent.0, name), (new_parent.0, new_name), flags.bits()));
+    }
+
+    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(reply, Files::link(self, number.0, parent.0, name));
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let created = Files::create(self, parent.0, name, mode, flags, caller(request));
+        let opened = created.and_then(|((node, stat), file)| {
+            let attributes = attributes(node.number, &stat);
+            let opened = self.opened(Arc::clone(&node), file, &stat);
+            opened.map(|opened| (attributes, opened)).inspect_err(|_| self.forgotten(node.number, 1))
+        });
+        match opened {
+            Ok((attributes, (handle, flags))) => {
+                reply.created(&BELIEVED, &attributes, Generation(0), FileHandle(handle), flags);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.open_file(number.0, flags.0) {
+            Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.read_file(handle.0, offset, size, self.stream(request), reply);
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.write_file(handle.0, offset, data, self.stream(request), reply);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // What was written is in the backing file already; the kernel need not tell of a close again.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, request: &Request, _: INodeNo, handle: FileHandle, data: bool, reply: ReplyEmpty) {
+        match self.open.get(handle.0) {
+            Ok(open) => self.sync(open, data, self.stream(request), reply),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_directory(number.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
+        let listed = self.listings.get(handle.0).and_then(|listing| {
+            listing.each(from, |entry| {
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                !reply.add(INodeNo(entry.ino()), entry.offset() as u64, kind(entry.file_type()), name)
+            })
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        from: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        match self.list_with_attributes(number.0, handle.0, from, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.listings.remove(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, request: &Request, number: INodeNo, _: FileHandle, data: bool, reply: ReplyEmpty) {
+        let directory =
+            self.nodes.get(number.0).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        match directory {
+            Ok(directory) => {
+                self.sync(std::fs::File::from(directory), data, self.stream(request), reply);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let backing =
+            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place())?)) {
+                Ok(backing) => backing,
+                Err(error) => return reply.error(errno(error)),
+            };
+        let (files, free_files) = (backing.f_files, backing.f_ffree);
+        let name_max = backing.f_namemax as u32;
+        if self.options.has_drive {
+            let layout = self.engine.layout();
+            let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK as u32);
+            drop(layout);
+            reply.statfs(blocks, free, free, files, free_files, size, name_max, size);
+        } else {
+            let (size, unit) = (backing.f_bsize as u32, backing.f_frsize as u32);
+            let (blocks, free, available) = (backing.f_blocks, backing.f_bfree, backing.f_bavail);
+            reply.statfs(blocks, free, available, files, free_files, size, name_max, unit);
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let node = self.nodes.get(number.0);
+        empty(reply, node.and_then(|node| attributes::set_xattr(&node, name, value, flags)));
+    }
+
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let node = self.nodes.get(number.0);
+        value(reply, size, node.and_then(|node| attributes::get_xattr(&node, name)));
+    }
+
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let node = self.nodes.get(number.0);
+        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node)));
+    }
+
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let node = self.nodes.get(number.0);
+        empty(reply, node.and_then(|node| attributes::remove_xattr(&node, name)));
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        empty(reply, self.allocate(handle.0, offset, length, mode));
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        match self.seek(handle.0, offset, whence) {
+            Ok(offset) => reply.offset(offset as i64),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
