@@ -33,7 +33,7 @@ use sakiyomi_model::StreamId;
 
 use crate::engine::Engine;
 use crate::process::Processes;
-use attributes::{attributes, unknown};
+use attributes::attributes;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 use requests::BELIEVED;
@@ -98,6 +98,7 @@ impl Files {
         reply: &mut ReplyDirectoryPlus,
     ) -> io::Result<()> {
         let directory = self.nodes.get(number)?;
+        let (mut added, mut failed) = (0, None);
         self.listings.get(handle)?.each(from, |entry| {
             let (name, place) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.offset() as u64);
             // The kernel knows these two.
@@ -111,16 +112,9 @@ impl Files {
                 Ok(found) => found,
                 // What has gone in the meantime is left out.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-                // Named at least: number 0 says that the kernel is to ask for the rest.
-                Err(_) => {
-                    return !reply.add(
-                        INodeNo(entry.ino()),
-                        place,
-                        name,
-                        &BELIEVED,
-                        &unknown(entry),
-                        Generation(0),
-                    );
+                Err(error) => {
+                    failed = Some(error);
+                    return false;
                 }
             };
             let attributes = attributes(node.number, &stat);
@@ -128,7 +122,10 @@ impl Files {
             if full && !itself {
                 self.forgotten(node.number, 1);
             }
+            added += usize::from(!full);
             !full
-        })
+        })?;
+        // What came before a failure is told first; asked for the rest, it fails again. Nothing is left out in silence.
+        failed.filter(|_| added == 0).map_or(Ok(()), Err)
     }
 }

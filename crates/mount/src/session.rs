@@ -1,6 +1,6 @@
 //! A mount from its beginning to its end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -192,13 +192,19 @@ fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options
     Ok(layout)
 }
 
-/// Every file that the kernel knows takes a descriptor: as many as are allowed.
+/// Every file that the kernel knows takes a descriptor: root may have as many as the kernel lets a process have,
+/// everybody else as many as he is allowed.
 fn raise_descriptors() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // With fewer, the kernel is told of fewer files at a time.
-    let _ = setrlimit(Resource::Nofile, limit);
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
+    if most.is_some_and(|most| {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) }).is_ok()
+    }) {
+        return;
+    }
+    let allowed = getrlimit(Resource::Nofile).maximum;
+    // With fewer, fewer files can be known at a time.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed, maximum: allowed });
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, DirEntry, Mode, Stat, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{AtFlags, Mode, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use super::nodes::Node;
@@ -29,27 +29,6 @@ pub(super) fn attributes(number: u64, stat: &Stat) -> FileAttr {
         gid: stat.st_gid,
         rdev: stat.st_rdev as u32,
         blksize: stat.st_blksize as u32,
-        flags: 0,
-    }
-}
-
-/// What a directory says of an entry that cannot be looked up.
-pub(super) fn unknown(entry: &DirEntry) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(0),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: kind(entry.file_type()),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 0,
         flags: 0,
     }
 }
