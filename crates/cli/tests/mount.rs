@@ -165,4 +165,10 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         let said = scratch.refused(words);
         assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
     }
+    // A mount that does not come about leaves the trace that is there.
+    scratch.file("trace.csv", "precious");
+    scratch.file("files/large", vec![7; 2 << 20]);
+    let said = scratch.refused("mount files disk --drive fixed:size=1MiB --record trace.csv");
+    assert!(said.contains("do not fit onto the drive"), "{said}");
+    assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap(), "precious");
 }
