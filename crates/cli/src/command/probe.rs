@@ -81,6 +81,9 @@ pub(crate) struct Probe {
     /// Runs of each case; they are interleaved
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
+    /// Measure only what is asked for, and not what a verdict needs besides; it is quicker, and cannot tell storage-bound
+    #[arg(long)]
+    no_rivals: bool,
     /// Decides the order of runs, and random places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -245,6 +248,7 @@ impl Probe {
             mapped: if target.in_memory { Path::Cached } else { Path::Cold },
             buffers: self.buffers.iter().map(|memory| memory.buffers()).collect(),
             random: self.random,
+            rivals: !self.no_rivals,
         })
     }
 
