@@ -316,6 +316,7 @@ mod tests {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
         let file = File::open(path).unwrap();
+        file.sync_all().unwrap();
         let left = drop_pages(&file, 0..u64::MAX).unwrap();
         if page_size() as u64 == PAGE && left.cached == 0 {
             return Some(file);
