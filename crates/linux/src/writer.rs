@@ -491,7 +491,7 @@ fn crew(file: &Arc<File>, depth: usize, granule: usize, pwrite: &Pwrite) -> io::
         }) as Call<Job>
     });
     let ahead = 2 * calls.len();
-    Crew::new("sakiyomi-write", calls.collect(), ahead)
+    Crew::new("sakiyomi-write", calls.collect(), None, ahead)
 }
 
 /// How often in a row the kernel may take nothing.

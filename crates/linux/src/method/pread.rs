@@ -9,12 +9,12 @@ use super::{CALL_MAX, Content, Method, Read};
 use crate::Source;
 
 pub(super) fn open(source: &Arc<Source>, threads: usize, ahead: usize) -> io::Result<Box<dyn Method>> {
-    let calls = (0..threads).map(|_| {
+    let call = || {
         let source = Arc::clone(source);
         Box::new(move |read: &mut Read| into_space(read, |space, at| source.file().read_at(space, at)))
             as Call
-    });
-    Ok(Box::new(Threads::start("sakiyomi-pread", calls.collect(), ahead)?))
+    };
+    Ok(Box::new(Threads::start("sakiyomi-pread", threads, ahead, call)?))
 }
 
 /// Has `call` read what is wanted behind what is already there, and notes what came.
