@@ -6,11 +6,27 @@
 //! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
 //! are threads, and who only waits pays what a plain system call costs.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
+
+/// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
+mod system {
+    #[cfg(all(test, loom))]
+    pub(super) use super::model::system::*;
+    #[cfg(not(all(test, loom)))]
+    pub(super) use std::{
+        sync::{Arc, Condvar, Mutex, MutexGuard},
+        thread::{self, JoinHandle},
+        time::Instant,
+    };
+}
 
 /// What a thread does with a job; it says how many bytes were moved.
 pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
@@ -242,7 +258,7 @@ fn next<J>(shared: &Shared<J>) -> Option<J> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};

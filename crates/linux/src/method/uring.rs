@@ -111,7 +111,8 @@ impl Uring {
     fn reap(&mut self, done: &mut Vec<Done>) {
         for entry in self.ring.completion() {
             if entry.user_data() != CANCELLED {
-                done.push(self.slots.end(entry.user_data() as usize, i64::from(entry.result())));
+                let result = begun_again_if_orphaned(entry.result());
+                done.push(self.slots.end(entry.user_data() as usize, i64::from(result)));
             }
         }
     }
@@ -148,6 +149,12 @@ impl Uring {
         }
         Ok(())
     }
+}
+
+/// When the thread that handed over a read has ended, the kernel ends the read with one of these, of which nothing else
+/// here can be the reason: the memory is ours, and only a dropped ring cancels. The read is as good as interrupted.
+fn begun_again_if_orphaned(result: i32) -> i32 {
+    if matches!(-result, libc::ECANCELED | libc::EFAULT) { -libc::EINTR } else { result }
 }
 
 impl Method for Uring {
