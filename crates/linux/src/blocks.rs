@@ -190,7 +190,11 @@ impl Blocks {
     /// # Errors
     /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
     /// does not offer the method.
+    ///
+    /// # Panics
+    /// If the block is of no bytes.
     pub fn open(path: &Path, options: &Options) -> Result<Blocks, Error> {
+        assert!(options.block > 0, "a block of no bytes");
         let source = Arc::new(Source::open(path, options.access)?);
         let subject =
             Subject { path: path.to_owned(), size: source.size(), alignment: source.alignment().offset };

@@ -23,8 +23,9 @@ use crate::buffer::{Buffer, Pool};
 use crate::mapping::Mapping;
 use crate::{Error, Source};
 
-/// The most that Linux transfers in one call, in bytes: 2 GiB less a page.
-pub const CALL_MAX: usize = 0x7fff_f000;
+/// What is asked for in one call at most, in bytes. Linux transfers 2 GiB less a page; this is what of it is a multiple of
+/// any page and of any sector (64 KiB), so that a direct transfer that goes on behind it is still aligned.
+pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// A read to be done.
 #[derive(Debug)]

@@ -161,6 +161,11 @@ fn streams_that_are_dropped_leave_no_descriptor_open() {
     }
 }
 
+#[test]
+fn what_goes_on_behind_the_largest_call_is_aligned_on_every_device() {
+    assert!(sakiyomi_linux::method::CALL_MAX.is_multiple_of(64 << 10), "sectors have 64 KiB at most");
+}
+
 /// A sparse file, so that only the buffers need memory: 6 GiB of it.
 #[test]
 #[ignore = "needs 7 GiB of memory"]
@@ -170,7 +175,18 @@ fn a_block_may_be_larger_than_a_call_can_be() {
     let scratch = Scratch::inside("/dev/shm", "large");
     let file = File::options().read(true).write(true).create_new(true).open(&scratch.0).unwrap();
     file.set_len(size).unwrap();
-    let marks = [0, (1 << 30) + 7, 0x7fff_efff, 0x7fff_f000, block as u64 - 1, block as u64, size - 1];
+    let call = sakiyomi_linux::method::CALL_MAX as u64;
+    let marks = [
+        0,
+        (1 << 30) + 7,
+        call - 1,
+        call,
+        0x7fff_efff,
+        0x7fff_f000,
+        block as u64 - 1,
+        block as u64,
+        size - 1,
+    ];
     marks.iter().for_each(|&at| file.write_all_at(b"x", at).unwrap());
     for options in ways() {
         let method = MethodSpec { depth: 1, ..options.method };
@@ -181,7 +197,8 @@ fn a_block_may_be_larger_than_a_call_can_be() {
             let read = read.unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
             let range = read.offset()..read.offset() + read.len() as u64;
             let found = marks.iter().filter(|mark| range.contains(mark));
-            found.for_each(|mark| assert_eq!(read[(mark - range.start) as usize], b'x', "{options:?} {mark}"));
+            found
+                .for_each(|mark| assert_eq!(read[(mark - range.start) as usize], b'x', "{options:?} {mark}"));
             lengths.push(read.len());
         }
         assert_eq!(lengths, [block, 12_345], "{options:?}");

@@ -1,8 +1,9 @@
 //! From many runs of a setting to one case.
 
+use hdrhistogram::Histogram;
 use sakiyomi_linux::blocks::Grant;
 
-use crate::measure::{Run, no_latencies};
+use crate::measure::Run;
 use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::verdict::{Evidence, Judgement, judge};
@@ -14,6 +15,8 @@ pub struct Series {
     pub setting: Setting,
     /// By round.
     pub runs: Vec<Run>,
+    /// Times of single requests in all runs, in nanoseconds. One for all of them: they are large.
+    pub latency: Histogram<u64>,
 }
 
 /// One setting with the medians of its runs.
@@ -113,8 +116,7 @@ fn latency(series: &Series) -> Option<(u64, u64)> {
     if !kind.uses_buffers() || kind == sakiyomi_linux::MethodKind::Null {
         return None;
     }
-    let mut all = no_latencies();
-    series.runs.iter().for_each(|run| all.add(&run.latency).expect("histograms of one kind"));
+    let all = &series.latency;
     (!all.is_empty()).then(|| (all.value_at_quantile(0.5), all.value_at_quantile(0.99)))
 }
 

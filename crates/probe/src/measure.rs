@@ -22,8 +22,6 @@ pub struct Run {
     pub bytes: u64,
     /// CPU time and elapsed time.
     pub usage: Usage,
-    /// Times of single requests, in nanoseconds.
-    pub latency: Histogram<u64>,
 }
 
 impl Run {
@@ -43,19 +41,30 @@ pub fn no_latencies() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("three digits are allowed")
 }
 
-/// Reads for about `period`; shorter if the file ends and reading it again would find it cached.
+/// Asked now and then whether to go on; an error ends it.
+pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+
+/// Reads for about `period`; shorter if the file ends and reading it again would find it cached. The times of single
+/// requests are added to `latency`, in nanoseconds.
 ///
 /// # Errors
-/// If it cannot be read so.
-pub fn run(file: &FilePath, setting: &Setting, period: Duration, seed: u64) -> Result<Run, Error> {
-    prepare_cache(file, setting.path)?;
+/// If it cannot be read so, and what `go_on` says.
+pub fn run(
+    file: &FilePath,
+    setting: &Setting,
+    period: Duration,
+    seed: u64,
+    latency: &mut Histogram<u64>,
+    go_on: GoOn<'_>,
+) -> Result<Run, Error> {
+    prepare_cache(file, setting.path, go_on)?;
     let mut blocks = Blocks::open(file, &setting.options(seed))?;
     let grant = blocks.grant();
-    let mut latency = no_latencies();
     let mut bytes = 0;
     let meter = Meter::start()?;
     let begun = Instant::now();
     while begun.elapsed() < period {
+        go_on()?;
         let Some(block) = blocks.next().transpose()? else { break };
         bytes += block.len() as u64;
         touch(&block, setting.method.kind);
@@ -63,7 +72,7 @@ pub fn run(file: &FilePath, setting: &Setting, period: Duration, seed: u64) -> R
         let _ = latency.record(u64::try_from(block.took().as_nanos()).unwrap_or(u64::MAX));
     }
     let usage = meter.stop()?;
-    Ok(Run { grant, bytes, usage, latency })
+    Ok(Run { grant, bytes, usage })
 }
 
 /// A mapping is only read when its pages are touched; others have read everything already.
@@ -74,18 +83,27 @@ fn touch(block: &Block, kind: MethodKind) {
     }
 }
 
+/// The share of a file that may be in the cache when it is cold: a page or two that somebody has just looked at.
+const COLD: f64 = 0.02;
+
 /// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
-fn prepare_cache(file: &FilePath, path: Path) -> Result<(), Error> {
+fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Error> {
     if path == Path::Direct {
         return Ok(());
     }
     let source = Source::open(file, Access::Buffered)?;
     let all = 0..source.size();
     if path == Path::Cold {
-        page_cache::drop_pages(source.file(), all)?;
+        let left = page_cache::drop_pages(source.file(), all)?;
+        if left.cached as f64 > COLD * left.pages as f64 {
+            return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
+        }
     } else if !page_cache::residency(source.file(), all)?.is_whole() {
         // Reading waits for what is read, as asking for it to be fetched does not.
-        Blocks::open(file, &Options::default())?.try_for_each(|block| block.map(drop))?;
+        for block in Blocks::open(file, &Options::default())? {
+            go_on()?;
+            block?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::MethodSpec;
+use sakiyomi_linux::{MethodKind, MethodSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_probe::Error;
 use sakiyomi_probe::calibration::Calibration;
@@ -23,7 +23,7 @@ use crate::machine::machine;
 use crate::outcome::probe::{Probed, result};
 use crate::outcome::run;
 use crate::output::{OutDir, write_whole};
-use crate::progress::{Interrupted, Progress};
+use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --out report
@@ -145,6 +145,7 @@ impl Probe {
     }
 
     fn check(&self) -> Result<()> {
+        self.check_calibration()?;
         let seconds = self.seconds;
         ensure!(
             (0.01..=3600.0).contains(&seconds),
@@ -154,7 +155,23 @@ impl Probe {
         if let Some(block) = self.block.iter().find(|block| !(least..=most).contains(block)) {
             bail!("--block {block}: a request has from 512 bytes to 2GiB");
         }
-        ensure!(self.size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        let (size, smallest) = (self.size, self.block.iter().min().copied().unwrap_or(least));
+        let makes_file = !self.on.is_empty() || self.path.as_ref().is_some_and(|path| path.is_dir());
+        ensure!(size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        ensure!(
+            !makes_file || smallest <= size,
+            "--size {size}: the test file would hold no block of {smallest}; give a larger one or smaller blocks"
+        );
+        Ok(())
+    }
+
+    /// Not only when all is measured.
+    fn check_calibration(&self) -> Result<()> {
+        let Some(path) = &self.calibration else { return Ok(()) };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+            bail!("--calibration {}: there is no directory {}", path.display(), directory.display());
+        }
         Ok(())
     }
 
@@ -189,13 +206,15 @@ impl Probe {
         let mut progress = Progress::new(Some(campaign.runs(&plan)), common.quiet);
         let mut done = 0;
         let outcome = campaign.run(&target, &plan, &mut |setting| {
+            let Some(setting) = setting else { return go_on().map_err(|Interrupted| Error::Interrupted) };
             let message = || format!("{}: {}, {}", target.name, setting.method, Bytes(setting.block as u64));
             progress.set(done, message).map_err(|Interrupted| Error::Interrupted)?;
             done += 1;
             Ok(())
         });
         let mut outcome = outcome.map_err(unless_interrupted)?;
-        if outcome.cases.is_empty() && !outcome.refused.is_empty() {
+        let moves = |case: &Case| case.setting.method.kind != MethodKind::Null;
+        if !outcome.cases.iter().any(moves) && !outcome.refused.is_empty() {
             return Err(outcome.refused.swap_remove(0).1.into());
         }
         for (setting, error) in outcome.refused {

@@ -34,8 +34,9 @@ impl Region {
             return Ok((region, Granted::Ordinary));
         }
         let whole = length.next_multiple_of(HUGE_PAGE);
-        if let Ok(region) = Region::map(whole, MapFlags::HUGETLB) {
-            region.populate()?;
+        // A control group may refuse to hand out what is reserved.
+        let reserved = Region::map(whole, MapFlags::HUGETLB);
+        if let Ok(region) = reserved.and_then(|region| region.populate().map(|()| region)) {
             return Ok((region, Granted::ReservedHuge));
         }
         let region = Region::map_aligned(whole)?;
