@@ -184,6 +184,25 @@ fn a_limit_on_the_size_of_files_is_told_and_does_not_kill() {
 }
 
 #[test]
+fn a_limit_on_memory_is_what_is_available() {
+    let scratch = with_file("probe_memory_limit");
+    let words = format!("probe file --method pread:1024 --block 256KiB {QUICK}");
+    let output = after(&scratch, "ulimit -v 1000000", &words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("1024000000 are available"), "{said}");
+}
+
+#[test]
+fn a_target_that_cannot_be_had_is_known_before_anything_is_measured() {
+    let scratch = with_file("probe_targets_first");
+    // The file could not be measured so either, which would be told if it were tried.
+    let words = "probe file --block 1000 --direct --on tmpfs --size 1MiB";
+    let said = String::from_utf8(after(&scratch, "ulimit -f 16", words).stderr).unwrap();
+    assert!(said.contains("ulimit -f"), "{said}");
+}
+
+#[test]
 fn a_method_that_reads_nothing_does_not_hide_that_none_could_read() {
     // It has less in it than its size says.
     let file = "/sys/kernel/uevent_seqnum";

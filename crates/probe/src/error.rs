@@ -67,6 +67,13 @@ pub enum Error {
         /// What stays.
         cached: u64,
     },
+    /// It may be in the page cache or not.
+    #[error(
+        "whether {} has left the page cache is told only to its owner and who may write to it; name a file of your own, or \
+         measure it --direct or --cached",
+        .0.display()
+    )]
+    Unseen(PathBuf),
     /// The caller has ended it.
     #[error("interrupted")]
     Interrupted,

@@ -1,6 +1,7 @@
 //! One setting, measured for a while.
 
 use std::hint::black_box;
+use std::io;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,16 @@ fn touch(block: &Block, kind: MethodKind) {
     }
 }
 
+/// An error, which may be that this user is not told what of a file is in the cache.
+fn unseen(error: sakiyomi_linux::Error, file: &FilePath) -> Error {
+    match error {
+        sakiyomi_linux::Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Error::Unseen(file.to_owned())
+        }
+        other => other.into(),
+    }
+}
+
 /// The share of a file that may be in the cache when it is cold: a page or two that somebody has just looked at.
 const COLD: f64 = 0.02;
 
@@ -94,11 +105,11 @@ fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Err
     let source = Source::open(file, Access::Buffered)?;
     let all = 0..source.size();
     if path == Path::Cold {
-        let left = page_cache::drop_pages(source.file(), all)?;
+        let left = page_cache::drop_pages(source.file(), all).map_err(|error| unseen(error, file))?;
         if left.cached as f64 > COLD * left.pages as f64 {
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
-    } else if !page_cache::residency(source.file(), all)?.is_whole() {
+    } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {
         // Reading waits for what is read, as asking for it to be fetched does not.
         for block in Blocks::open(file, &Options::default())? {
             go_on()?;

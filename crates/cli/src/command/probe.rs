@@ -179,27 +179,22 @@ impl Probe {
         Campaign { period: Duration::from_secs_f64(self.seconds), rounds: self.repeat, seed: self.seed }
     }
 
-    /// All targets, one after the other.
+    /// All targets, one after the other. What cannot be made is known before anything is measured.
     fn measure(&self, common: &Common) -> Result<Vec<Probed>> {
-        let mut all = Vec::new();
+        let mut targets = Vec::new();
         if let Some(path) = &self.path {
-            all.push(self.probe(common, |watch| Target::at(path, self.size.0, watch))?);
+            targets.push(self.make(common, |watch| Target::at(path, self.size.0, watch))?);
         }
         for on in &self.on {
-            all.push(match on {
-                On::Tmpfs => self.probe(common, |watch| Target::in_memory(self.size.0, watch))?,
-                On::Loop => self.probe(common, |watch| Target::loop_device(self.size.0, watch))?,
+            targets.push(match on {
+                On::Tmpfs => self.make(common, |watch| Target::in_memory(self.size.0, watch))?,
+                On::Loop => self.make(common, |watch| Target::loop_device(self.size.0, watch))?,
             });
         }
-        Ok(all)
+        targets.into_iter().map(|target| self.probe(common, target)).collect()
     }
 
-    fn probe(
-        &self,
-        common: &Common,
-        target: impl FnOnce(Watch<'_>) -> Result<Target, Error>,
-    ) -> Result<Probed> {
-        let target = self.make(common, target)?;
+    fn probe(&self, common: &Common, target: Target) -> Result<Probed> {
         let mut notes = Vec::new();
         let plan = Plan::new(&self.wanted(&target, &mut notes)?);
         let campaign = self.campaign();

@@ -106,7 +106,12 @@ fn unnamed(path: &Path, flags: OFlags) -> io::Result<Option<File>> {
 /// A new file beside the path, and its name.
 pub(super) fn hidden(path: &Path, flags: OFlags) -> io::Result<(File, PathBuf)> {
     let name = hidden_beside(path)?;
-    Ok((open(&name, flags | OFlags::CREATE | OFlags::EXCL)?, name))
+    let opened = open(&name, flags | OFlags::CREATE | OFlags::EXCL);
+    if opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+        // That O_DIRECT is not possible is found out when the file is there already.
+        let _ = fs::remove_file(&name);
+    }
+    Ok((opened?, name))
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {

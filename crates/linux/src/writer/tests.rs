@@ -351,19 +351,38 @@ fn a_file_over_the_limit_of_the_process_is_an_error_and_not_its_end() {
     assert!(is_too_large(Writer::create(&path, &expected).err()));
 }
 
+/// Runs a test again with a file system of its own on a directory.
+fn inside_mount(test: &str, kind: &str, scratch: &Scratch) {
+    // The mount is seen by that process only, and goes with it.
+    let unshare = ["unshare", "--mount", "sh"];
+    let allowed = Command::new("unshare").args(["--mount", "true"]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return skipped(test, "a mount namespace needs root and unshare(1)");
+    }
+    let mount = format!("mount -t {kind} none '{}'", scratch.root().display());
+    inside(test, &unshare, &mount, scratch.root());
+}
+
+#[test]
+fn where_direct_writes_are_not_possible_no_file_is_left() {
+    let test = "where_direct_writes_are_not_possible_no_file_is_left";
+    let Some(directory) = std::env::var_os(INSIDE) else {
+        return inside_mount(test, "ramfs", &Scratch::new("writer_ramfs"));
+    };
+    let directory = Path::new(&directory);
+    let path = directory.join("out");
+    let error = Writer::create(&path, &options(Access::Direct, 4096, 1)).err().unwrap();
+    assert!(matches!(error, Error::NoDirect { .. }), "{error}");
+    let refused = target::hidden(&path, OFlags::DIRECT).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+}
+
 #[test]
 fn a_full_disk_is_an_error_that_names_the_room() {
     let test = "a_full_disk_is_an_error_that_names_the_room";
     let Some(directory) = std::env::var_os(INSIDE) else {
-        // The mount is seen by that process only, and goes with it.
-        let unshare = ["unshare", "--mount", "sh"];
-        let allowed = Command::new("unshare").args(["--mount", "true"]).output();
-        if !allowed.is_ok_and(|output| output.status.success()) {
-            return skipped(test, "a mount namespace needs root and unshare(1)");
-        }
-        let scratch = Scratch::new("writer_tmpfs");
-        let mount = format!("mount -t tmpfs -o size=1m none '{}'", scratch.root().display());
-        return inside(test, &unshare, &mount, scratch.root());
+        return inside_mount(test, "tmpfs -o size=1m", &Scratch::new("writer_tmpfs"));
     };
     let directory = Path::new(&directory);
     let path = directory.join("out");
