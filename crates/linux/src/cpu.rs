@@ -72,6 +72,8 @@ pub struct Busy {
     pub name: String,
     /// Time on a core, or ready to run while others had all cores: what it would have used of a core of its own.
     pub wanted: Duration,
+    /// Whether it does the kernel's work only.
+    pub of_kernel: bool,
 }
 
 impl Meter {
@@ -98,8 +100,7 @@ impl Meter {
             user: process.user.saturating_sub(self.process.user),
             system: process.system.saturating_sub(self.process.system),
             kernel_threads: since.filter(|thread| thread.of_kernel).map(|thread| thread.ran).sum(),
-            busiest_thread: busiest
-                .map(|thread| Busy { wanted: thread.ran + thread.waited, name: thread.name }),
+            busiest_thread: busiest.map(Thread::busy),
             cores: self.cores.iter().zip(&cores).map(|(before, after)| before.busy_until(after)).collect(),
             stolen_ratio: stolen_ratio(&self.cores, &cores),
         })
@@ -107,6 +108,12 @@ impl Meter {
 }
 
 impl Thread {
+    fn busy(self) -> Busy {
+        // io_uring's are threads of the process, and never leave the kernel.
+        let of_kernel = self.of_kernel || self.name.starts_with("iou-");
+        Busy { wanted: self.ran + self.waited, name: self.name, of_kernel }
+    }
+
     /// What it did since `before`, when it may not have been there.
     fn since(&self, before: Option<&Thread>) -> Thread {
         let of = |of: fn(&Thread) -> Duration| of(self).saturating_sub(before.map_or(Duration::ZERO, of));
