@@ -266,9 +266,9 @@ impl Blocks {
         {
             let content = match &self.pool {
                 None => Content::Nothing,
-                Some(pool) => match pool.take() {
+                Some(pool) => match pool.promise() {
                     None => return,
-                    Some(buffer) => Content::Buffer(buffer),
+                    Some(promise) => Content::Promised(promise),
                 },
             };
             let Some(range) = self.plan.next() else { return };
@@ -434,11 +434,7 @@ impl Deref for Block {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self.content {
-            // The null method's.
-            Content::Nothing => &[],
-            _ => &self.content.bytes()[self.within.clone()],
-        }
+        &self.content.bytes()[self.within.clone()]
     }
 }
 

@@ -36,6 +36,9 @@ impl Run {
 /// Latencies are kept to three digits, which a histogram does in constant memory.
 const DIGITS: u8 = 3;
 
+/// Bytes that are read between two looks at the clock.
+const CLOCK_BYTES: usize = 64 << 10;
+
 /// No latencies, to add some to.
 #[must_use]
 pub fn no_latencies() -> Histogram<u64> {
@@ -64,9 +67,13 @@ pub fn run(
     let mut bytes = 0;
     let meter = Meter::start()?;
     let begun = Instant::now();
-    while begun.elapsed() < period {
+    // To look at the clock costs as much as a small part of a small read.
+    let between = (CLOCK_BYTES / setting.block).max(1);
+    let mut count = 0_usize;
+    while !count.is_multiple_of(between) || begun.elapsed() < period {
         go_on()?;
         let Some(block) = blocks.next().transpose()? else { break };
+        count += 1;
         bytes += block.len() as u64;
         touch(&block, setting.method.kind);
         // A time that no histogram can hold would be longer than any run.

@@ -35,8 +35,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), uring-sqpoll:N,
-mmap:N and populate:N (mappings side by side), null (measures ourselves).
+    after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
+uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (mappings side by side), null (measures ourselves).
 A directory gets a test file that has no name, so that nothing is left behind; other files are only read."
 )]
 pub(crate) struct Probe {

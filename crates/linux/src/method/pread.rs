@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::threads::{Call, Threads};
-use super::{CALL_MAX, Content, Method, Read};
+use super::{CALL_MAX, Method, Read};
 use crate::Source;
 
 pub(super) fn open(source: &Arc<Source>, threads: usize, ahead: usize) -> io::Result<Box<dyn Method>> {
@@ -22,7 +22,7 @@ pub(super) fn into_space(
     read: &mut Read,
     call: impl FnOnce(&mut [u8], u64) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+    let buffer = read.content.buffer();
     let filled = buffer.len();
     let end = read.length.min(filled + CALL_MAX);
     let count = call(&mut buffer.space()[filled..end], read.offset + filled as u64)?;

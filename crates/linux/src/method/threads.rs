@@ -8,10 +8,10 @@ use crate::crew::{self, Crew, Ended};
 /// What a thread does with a read: one system call that says how many bytes came.
 pub(super) type Call = crew::Call<Read>;
 
-/// Memory that reads may take up beyond those that threads are at, in bytes, and how many they are at most. More would
-/// hide nothing, and no longer fit into the CPU's caches.
-const QUEUE_BYTES: usize = 4 << 20;
-const QUEUE_MAX: usize = 4;
+/// Memory that reads may take up beyond those that threads are at, in bytes, and how many they are at most. They take a
+/// buffer only when a thread comes to them, so that few are in use while the caller keeps up.
+const QUEUE_BYTES: usize = 8 << 20;
+const QUEUE_MAX: usize = 8;
 
 /// Reads of `block` bytes that are taken on for some threads: what they do, and what waits for them or for the caller.
 pub(super) fn ahead(threads: usize, block: usize) -> usize {
