@@ -181,8 +181,10 @@ impl Method for Uring {
         let before = done.len();
         let at_least = at_least.min(self.slots.in_flight());
         self.reap(done);
-        if at_least == 0 && self.queued <= self.slots.count() / FEW {
-            // They go with the next ones; enough others are under way meanwhile.
+        let needs_call = !self.ring.params().is_setup_sqpoll();
+        if needs_call && at_least == 0 && self.queued <= self.slots.count() / FEW {
+            // They go with the next ones; enough others are under way meanwhile. The kernel's own thread takes them without
+            // a call, and may tell of an end before it frees the queue's entry: for it the queue must be seen empty here.
             return Ok(());
         }
         while self.queued > 0 || done.len() - before < at_least {
