@@ -44,10 +44,11 @@ impl Served {
     }
 
     fn signal(&self, name: &str) {
-        // `timeout` passes signals on, but for the one that cannot be.
-        let found = Command::new("pgrep").args(["-P", &self.process.id().to_string()]).output().unwrap();
-        let child = String::from_utf8(found.stdout).unwrap();
-        assert!(Command::new("kill").args(["-s", name, child.trim()]).status().unwrap().success());
+        // `timeout` passes signals on, but for the one that cannot be: so to its child itself.
+        let timeout = self.process.id();
+        let child = fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+        let kill = format!("kill -s {name} {child}");
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
     /// Waits for the end; exit code and result.
