@@ -43,6 +43,11 @@ struct Sides<T> {
 
 struct Pending<T> {
     sides: Mutex<Sides<T>>,
+    account: Account,
+}
+
+/// What is told of an access when it has been answered.
+struct Account {
     number: u64,
     wish: Wish,
     begun: Nanos,
@@ -109,16 +114,7 @@ impl Engine {
         backing: impl FnOnce() -> io::Result<T> + Send + 'static,
         answer: impl FnOnce(io::Result<T>) + Send + 'static,
     ) {
-        let sides = Sides { backing: None, device: None, answer: Some(Box::new(answer)) };
-        let pending = Arc::new(Pending {
-            sides: Mutex::new(sides),
-            number: self.watch.begin(),
-            // A drive's time begins with what it is first asked.
-            begun: if self.live.is_some() { self.timeline.now() } else { self.timeline.begin() },
-            wish,
-            timeline: self.timeline.clone(),
-            watch: Arc::clone(&self.watch),
-        });
+        let pending = self.pending(wish, None, answer);
         self.ask_device(&pending);
         self.workers.run(Box::new(move || {
             let result = backing();
@@ -126,8 +122,45 @@ impl Engine {
         }));
     }
 
+    /// The same where the backing file's side has ended already.
+    pub(crate) fn run_ready<T: Send + 'static>(
+        &self,
+        wish: Wish,
+        result: T,
+        answer: impl FnOnce(io::Result<T>) + Send + 'static,
+    ) {
+        if self.live.is_none() {
+            let account = self.account(wish);
+            answer(Ok(result));
+            return account.tell(&[]);
+        }
+        let pending = self.pending(wish, Some(Ok(result)), answer);
+        self.ask_device(&pending);
+    }
+
+    fn pending<T: Send + 'static>(
+        &self,
+        wish: Wish,
+        backing: Option<io::Result<T>>,
+        answer: impl FnOnce(io::Result<T>) + Send + 'static,
+    ) -> Arc<Pending<T>> {
+        let sides = Sides { backing, device: None, answer: Some(Box::new(answer)) };
+        Arc::new(Pending { sides: Mutex::new(sides), account: self.account(wish) })
+    }
+
+    fn account(&self, wish: Wish) -> Account {
+        Account {
+            number: self.watch.begin(),
+            // A drive's time begins with what it is first asked.
+            begun: if self.live.is_some() { self.timeline.now() } else { self.timeline.begin() },
+            wish,
+            timeline: self.timeline.clone(),
+            watch: Arc::clone(&self.watch),
+        }
+    }
+
     fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
-        let Wish { stream, op, extents } = pending.wish.clone();
+        let Wish { stream, op, extents } = pending.account.wish.clone();
         let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
             return pending.end(|sides| sides.device = Some(Vec::new()));
         };
@@ -152,10 +185,12 @@ impl<T> Pending<T> {
         if let (Some(result), Some(ends), Some(answer)) = (backing, device, answer) {
             let failed = ends.iter().any(|end| end.outcome != Outcome::Done);
             answer(if failed { Err(io::Error::other("the drive has refused it")) } else { result });
-            self.tell(&ends);
+            self.account.tell(&ends);
         }
     }
+}
 
+impl Account {
     fn tell(&self, ends: &[Completion]) {
         let answered = self.timeline.now();
         let arrival = ends.first().map_or(self.begun, |end| end.request.arrival);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
@@ -14,6 +15,9 @@ const QUEUE_MAX: usize = 1 << 14;
 
 /// So many accesses may have ended while an older one has not; then it is left behind, out of order.
 const HELD_MAX: usize = 1 << 16;
+
+/// How long they gather: at a million a second not a third of the queue.
+const GATHER: Duration = Duration::from_millis(5);
 
 type Entry = (u64, Vec<Record>);
 
@@ -85,6 +89,15 @@ impl Recorder {
     }
 }
 
+/// The next one, none if nobody is left to send it. When all is written it sleeps a little, so that entries gather: to wake
+/// a thread for each costs those who answer more than all else.
+fn next_entry(receiver: &Receiver<Entry>) -> Option<Entry> {
+    receiver.try_recv().ok().or_else(|| {
+        thread::sleep(GATHER);
+        receiver.recv().ok()
+    })
+}
+
 /// Writes until the end, and gives the writer back; none if the end never came.
 fn write<W: Write + Send>(
     mut writer: Writer<W>,
@@ -93,7 +106,7 @@ fn write<W: Write + Send>(
     let mut held = BTreeMap::new();
     let mut next = 0;
     loop {
-        let Ok((number, records)) = receiver.recv() else { return Ok(None) };
+        let Some((number, records)) = next_entry(receiver) else { return Ok(None) };
         if number == END {
             break;
         }

@@ -144,7 +144,9 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let watch = Arc::new(Watch::new(sector, recorder));
     raise_descriptors();
-    hurry();
+    if device.is_some() {
+        hurry();
+    }
     let timeline = Timeline::new(options.speed);
     let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
     let engine = Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
@@ -208,7 +210,8 @@ fn raise_descriptors() {
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
-/// little to do, but at the right instant.
+/// little to do, but at the right instant. Without a drive there is no such instant, and who is served in turns is
+/// served better.
 fn hurry() {
     // Who may not, has ordinary priority.
     let _ = sakiyomi_linux::priority::hurry(NICE, TURN);
