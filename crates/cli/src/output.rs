@@ -20,16 +20,15 @@ use crate::outcome::chunk_point;
 /// The directory that takes a run's files.
 pub(crate) struct OutDir {
     path: PathBuf,
-    /// Whether it was made for this run; then it goes again if nothing is put into it.
-    made: bool,
+    /// It and those above it, as far as they were made for this run, the innermost first; they go again if nothing is put
+    /// into it.
+    made: Vec<PathBuf>,
 }
 
 impl Drop for OutDir {
     fn drop(&mut self) {
-        if self.made {
-            // Fails on a directory that is not empty, as it should.
-            let _ = fs::remove_dir(&self.path);
-        }
+        // Fails on a directory that is not empty, as it should.
+        let _ = self.made.iter().try_for_each(fs::remove_dir);
     }
 }
 
@@ -37,9 +36,12 @@ impl OutDir {
     /// The directory at `path`, made if it is not there.
     pub(crate) fn new(path: &Path) -> Result<OutDir> {
         ensure!(!path.is_file(), "{} is a file, and --out needs a directory; name another", path.display());
-        let made = !path.exists();
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        // Known before they are made: making them may fail half-way.
+        let out = OutDir { path: path.to_owned(), made };
         fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        Ok(OutDir { path: path.to_owned(), made })
+        Ok(out)
     }
 
     /// Writes a file, in place of the one of that name if there is one.

@@ -17,9 +17,12 @@ pub(crate) fn end_at_ctrl_c() {
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
 }
 
-/// Whether the user has pressed Ctrl-C, or somebody has asked the process to end.
-pub(crate) fn is_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+/// Whether to go on, for what takes long between two looks at the progress.
+///
+/// # Errors
+/// [`Interrupted`] if the user has had enough.
+pub(crate) fn go_on() -> Result<(), Interrupted> {
+    if INTERRUPTED.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
 /// A run that was ended by Ctrl-C.
@@ -61,9 +64,7 @@ impl Progress {
     /// # Errors
     /// [`Interrupted`] if the user has had enough.
     pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) -> Result<(), Interrupted> {
-        if is_interrupted() {
-            return Err(Interrupted);
-        }
+        go_on()?;
         if self.quiet || !self.shown && self.begun.elapsed() < SILENT {
             return Ok(());
         }

@@ -44,10 +44,11 @@ impl Served {
     }
 
     fn signal(&self, name: &str) {
-        // `timeout` passes signals on, but for the one that cannot be.
-        let found = Command::new("pgrep").args(["-P", &self.process.id().to_string()]).output().unwrap();
-        let child = String::from_utf8(found.stdout).unwrap();
-        assert!(Command::new("kill").args(["-s", name, child.trim()]).status().unwrap().success());
+        // `timeout` passes signals on, but for the one that cannot be: so to its child itself.
+        let timeout = self.process.id();
+        let child = fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+        let kill = format!("kill -s {name} {child}");
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
     /// Waits for the end; exit code and result.
@@ -165,4 +166,10 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         let said = scratch.refused(words);
         assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
     }
+    // A mount that does not come about leaves the trace that is there.
+    scratch.file("trace.csv", "precious");
+    scratch.file("files/large", vec![7; 2 << 20]);
+    let said = scratch.refused("mount files disk --drive fixed:size=1MiB --record trace.csv");
+    assert!(said.contains("do not fit onto the drive"), "{said}");
+    assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap(), "precious");
 }

@@ -190,7 +190,11 @@ impl Blocks {
     /// # Errors
     /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
     /// does not offer the method.
+    ///
+    /// # Panics
+    /// If the block is of no bytes.
     pub fn open(path: &Path, options: &Options) -> Result<Blocks, Error> {
+        assert!(options.block > 0, "a block of no bytes");
         let source = Arc::new(Source::open(path, options.access)?);
         let subject =
             Subject { path: path.to_owned(), size: source.size(), alignment: source.alignment().offset };
@@ -262,9 +266,9 @@ impl Blocks {
         {
             let content = match &self.pool {
                 None => Content::Nothing,
-                Some(pool) => match pool.take() {
+                Some(pool) => match pool.promise() {
                     None => return,
-                    Some(buffer) => Content::Buffer(buffer),
+                    Some(promise) => Content::Promised(promise),
                 },
             };
             let Some(range) = self.plan.next() else { return };
@@ -430,11 +434,7 @@ impl Deref for Block {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self.content {
-            // The null method's.
-            Content::Nothing => &[],
-            _ => &self.content.bytes()[self.within.clone()],
-        }
+        &self.content.bytes()[self.within.clone()]
     }
 }
 

@@ -11,7 +11,7 @@
 mod region;
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use region::Region;
 pub(crate) use region::page_size;
@@ -66,8 +66,15 @@ struct Shared {
     /// Bytes that a buffer holds.
     capacity: usize,
     count: usize,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug)]
+struct Free {
     /// The buffers that nobody has. An index is either in here or in exactly one [`Buffer`].
-    free: Mutex<Vec<usize>>,
+    indices: Vec<usize>,
+    /// How many of them are promised: never more than there are.
+    promised: usize,
 }
 
 impl Pool {
@@ -87,15 +94,24 @@ impl Pool {
         let (region, granted) = Region::new(stride * count, memory)
             .map_err(|_| Error::Memory { bytes, available: region::available_memory() })?;
         // The first buffer is the first to be lent, and the last given back the next: it is still in the CPU's cache.
-        let free = Mutex::new((0..count).rev().collect());
+        let free = Mutex::new(Free { indices: (0..count).rev().collect(), promised: 0 });
         Ok(Pool { shared: Arc::new(Shared { region, granted, stride, capacity, count, free }) })
     }
 
     /// An empty buffer, if one is free.
     #[must_use]
     pub fn take(&self) -> Option<Buffer> {
-        let index = self.shared.free().pop()?;
-        Some(Buffer { shared: Arc::clone(&self.shared), index, filled: 0 })
+        self.promise().map(Promise::keep)
+    }
+
+    /// A buffer that can be taken when it is needed, so that it is then one that was given back just before.
+    #[must_use]
+    pub(crate) fn promise(&self) -> Option<Promise> {
+        let mut free = self.shared.free();
+        (free.promised < free.indices.len()).then(|| {
+            free.promised += 1;
+            Promise(Some(Arc::clone(&self.shared)))
+        })
     }
 
     /// Whether a buffer is one of these.
@@ -124,8 +140,8 @@ impl Pool {
 }
 
 impl Shared {
-    fn free(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
-        // A list of numbers is whole whatever its holder was doing when it panicked.
+    fn free(&self) -> MutexGuard<'_, Free> {
+        // Numbers are whole whatever its holder was doing when it panicked.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,6 +149,30 @@ impl Shared {
         debug_assert!(index < self.count);
         // SAFETY: the region has `stride * count` bytes, and `index` is below `count`.
         unsafe { self.region.start().add(index * self.stride) }
+    }
+}
+
+/// A buffer that is sure to be there, whichever it will be.
+#[derive(Debug)]
+pub struct Promise(Option<Arc<Shared>>);
+
+impl Promise {
+    /// The buffer.
+    pub(crate) fn keep(mut self) -> Buffer {
+        let shared = self.0.take().expect("kept once");
+        let mut free = shared.free();
+        free.promised -= 1;
+        let index = free.indices.pop().expect("a promised buffer is free");
+        drop(free);
+        Buffer { shared, index, filled: 0 }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.free().promised -= 1;
+        }
     }
 }
 
@@ -193,7 +233,7 @@ impl Deref for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.shared.free().push(self.index);
+        self.shared.free().indices.push(self.index);
     }
 }
 
@@ -209,6 +249,20 @@ mod tests {
             let lent: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
             assert_eq!((lent.len(), pool.count()), (3, 3));
         }
+    }
+
+    #[test]
+    fn what_is_promised_is_there_and_is_the_last_given_back() {
+        let pool = Pool::new(3, 100, Memory::Ordinary).unwrap();
+        let promises: Vec<Promise> = std::iter::from_fn(|| pool.promise()).take(2).collect();
+        let taken = pool.take().unwrap();
+        assert!(pool.take().is_none() && pool.promise().is_none(), "the others are promised");
+        let last = taken.index();
+        drop(taken);
+        let kept: Vec<Buffer> = promises.into_iter().map(Promise::keep).collect();
+        assert_eq!(kept[0].index(), last);
+        drop(pool.promise().expect("one is free again"));
+        assert!(pool.take().is_some(), "a promise that is not asked for is free again");
     }
 
     #[test]

@@ -68,10 +68,12 @@ pub struct Usage {
 /// A thread and how long it had something to do for a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Its name: `kworker/u8:1`.
+    /// Its name; of workers of the kernel, what they do: `kworker (loop0)`.
     pub name: String,
     /// Time on a core, or ready to run while others had all cores: what it would have used of a core of its own.
     pub wanted: Duration,
+    /// Whether it does the kernel's work only.
+    pub of_kernel: bool,
 }
 
 impl Meter {
@@ -98,8 +100,7 @@ impl Meter {
             user: process.user.saturating_sub(self.process.user),
             system: process.system.saturating_sub(self.process.system),
             kernel_threads: since.filter(|thread| thread.of_kernel).map(|thread| thread.ran).sum(),
-            busiest_thread: busiest
-                .map(|thread| Busy { wanted: thread.ran + thread.waited, name: thread.name }),
+            busiest_thread: busiest.map(Thread::busy),
             cores: self.cores.iter().zip(&cores).map(|(before, after)| before.busy_until(after)).collect(),
             stolen_ratio: stolen_ratio(&self.cores, &cores),
         })
@@ -107,10 +108,26 @@ impl Meter {
 }
 
 impl Thread {
+    fn busy(self) -> Busy {
+        // io_uring's are threads of the process, and never leave the kernel.
+        let of_kernel = self.of_kernel || self.name.starts_with("iou-");
+        Busy { wanted: self.ran + self.waited, name: without_number(&self.name), of_kernel }
+    }
+
     /// What it did since `before`, when it may not have been there.
     fn since(&self, before: Option<&Thread>) -> Thread {
         let of = |of: fn(&Thread) -> Duration| of(self).saturating_sub(before.map_or(Duration::ZERO, of));
         Thread { ran: of(|thread| thread.ran), waited: of(|thread| thread.waited), ..self.clone() }
+    }
+}
+
+/// Workers of the kernel go by a number and by what they do or did last (`kworker/u8:7+loop0`): only the latter tells
+/// anything, and the same worker's name should not change from one look to the next.
+fn without_number(name: &str) -> String {
+    match (name.strip_prefix("kworker/"), name.find(['+', '-'])) {
+        (Some(_), Some(at)) => format!("kworker ({})", &name[at + 1..]),
+        (Some(_), None) => "kworker".to_owned(),
+        (None, _) => name.to_owned(),
     }
 }
 
@@ -227,6 +244,13 @@ mod tests {
         let after = cores("cpu0 130 0 70 810 70 5 5 10 0 0\ncpu1 0 0 0 10 0 0 0 0 0 0\n");
         assert_eq!(before[0].busy_until(&after[0]), 0.6);
         assert_eq!(before[1].busy_until(&after[1]), 0.0, "no time has passed");
+    }
+
+    #[test]
+    fn workers_of_the_kernel_are_called_by_what_they_do() {
+        let names =
+            ["kworker/u8:7+loop0", "kworker/1:0H-kblockd", "kworker/u8:3", "iou-wrk-12"].map(without_number);
+        assert_eq!(names, ["kworker (loop0)", "kworker (kblockd)", "kworker", "iou-wrk-12"]);
     }
 
     #[test]

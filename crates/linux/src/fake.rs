@@ -8,7 +8,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use crate::blocks::Subject;
-use crate::method::{Content, Done, Method, Read};
+use crate::method::{Done, Method, Read};
 use std::time::Duration;
 
 /// What goes wrong, and how often.
@@ -69,7 +69,7 @@ impl Fake {
         if self.happens(self.faults.interrupted_of_256) {
             return Err(io::Error::from_raw_os_error(libc::EINTR));
         }
-        let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+        let buffer = read.content.buffer();
         let at = read.offset + buffer.len() as u64;
         assert!(at.is_multiple_of(self.alignment as u64), "a call at {at} is not aligned");
         let left = self.bytes.get(usize::try_from(at).unwrap_or(usize::MAX)..).unwrap_or_default();

@@ -15,7 +15,8 @@
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
 //! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
-//! the kernel writes into, and the two system interfaces that no library covers (Linux AIO, mappings that shrink).
+//! the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
+//! cache, loop devices).
 
 pub mod blocks;
 pub mod buffer;

@@ -129,7 +129,8 @@ fn watch(start: usize, length: usize) -> Option<&'static Watched> {
     };
     let entry = WATCHED.iter().find(free)?;
     entry.broken.store(false, Ordering::Relaxed);
-    entry.start.store(start, Ordering::Relaxed);
+    // Who sees this start also sees that the entry's former end is gone.
+    entry.start.store(start, Ordering::Release);
     // Last: an entry with an end is whole.
     entry.end.store(start + length, Ordering::Release);
     Some(entry)

@@ -15,16 +15,18 @@ mod uring;
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{Buffer, Pool};
+use crate::buffer::{Buffer, Pool, Promise};
 use crate::mapping::Mapping;
 use crate::{Error, Source};
 
-/// The most that Linux transfers in one call, in bytes: 2 GiB less a page.
-pub const CALL_MAX: usize = 0x7fff_f000;
+/// What is asked for in one call at most, in bytes. Linux transfers 2 GiB less a page; this is what of it is a multiple of
+/// any page and of any sector (64 KiB), so that a direct transfer that goes on behind it is still aligned.
+pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// A read to be done.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub struct Read {
 pub enum Content {
     /// None.
     Nothing,
+    /// A buffer that the method takes when it comes to the read.
+    Promised(Promise),
     /// A buffer; what it already holds stays, and the read goes on behind it.
     Buffer(Buffer),
     /// The file itself.
@@ -54,6 +58,21 @@ impl Content {
     /// How many bytes are there.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
+    }
+
+    /// The buffer to read into.
+    ///
+    /// # Panics
+    /// If there is none: only methods that bring their own memory are given none.
+    pub(crate) fn buffer(&mut self) -> &mut Buffer {
+        *self = match mem::replace(self, Content::Nothing) {
+            Content::Promised(promise) => Content::Buffer(promise.keep()),
+            other => other,
+        };
+        match self {
+            Content::Buffer(buffer) => buffer,
+            _ => unreachable!("a read without a buffer"),
+        }
     }
 
     /// `count` more bytes were put behind what is there.
@@ -73,7 +92,7 @@ impl Content {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Content::Nothing => &[],
+            Content::Nothing | Content::Promised(_) => &[],
             Content::Buffer(buffer) => buffer,
             Content::Mapping(mapping) => mapping,
         }
@@ -96,14 +115,14 @@ pub trait Method: Send {
     /// How many reads it takes on now.
     fn room(&self) -> usize;
 
-    /// Begins a read, at the latest when [`Method::finish`] is called.
+    /// Begins a read, at the latest when [`Method::finish`] waits.
     ///
     /// # Panics
     /// If there is no room.
     fn start(&mut self, read: Read);
 
     /// Waits until at least `at_least` reads have ended, or all that were begun, and gives them and any others that
-    /// have ended; in the order of their ends.
+    /// have ended; in the order of their ends. With 0 the caller leaves, to go about its own work meanwhile.
     ///
     /// # Errors
     /// If the system refuses to wait. Reads that fail are not errors here.

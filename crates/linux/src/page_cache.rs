@@ -316,6 +316,7 @@ mod tests {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
         let file = File::open(path).unwrap();
+        file.sync_all().unwrap();
         let left = drop_pages(&file, 0..u64::MAX).unwrap();
         if page_size() as u64 == PAGE && left.cached == 0 {
             return Some(file);
@@ -383,9 +384,9 @@ mod tests {
 
     #[test]
     fn a_piece_is_never_more_than_the_device_takes_in_one_call() {
-        let sysfs = |files: &'static [(&str, &str)]| {
+        let sysfs = |files: &[(&str, &str)]| {
             piece_of(
-                move |name| files.iter().find(|file| file.0 == name).map(|file| format!("{}\n", file.1)),
+                |name| files.iter().find(|file| file.0 == name).map(|file| format!("{}\n", file.1)),
                 "8:1",
             )
         };
@@ -395,7 +396,7 @@ mod tests {
         assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "0")]), page_size() as u64);
         let partition =
             [("/dev/block/8:1/../bdi/read_ahead_kb", "16"), ("/dev/block/8:1/../queue/max_sectors_kb", "32")];
-        assert_eq!(sysfs(Box::leak(Box::new(partition))), 32 << 10);
+        assert_eq!(sysfs(&partition), 32 << 10);
         assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "what?")]), 128 << 10);
     }
 

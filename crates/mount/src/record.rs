@@ -49,7 +49,8 @@ impl Recording {
                 // Nobody who answers may wait for a thread that is gone: the channel is emptied to the end.
                 receiver.iter().take_while(|&(number, _)| number != END).for_each(drop);
             }
-            written?.finish()
+            // Nobody has said that it is whole: the mount did not come about.
+            written?.map_or(Ok(0), Writer::finish)
         })?;
         Ok((Recorder { sender: sender.clone() }, Recording { sender, thread, failed }))
     }
@@ -84,14 +85,18 @@ impl Recorder {
     }
 }
 
-/// Writes until the end, and gives the writer back.
+/// Writes until the end, and gives the writer back; none if the end never came.
 fn write<W: Write + Send>(
     mut writer: Writer<W>,
     receiver: &Receiver<Entry>,
-) -> Result<Writer<W>, TraceError> {
+) -> Result<Option<Writer<W>>, TraceError> {
     let mut held = BTreeMap::new();
     let mut next = 0;
-    for (number, records) in receiver.iter().take_while(|&(number, _)| number != END) {
+    loop {
+        let Ok((number, records)) = receiver.recv() else { return Ok(None) };
+        if number == END {
+            break;
+        }
         held.insert(number, records);
         while held.len() > HELD_MAX || held.first_key_value().is_some_and(|(&first, _)| first <= next) {
             let Some((first, records)) = held.pop_first() else { break };
@@ -101,7 +106,7 @@ fn write<W: Write + Send>(
     }
     // Accesses that were never answered leave gaps.
     held.values().flatten().try_for_each(|record| writer.write(record))?;
-    Ok(writer)
+    Ok(Some(writer))
 }
 
 #[cfg(test)]
@@ -119,8 +124,20 @@ mod tests {
             sender.send((number, vec![record])).unwrap();
         }
         let writer = Writer::new(Vec::new(), "memory", OutFormat::Sakiyomi, Packing::Plain).unwrap();
-        let text = String::from_utf8(write(writer, &receiver).unwrap().into_inner().unwrap()).unwrap();
+        let text =
+            String::from_utf8(write(writer, &receiver).unwrap().unwrap().into_inner().unwrap()).unwrap();
         let times: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
         assert_eq!(times, ["0", "1", "3", "4"]);
+    }
+
+    #[test]
+    fn a_trace_that_never_ends_is_not_kept() {
+        let path = std::env::temp_dir().join(format!("sakiyomi-unended-{}.csv", std::process::id()));
+        let (recorder, recording) = Recording::start(&path).unwrap();
+        recorder.record(0, Vec::new());
+        let Recording { sender, thread, .. } = recording;
+        drop((recorder, sender));
+        assert!(thread.join().unwrap().is_ok());
+        assert!(!path.exists());
     }
 }

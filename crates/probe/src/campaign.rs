@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::case::{Case, Series, cases};
-use crate::measure;
+use crate::measure::{self, no_latencies};
 use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;
@@ -36,7 +36,8 @@ impl Campaign {
         self.rounds * plan.settings.len() as u64
     }
 
-    /// Measures all of a plan. `watch` is told before each run what it is, and can end it all with an error.
+    /// Measures all of a plan. `watch` is told before each run what it is, and asked during it with nothing; it can end it
+    /// all with an error.
     ///
     /// # Errors
     /// What `watch` says. A setting that cannot be run is no error, but left out.
@@ -44,20 +45,23 @@ impl Campaign {
         &self,
         target: &Target,
         plan: &Plan,
-        watch: &mut dyn FnMut(&Setting) -> Result<(), Error>,
+        watch: &mut dyn FnMut(Option<&Setting>) -> Result<(), Error>,
     ) -> Result<Outcome, Error> {
-        let mut series: Vec<Series> =
-            plan.settings.iter().map(|&setting| Series { setting, runs: Vec::new() }).collect();
+        let none = |&setting: &Setting| Series { setting, runs: Vec::new(), latency: no_latencies() };
+        let mut series: Vec<Series> = plan.settings.iter().map(none).collect();
         let mut refused: Vec<(Setting, Error)> = Vec::new();
         for round in 0..self.rounds {
             for index in plan.round(round, self.seed) {
                 let setting = plan.settings[index];
-                watch(&setting)?;
+                watch(Some(&setting))?;
                 if refused.iter().any(|(other, _)| *other == setting) {
                     continue;
                 }
-                match measure::run(&target.path, &setting, self.period, self.seed.wrapping_add(round)) {
-                    Ok(run) => series[index].runs.push(run),
+                let Series { runs, latency, .. } = &mut series[index];
+                let (period, seed) = (self.period, self.seed.wrapping_add(round));
+                match measure::run(&target.path, &setting, period, seed, latency, &mut || watch(None)) {
+                    Ok(run) => runs.push(run),
+                    Err(Error::Interrupted) => return Err(Error::Interrupted),
                     Err(error) => refused.push((setting, error)),
                 }
             }

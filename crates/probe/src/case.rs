@@ -1,8 +1,9 @@
 //! From many runs of a setting to one case.
 
+use hdrhistogram::Histogram;
 use sakiyomi_linux::blocks::Grant;
 
-use crate::measure::{Run, no_latencies};
+use crate::measure::Run;
 use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::verdict::{Evidence, Judgement, judge};
@@ -14,6 +15,8 @@ pub struct Series {
     pub setting: Setting,
     /// By round.
     pub runs: Vec<Run>,
+    /// Times of single requests in all runs, in nanoseconds. One for all of them: they are large.
+    pub latency: Histogram<u64>,
 }
 
 /// One setting with the medians of its runs.
@@ -39,8 +42,8 @@ pub struct Case {
     pub cpu_s_per_gb: f64,
     /// Share of all cores, whoever used it.
     pub machine: f64,
-    /// Share of the time that the busiest thread was on a core or ready to be, and its name.
-    pub busiest_thread: (f64, String),
+    /// The thread that had most to do.
+    pub busiest_thread: Busiest,
     /// Median and 99th percentile of single requests, in nanoseconds; none for mappings and for nothing.
     pub latency: Option<(u64, u64)>,
     /// Throughput with twice the depth over this one, less 1.
@@ -49,6 +52,17 @@ pub struct Case {
     pub better_buffers_gain: Option<f64>,
     /// What limits it, and why.
     pub judgement: Judgement,
+}
+
+/// The busiest thread of a case.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Busiest {
+    /// Share of the time that it was on a core or ready to be.
+    pub share: f64,
+    /// Its name.
+    pub name: String,
+    /// Whether it is the kernel's.
+    pub of_kernel: bool,
 }
 
 /// The cases that were asked for, judged by all that was measured. Settings that could not be run are left out.
@@ -99,13 +113,14 @@ fn gain(series: &Series, rival: &Series) -> Option<f64> {
     (!ratios.is_empty()).then(|| median(ratios.into_iter()))
 }
 
-/// The median over the runs, and the name of the thread that was it most often.
-fn busiest_thread(runs: &[Run]) -> (f64, String) {
+/// The median over the runs, and the thread that was it most often.
+fn busiest_thread(runs: &[Run]) -> Busiest {
     let busy = || runs.iter().filter_map(|run| Some((run, run.usage.busiest_thread.as_ref()?)));
     let share = median(busy().map(|(run, busy)| busy.wanted.as_secs_f64() / run.usage.elapsed.as_secs_f64()));
     let count = |name: &str| busy().filter(|(_, other)| other.name == name).count();
-    let name = busy().map(|(_, busy)| &busy.name).max_by_key(|name| count(name));
-    (share, name.cloned().unwrap_or_default())
+    let most = busy().map(|(_, busy)| busy).max_by_key(|busy| count(&busy.name));
+    let (name, of_kernel) = most.map(|busy| (busy.name.clone(), busy.of_kernel)).unwrap_or_default();
+    Busiest { share, name, of_kernel }
 }
 
 fn latency(series: &Series) -> Option<(u64, u64)> {
@@ -113,8 +128,7 @@ fn latency(series: &Series) -> Option<(u64, u64)> {
     if !kind.uses_buffers() || kind == sakiyomi_linux::MethodKind::Null {
         return None;
     }
-    let mut all = no_latencies();
-    series.runs.iter().for_each(|run| all.add(&run.latency).expect("histograms of one kind"));
+    let all = &series.latency;
     (!all.is_empty()).then(|| (all.value_at_quantile(0.5), all.value_at_quantile(0.99)))
 }
 

@@ -36,6 +36,16 @@ pub enum Error {
         /// What is free.
         free: u64,
     },
+    /// No process of this user may make such a large file.
+    #[error(
+        "a test file of {wanted} bytes is not allowed: files may have {limit} (ulimit -f); give a smaller --size"
+    )]
+    FileLimit {
+        /// The test file's size.
+        wanted: u64,
+        /// What is allowed.
+        limit: u64,
+    },
     /// There is no file system in memory.
     #[error("{} is no file system in memory (tmpfs); mount one there to use --on", .0.display())]
     NoTmpfs(PathBuf),
@@ -49,6 +59,21 @@ pub enum Error {
         /// The block.
         block: usize,
     },
+    /// Not all of it leaves the page cache.
+    #[error("{cached} bytes of {} stay in the page cache, so that it is never cold: another program has them mapped, or its file system lies in memory", path.display())]
+    NotCold {
+        /// The file.
+        path: PathBuf,
+        /// What stays.
+        cached: u64,
+    },
+    /// It may be in the page cache or not.
+    #[error(
+        "whether {} has left the page cache is told only to its owner and who may write to it; name a file of your own, or \
+         measure it --direct or --cached",
+        .0.display()
+    )]
+    Unseen(PathBuf),
     /// The caller has ended it.
     #[error("interrupted")]
     Interrupted,

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub buffers: Vec<Buffers>,
     /// At random places.
     pub random: bool,
+    /// Whether what verdicts need besides is measured as well.
+    pub rivals: bool,
 }
 
 /// What is measured: first what was asked for, then what verdicts need besides.
@@ -33,7 +35,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All combinations that differ, and for each the one with twice the depth and the one with the best buffers.
+    /// All combinations that differ, and for each the one with twice the depth and the one with the best buffers: its
+    /// rivals.
     #[must_use]
     pub fn new(wanted: &Wanted) -> Plan {
         let mut settings = Vec::new();
@@ -46,7 +49,7 @@ impl Plan {
             }
         }
         let asked = settings.len();
-        for index in 0..asked {
+        for index in 0..if wanted.rivals { asked } else { 0 } {
             let setting = settings[index];
             [setting.doubled(), setting.with_best_buffers()]
                 .into_iter()
@@ -110,6 +113,7 @@ mod tests {
             mapped: Path::Cold,
             buffers: buffers.to_vec(),
             random: false,
+            rivals: true,
         }
     }
 
@@ -123,6 +127,12 @@ mod tests {
         let plan = Plan::new(&wanted("read", &[Buffers::Ordinary]));
         assert_eq!(names(&plan), ["read Direct Ordinary", "pread:2 Direct Ordinary", "read Direct Huge"]);
         assert_eq!(plan.asked, 1);
+    }
+
+    #[test]
+    fn without_rivals_nothing_else_is_measured() {
+        let wanted = Wanted { rivals: false, ..wanted("uring:4,read", &[Buffers::Ordinary]) };
+        assert_eq!(Plan::new(&wanted).settings.len(), 2);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustix::fs::OFlags;
+use rustix::process::{Resource, getrlimit};
 use sakiyomi_linux::loop_device::LoopDevice;
 use sakiyomi_linux::{Access, Source};
 
@@ -68,8 +69,7 @@ impl Target {
     pub fn in_memory(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let what = format!("test file in {SHARED_MEMORY}, in memory");
-        let found = target("tmpfs", what, (own_path(&file), Some(file)))?;
-        Ok(Target { in_memory: true, ..found })
+        target("tmpfs", what, (own_path(&file), Some(file)))
     }
 
     /// A loop device over a test file in memory: a block device that is as fast as the CPU lets it be, and whose work is
@@ -87,9 +87,16 @@ impl Target {
 }
 
 fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>)) -> Result<Target, Error> {
-    let size = Source::open(&path, Access::Buffered)?.size();
+    let source = Source::open(&path, Access::Buffered)?;
+    let (size, in_memory) = (source.size(), lies_in_memory(source.file()));
     let direct = Source::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
-    Ok(Target { name, what, path, size, direct, in_memory: false, _device: None, _file: file })
+    Ok(Target { name, what, path, size, direct, in_memory, _device: None, _file: file })
+}
+
+/// Whether the page cache is the only place that a file has. A device's node says nothing of the device.
+fn lies_in_memory(file: &File) -> bool {
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    is_file && rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
 }
 
 /// An error with its cause.
@@ -114,14 +121,20 @@ fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
 /// `TMPFS_MAGIC`
 const TMPFS: u64 = 0x0102_1994;
 
+/// `RAMFS_MAGIC`
+const RAMFS: u64 = 0x8584_58f6;
+
 /// A file without a name, full of random bytes, and on its medium.
 fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {
     let failed = |source| Error::TestFile { path: directory.to_owned(), source };
-    let room = rustix::fs::statvfs(directory).map_err(|error| failed(error.into()))?;
-    let free = room.f_bavail * room.f_frsize;
+    let free = free_bytes(directory).map_err(failed)?;
     let no_room = || Error::NoRoom { path: directory.to_owned(), wanted: size, free };
     if size > free {
         return Err(no_room());
+    }
+    if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|&limit| size > limit) {
+        // Writing on would end the program with SIGXFSZ.
+        return Err(Error::FileLimit { wanted: size, limit });
     }
     let mut file = nameless(directory).map_err(failed)?;
     let mut random = Pcg64::seed_from_u64(size);
@@ -139,6 +152,12 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
     }
     file.sync_all().map_err(failed)?;
     Ok(file)
+}
+
+/// What a file system has left; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which then has no blocks at all.
+fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let room = rustix::fs::statvfs(directory)?;
+    Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
 }
 
 /// Never has a name where the file system can do that, and loses it at once elsewhere.

@@ -7,7 +7,7 @@
 
 use sakiyomi_linux::MethodKind;
 
-use crate::case::Case;
+use crate::case::{Busiest, Case};
 use crate::setting::Setting;
 
 /// A gain below this is none.
@@ -44,10 +44,8 @@ pub struct Judgement {
 pub struct Evidence {
     /// What was measured.
     pub setting: Setting,
-    /// Of the busiest thread.
-    pub thread: f64,
-    /// Its name.
-    pub thread_name: String,
+    /// The busiest thread.
+    pub thread: Busiest,
     /// Of the busiest core, whoever used it.
     pub core: f64,
     /// Of all our threads and the kernel's.
@@ -66,8 +64,7 @@ impl Evidence {
     pub fn of(case: &Case, busiest_core: f64, cores: usize) -> Evidence {
         Evidence {
             setting: case.setting,
-            thread: case.busiest_thread.0,
-            thread_name: case.busiest_thread.1.clone(),
+            thread: case.busiest_thread.clone(),
             core: busiest_core,
             ours: case.user + case.system + case.kernel_threads,
             cores,
@@ -93,12 +90,12 @@ pub fn judge(evidence: &Evidence) -> Judgement {
 
 fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
     let full = evidence.ours / evidence.cores.max(1) as f64;
-    let reason = if evidence.thread > BUSY {
-        let who = if is_ours(&evidence.thread_name) { "One thread" } else { "A thread of the kernel" };
+    let reason = if evidence.thread.share > BUSY {
+        let who = if evidence.thread.of_kernel { "A thread of the kernel" } else { "One thread" };
         format!(
             "{who} ({}) keeps a core busy, so no faster storage would help: fewer, larger requests or better buffers \
              cost it less, and work on several threads can use another core.",
-            evidence.thread_name
+            evidence.thread.name
         )
     } else if full > BUSY {
         "All cores together are busy with it: only work that is saved makes it faster.".to_owned()
@@ -106,11 +103,6 @@ fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
         return None;
     };
     Some((Verdict::CpuBound, reason))
-}
-
-/// Our threads are named after the program or after their method.
-fn is_ours(thread: &str) -> bool {
-    thread.starts_with("sakiyomi")
 }
 
 fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
@@ -156,8 +148,7 @@ mod tests {
         let (path, buffers) = (Path::Direct, Buffers::Ordinary);
         Evidence {
             setting: Setting { method, block: 1 << 20, path, random: false, buffers },
-            thread,
-            thread_name: "sakiyomi".to_owned(),
+            thread: Busiest { share: thread, name: "renamed".to_owned(), of_kernel: false },
             core,
             ours,
             cores: 2,
@@ -187,6 +178,14 @@ mod tests {
             Verdict::CpuBound,
             "many threads fill all cores"
         );
+    }
+
+    #[test]
+    fn a_thread_is_the_kernels_by_what_it_is_and_not_by_its_name() {
+        let mut evidence = evidence(0.9, 0.6, 0.9, [None, None]);
+        assert!(judge(&evidence).reason.starts_with("One thread (renamed)"));
+        evidence.thread.of_kernel = true;
+        assert!(judge(&evidence).reason.starts_with("A thread of the kernel (renamed)"));
     }
 
     #[test]

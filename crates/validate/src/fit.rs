@@ -170,9 +170,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::follow_on;
-    use crate::replay::serve;
-    use crate::sample::read;
+    use crate::sample::{self, read};
     use sakiyomi_model::Op;
 
     const SMALL: &str = r#"
@@ -190,29 +188,17 @@ mod tests {
     "#;
 
     fn with(settings: &[(&str, &str)]) -> DriveSpec {
-        let mut spec = DriveSpec::from_toml(SMALL, "small").unwrap();
-        settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());
-        spec
+        sample::spec(SMALL, settings)
     }
 
     /// Reads and writes all over a drive, as it serves them.
     fn measured_on(spec: &DriveSpec) -> Vec<Measured> {
-        let mut drive = Drive::new(spec).unwrap();
-        let mut at = Nanos::ZERO;
-        let mut requests: Vec<Measured> = (0..150u64)
-            .map(|number| {
-                let op = if number % 3 == 0 { Op::Write } else { Op::Read };
-                let place = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
-                let mut request = Measured { op, ..read(place, 4 + number % 60, 0) };
-                let completion = serve(&mut drive, number, &request, at);
-                request.response = completion.response_time();
-                request.think = Nanos(1_000_000 + number * 7_654_321 % 20_000_000);
-                at = completion.finish + request.think;
-                request
-            })
-            .collect();
-        follow_on(&mut requests);
-        requests
+        sample::served(spec, 150, |number| {
+            let op = if number % 3 == 0 { Op::Write } else { Op::Read };
+            let place = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+            let think = Nanos(1_000_000 + number * 7_654_321 % 20_000_000);
+            Measured { op, think, ..read(place, 4 + number % 60, 0) }
+        })
     }
 
     #[test]

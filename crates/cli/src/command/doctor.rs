@@ -1,20 +1,17 @@
 //! `doctor`: what this machine allows, and what follows from it for sakiyomi.
 
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use sakiyomi_linux::page_cache::{self, By};
+use sakiyomi_linux::{Access, Blocks, Granted, Memory, MethodKind, MethodSpec, Options, Pool, Source};
 use serde::Serialize;
 
 use crate::args::Common;
 use crate::console::{say, say_result};
 use crate::machine::machine;
-
-/// `O_DIRECT` of every architecture that Rust's tier 1 covers but ARM, where the number is another one.
-const O_DIRECT: i32 =
-    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
 
 /// One thing looked at.
 #[derive(Serialize)]
@@ -27,8 +24,19 @@ struct Finding {
 
 pub(crate) fn run(common: &Common) -> Result<ExitCode> {
     let machine = machine();
-    let findings =
-        [memory_is_known(machine.memory_bytes), direct_io(), io_uring(), fuse(), root(), cgroups()];
+    let file = TestFile::new();
+    let findings = [
+        memory_is_known(machine.memory_bytes),
+        direct_io(&file),
+        huge_pages(),
+        io_uring(&file),
+        aio(&file),
+        cachestat(&file),
+        loop_devices(),
+        fuse(),
+        root(),
+        cgroups(),
+    ];
     if common.json {
         let result = serde_json::json!({ "machine": machine, "findings": findings });
         say_result("sakiyomi.doctor/1", &result)?;
@@ -39,7 +47,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         let mark = if available { "yes" } else { "no " };
         text.push_str(&format!("{mark}  {what}: {found}\n     {consequence}\n"));
     }
-    text.push_str("\nsim, compare, sweep, trace and drive need none of these.\n");
+    text.push_str("\nsim, compare, sweep, validate, trace and drive need none of these.\n");
     say(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -53,34 +61,110 @@ fn memory_is_known(bytes: u64) -> Finding {
     }
 }
 
-fn direct_io() -> Finding {
-    let directory = std::env::current_dir().unwrap_or_default();
-    let path = directory.join(format!(".sakiyomi-doctor-{}", std::process::id()));
-    let opened = fs::OpenOptions::new().write(true).create_new(true).custom_flags(O_DIRECT).open(&path);
-    let found = match &opened {
-        Ok(_) => format!("files in {} can be opened with O_DIRECT", directory.display()),
-        Err(error) => format!("not in {}: {error}", directory.display()),
-    };
-    let available = opened.is_ok();
-    // The file may be there although it could not be opened.
-    let _ = fs::remove_file(&path);
-    Finding {
-        what: "direct I/O",
-        available,
-        found,
-        consequence: "transfers around the page cache can be measured",
+/// A small file in this directory, gone at the end.
+struct TestFile(PathBuf);
+
+impl TestFile {
+    fn new() -> TestFile {
+        let directory = std::env::current_dir().unwrap_or_default();
+        let path = directory.join(format!(".sakiyomi-doctor-{}", std::process::id()));
+        // Where none can be made, what follows says so.
+        let _ = fs::write(&path, [0; 4096]);
+        TestFile(path)
+    }
+
+    fn directory(&self) -> String {
+        self.0.parent().unwrap_or(&self.0).display().to_string()
+    }
+
+    /// Whether a method reads it, and why not.
+    fn read_by(&self, kind: MethodKind) -> Result<bool, sakiyomi_linux::Error> {
+        let options = Options {
+            method: MethodSpec { kind, depth: 1 },
+            block: 4096,
+            memory: Memory::Ordinary,
+            ..Options::default()
+        };
+        let mut blocks = Blocks::open(&self.0, &options)?;
+        let registered = blocks.grant().registered;
+        blocks.try_for_each(|block| block.map(drop))?;
+        Ok(registered)
     }
 }
 
-fn io_uring() -> Finding {
-    let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-    let (available, found) = match switch.as_deref().map(str::trim) {
-        Ok("0") => (true, "allowed for everyone".to_owned()),
-        Ok("1") => (false, "allowed for a group only (kernel.io_uring_disabled = 1)".to_owned()),
-        Ok(other) => (false, format!("switched off (kernel.io_uring_disabled = {other})")),
-        Err(_) => (Path::new("/proc/sys/kernel").exists(), "not restricted by this kernel".to_owned()),
+impl Drop for TestFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// An error with its cause, as one line.
+fn in_full(error: sakiyomi_linux::Error) -> String {
+    format!("{:#}", anyhow::Error::from(error))
+}
+
+fn direct_io(file: &TestFile) -> Finding {
+    let opened = Source::open(&file.0, Access::Direct);
+    let available = opened.is_ok();
+    let found = match opened {
+        Ok(source) => format!(
+            "files in {} can be opened with O_DIRECT, in multiples of {} bytes",
+            file.directory(),
+            source.alignment().offset
+        ),
+        Err(error) => in_full(error),
     };
-    Finding { what: "io_uring", available, found, consequence: "one of the I/O methods that can be compared" }
+    let consequence = "transfers around the page cache can be made and measured";
+    Finding { what: "direct I/O", available, found, consequence }
+}
+
+fn huge_pages() -> Finding {
+    let granted = Pool::new(1, 2 << 20, Memory::Huge).map(|pool| pool.granted());
+    let available = granted.as_ref().is_ok_and(|&granted| granted != Granted::Ordinary);
+    let found = match granted {
+        Ok(Granted::Ordinary) => {
+            "not granted: /sys/kernel/mm/transparent_hugepage/enabled is `never`, or memory is in pieces"
+                .to_owned()
+        }
+        Ok(granted) => granted.in_words().to_owned(),
+        Err(error) => in_full(error),
+    };
+    let consequence = "direct transfers into them cost a fraction of the CPU time, and are often faster";
+    Finding { what: "huge pages", available, found, consequence }
+}
+
+fn io_uring(file: &TestFile) -> Finding {
+    let read = file.read_by(MethodKind::Uring);
+    let available = read.is_ok();
+    let found = match read {
+        Ok(true) => "works, with registered buffers".to_owned(),
+        Ok(false) => "works; buffers cannot be registered (see `ulimit -l`)".to_owned(),
+        Err(error) => in_full(error),
+    };
+    Finding { what: "io_uring", available, found, consequence: "methods uring:N and uring-sqpoll:N" }
+}
+
+fn aio(file: &TestFile) -> Finding {
+    let read = file.read_by(MethodKind::Aio);
+    let available = read.is_ok();
+    let found = read.map_or_else(in_full, |_| "works".to_owned());
+    Finding { what: "Linux AIO", available, found, consequence: "method aio:N" }
+}
+
+fn cachestat(file: &TestFile) -> Finding {
+    let asked = Source::open(&file.0, Access::Buffered)
+        .and_then(|source| page_cache::residency_by(source.file(), 0..4096, By::Cachestat));
+    let available = asked.is_ok();
+    let found = asked.map_or_else(in_full, |_| "answers".to_owned());
+    let consequence = "what the page cache holds of a file is asked for without mapping it; else by mincore";
+    Finding { what: "cachestat", available, found, consequence }
+}
+
+fn loop_devices() -> Finding {
+    let available = Path::new("/dev/loop-control").exists();
+    let found = if available { "/dev/loop-control; attaching needs root" } else { "no /dev/loop-control" };
+    let consequence = "`probe --on loop`: a block device that only the CPU limits";
+    Finding { what: "loop devices", available, found: found.to_owned(), consequence }
 }
 
 fn fuse() -> Finding {

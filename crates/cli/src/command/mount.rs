@@ -13,7 +13,7 @@ use sakiyomi_mount::{Behind, Mounted, Options, mount};
 use crate::args::{Common, DriveArgs};
 use crate::console::{note, say, say_result};
 use crate::outcome::mount::{Second, Summary};
-use crate::progress::is_interrupted;
+use crate::progress::go_on;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
@@ -131,7 +131,7 @@ impl Mount {
         let mut before = mounted.seen();
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
-        while !mounted.is_over() && !is_interrupted() {
+        while !mounted.is_over() && go_on().is_ok() {
             std::thread::sleep(LOOK_EVERY);
             if Instant::now() < next {
                 continue;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::MethodSpec;
+use sakiyomi_linux::{MethodKind, MethodSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_probe::Error;
 use sakiyomi_probe::calibration::Calibration;
@@ -23,7 +23,7 @@ use crate::machine::machine;
 use crate::outcome::probe::{Probed, result};
 use crate::outcome::run;
 use crate::output::{OutDir, write_whole};
-use crate::progress::{Interrupted, Progress};
+use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --out report
@@ -35,8 +35,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), uring-sqpoll:N,
-mmap:N and populate:N (mappings side by side), null (measures ourselves).
+    after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
+uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (mappings side by side), null (measures ourselves).
 A directory gets a test file that has no name, so that nothing is left behind; other files are only read."
 )]
 pub(crate) struct Probe {
@@ -81,6 +81,9 @@ pub(crate) struct Probe {
     /// Runs of each case; they are interleaved
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
+    /// Measure only what is asked for, and not what a verdict needs besides; it is quicker, and cannot tell storage-bound
+    #[arg(long)]
+    no_rivals: bool,
     /// Decides the order of runs, and random places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -142,6 +145,7 @@ impl Probe {
     }
 
     fn check(&self) -> Result<()> {
+        self.check_calibration()?;
         let seconds = self.seconds;
         ensure!(
             (0.01..=3600.0).contains(&seconds),
@@ -151,7 +155,23 @@ impl Probe {
         if let Some(block) = self.block.iter().find(|block| !(least..=most).contains(block)) {
             bail!("--block {block}: a request has from 512 bytes to 2GiB");
         }
-        ensure!(self.size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        let (size, smallest) = (self.size, self.block.iter().min().copied().unwrap_or(least));
+        let makes_file = !self.on.is_empty() || self.path.as_ref().is_some_and(|path| path.is_dir());
+        ensure!(size.0 > 0, "--size 0: a test file of nothing cannot be read; give a size such as 1GiB");
+        ensure!(
+            !makes_file || smallest <= size,
+            "--size {size}: the test file would hold no block of {smallest}; give a larger one or smaller blocks"
+        );
+        Ok(())
+    }
+
+    /// Not only when all is measured.
+    fn check_calibration(&self) -> Result<()> {
+        let Some(path) = &self.calibration else { return Ok(()) };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+            bail!("--calibration {}: there is no directory {}", path.display(), directory.display());
+        }
         Ok(())
     }
 
@@ -159,40 +179,37 @@ impl Probe {
         Campaign { period: Duration::from_secs_f64(self.seconds), rounds: self.repeat, seed: self.seed }
     }
 
-    /// All targets, one after the other.
+    /// All targets, one after the other. What cannot be made is known before anything is measured.
     fn measure(&self, common: &Common) -> Result<Vec<Probed>> {
-        let mut all = Vec::new();
+        let mut targets = Vec::new();
         if let Some(path) = &self.path {
-            all.push(self.probe(common, |watch| Target::at(path, self.size.0, watch))?);
+            targets.push(self.make(common, |watch| Target::at(path, self.size.0, watch))?);
         }
         for on in &self.on {
-            all.push(match on {
-                On::Tmpfs => self.probe(common, |watch| Target::in_memory(self.size.0, watch))?,
-                On::Loop => self.probe(common, |watch| Target::loop_device(self.size.0, watch))?,
+            targets.push(match on {
+                On::Tmpfs => self.make(common, |watch| Target::in_memory(self.size.0, watch))?,
+                On::Loop => self.make(common, |watch| Target::loop_device(self.size.0, watch))?,
             });
         }
-        Ok(all)
+        targets.into_iter().map(|target| self.probe(common, target)).collect()
     }
 
-    fn probe(
-        &self,
-        common: &Common,
-        target: impl FnOnce(Watch<'_>) -> Result<Target, Error>,
-    ) -> Result<Probed> {
-        let target = self.make(common, target)?;
+    fn probe(&self, common: &Common, target: Target) -> Result<Probed> {
         let mut notes = Vec::new();
         let plan = Plan::new(&self.wanted(&target, &mut notes)?);
         let campaign = self.campaign();
         let mut progress = Progress::new(Some(campaign.runs(&plan)), common.quiet);
         let mut done = 0;
         let outcome = campaign.run(&target, &plan, &mut |setting| {
+            let Some(setting) = setting else { return go_on().map_err(|Interrupted| Error::Interrupted) };
             let message = || format!("{}: {}, {}", target.name, setting.method, Bytes(setting.block as u64));
             progress.set(done, message).map_err(|Interrupted| Error::Interrupted)?;
             done += 1;
             Ok(())
         });
         let mut outcome = outcome.map_err(unless_interrupted)?;
-        if outcome.cases.is_empty() && !outcome.refused.is_empty() {
+        let moves = |case: &Case| case.setting.method.kind != MethodKind::Null;
+        if !outcome.cases.iter().any(moves) && !outcome.refused.is_empty() {
             return Err(outcome.refused.swap_remove(0).1.into());
         }
         for (setting, error) in outcome.refused {
@@ -245,6 +262,7 @@ impl Probe {
             mapped: if target.in_memory { Path::Cached } else { Path::Cold },
             buffers: self.buffers.iter().map(|memory| memory.buffers()).collect(),
             random: self.random,
+            rivals: !self.no_rivals,
         })
     }
 

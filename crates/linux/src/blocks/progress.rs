@@ -79,7 +79,7 @@ impl Progress {
 
     fn after_bytes(&mut self, content: &mut Content, count: usize) -> Next {
         let wanted = self.span.within.end;
-        let got = if matches!(content, Content::Nothing) { count } else { content.len() };
+        let got = content.len();
         if got >= wanted {
             // What the file has gained meanwhile is not wanted.
             content.cut(wanted);

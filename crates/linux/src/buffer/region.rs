@@ -5,6 +5,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
 
 use super::{Granted, Memory};
 
@@ -34,8 +35,9 @@ impl Region {
             return Ok((region, Granted::Ordinary));
         }
         let whole = length.next_multiple_of(HUGE_PAGE);
-        if let Ok(region) = Region::map(whole, MapFlags::HUGETLB) {
-            region.populate()?;
+        // A control group may refuse to hand out what is reserved.
+        let reserved = Region::map(whole, MapFlags::HUGETLB);
+        if let Ok(region) = reserved.and_then(|region| region.populate().map(|()| region)) {
             return Ok((region, Granted::ReservedHuge));
         }
         let region = Region::map_aligned(whole)?;
@@ -136,12 +138,13 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Memory that can be had without pushing others out, in bytes; [`u64::MAX`] if the system does not tell.
+/// Memory that can be had without pushing others out, and is allowed, in bytes; [`u64::MAX`] if the system does not tell.
 pub(super) fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes * 1024)
+    let allowed = getrlimit(Resource::As).current.unwrap_or(u64::MAX);
+    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes * 1024).min(allowed)
 }
 
 #[cfg(test)]

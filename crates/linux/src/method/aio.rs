@@ -8,9 +8,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::slots::Slots;
-use super::{CALL_MAX, Content, Done, Method, Read};
+use super::{CALL_MAX, Done, Method, Read};
 use crate::Source;
 
 /// `struct iocb`.
@@ -79,7 +80,7 @@ fn check(result: libc::c_long) -> io::Result<usize> {
 impl Aio {
     fn control(&mut self, slot: usize) -> Control {
         let read = self.slots.read_mut(slot);
-        let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+        let buffer = read.content.buffer();
         let filled = buffer.len();
         Control {
             data: slot as u64,
@@ -105,7 +106,8 @@ impl Aio {
                     Some(libc::EAGAIN | libc::ENOMEM) => return Err(error),
                     code => {
                         let slot = self.queued.remove(0);
-                        done.push(self.slots.end(slot, -i64::from(code.unwrap_or(libc::EIO))));
+                        let code = code.unwrap_or(libc::EIO);
+                        done.push(self.slots.end(slot, -i64::from(code), Instant::now()));
                     }
                 },
             }
@@ -135,9 +137,9 @@ impl Aio {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => 0,
             other => other?,
         };
-        done.extend(
-            self.events[..count].iter().map(|event| self.slots.end(event.data as usize, event.result)),
-        );
+        let now = Instant::now();
+        let ended = self.events[..count].iter();
+        done.extend(ended.map(|event| self.slots.end(event.data as usize, event.result, now)));
         Ok(())
     }
 }

@@ -25,11 +25,11 @@ pub(super) fn open_populating(
     threads: usize,
     ahead: usize,
 ) -> io::Result<Box<dyn Method>> {
-    let calls = (0..threads).map(|_| {
+    let call = || {
         let source = Arc::clone(source);
         Box::new(move |read: &mut Read| map(&source, read, true)) as Call
-    });
-    Ok(Box::new(Threads::start("sakiyomi-map", calls.collect(), ahead)?))
+    };
+    Ok(Box::new(Threads::start("sakiyomi-map", threads, ahead, call)?))
 }
 
 impl Method for Mmap {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Content, Done, Method, Read};
+use super::{Done, Method, Read};
 use crate::Source;
 
 struct Null {
@@ -33,9 +33,7 @@ impl Method for Null {
         for mut read in self.started.drain(..) {
             let left = self.size.saturating_sub(read.offset);
             let count = usize::try_from(left).unwrap_or(usize::MAX).min(read.length);
-            if let Content::Buffer(buffer) = &mut read.content {
-                buffer.set_len(count);
-            }
+            read.content.buffer().set_len(count);
             done.push(Done { read, result: Ok(count), took: Duration::ZERO });
         }
         Ok(())

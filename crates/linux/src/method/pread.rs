@@ -5,16 +5,16 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::threads::{Call, Threads};
-use super::{CALL_MAX, Content, Method, Read};
+use super::{CALL_MAX, Method, Read};
 use crate::Source;
 
 pub(super) fn open(source: &Arc<Source>, threads: usize, ahead: usize) -> io::Result<Box<dyn Method>> {
-    let calls = (0..threads).map(|_| {
+    let call = || {
         let source = Arc::clone(source);
         Box::new(move |read: &mut Read| into_space(read, |space, at| source.file().read_at(space, at)))
             as Call
-    });
-    Ok(Box::new(Threads::start("sakiyomi-pread", calls.collect(), ahead)?))
+    };
+    Ok(Box::new(Threads::start("sakiyomi-pread", threads, ahead, call)?))
 }
 
 /// Has `call` read what is wanted behind what is already there, and notes what came.
@@ -22,7 +22,7 @@ pub(super) fn into_space(
     read: &mut Read,
     call: impl FnOnce(&mut [u8], u64) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+    let buffer = read.content.buffer();
     let filled = buffer.len();
     let end = read.length.min(filled + CALL_MAX);
     let count = call(&mut buffer.space()[filled..end], read.offset + filled as u64)?;

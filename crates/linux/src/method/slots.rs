@@ -16,6 +16,10 @@ impl Slots {
         Slots { reads: (0..count).map(|_| None).collect(), free: (0..count).rev().collect() }
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.reads.len()
+    }
+
     pub(super) fn free(&self) -> usize {
         self.free.len()
     }
@@ -35,8 +39,8 @@ impl Slots {
         &mut self.reads[slot].as_mut().expect("a place with a read").0
     }
 
-    /// The read of this place has ended; `bytes` is what the kernel says of it, negative for an error.
-    pub(super) fn end(&mut self, slot: usize, bytes: i64) -> Done {
+    /// The read of this place had ended by `now`; `bytes` is what the kernel says of it, negative for an error.
+    pub(super) fn end(&mut self, slot: usize, bytes: i64, now: Instant) -> Done {
         let (mut read, begun) = self.reads[slot].take().expect("a read ends once");
         self.free.push(slot);
         let result = match usize::try_from(bytes) {
@@ -46,7 +50,7 @@ impl Slots {
             }
             Err(_) => Err(io::Error::from_raw_os_error(i32::try_from(-bytes).unwrap_or(libc::EIO))),
         };
-        Done { read, result, took: begun.elapsed() }
+        Done { read, result, took: now.saturating_duration_since(begun) }
     }
 
     /// Gives up the memory of all reads for good: the kernel may still write into it.

@@ -8,8 +8,8 @@ use crate::crew::{self, Crew, Ended};
 /// What a thread does with a read: one system call that says how many bytes came.
 pub(super) type Call = crew::Call<Read>;
 
-/// Memory that reads may take up beyond those that threads are at, in bytes, and how many they are at most. More would
-/// hide nothing and no longer fit into the CPU's caches.
+/// Memory that reads may take up beyond those that threads are at, in bytes, and how many they are at most. They take a
+/// buffer only when a thread comes to them, so that few are in use while the caller keeps up.
 const QUEUE_BYTES: usize = 8 << 20;
 const QUEUE_MAX: usize = 8;
 
@@ -26,9 +26,15 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// One thread for each call, with `ahead` reads taken on at a time.
-    pub(super) fn start(name: &str, calls: Vec<Call>, ahead: usize) -> io::Result<Threads> {
-        Ok(Threads { crew: Crew::new(name, calls, ahead)?, ended: Vec::new() })
+    /// Threads that each do what `call` makes, as the caller does when it waits; with `ahead` reads taken on at a time.
+    pub(super) fn start(
+        name: &str,
+        threads: usize,
+        ahead: usize,
+        call: impl Fn() -> Call,
+    ) -> io::Result<Threads> {
+        let calls = (0..threads).map(|_| call()).collect();
+        Ok(Threads { crew: Crew::new(name, calls, Some(call()), ahead)?, ended: Vec::new() })
     }
 }
 

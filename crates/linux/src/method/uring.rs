@@ -1,17 +1,18 @@
 //! `uring:N` and `uring-sqpoll:N`: io_uring with N reads in flight, the file and if possible the buffers registered.
 //!
-//! Reads are handed over together when the caller waits, one system call for all of them.
+//! Reads are handed over together when the caller waits or leaves, one system call for all of them.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use io_uring::types::{CancelBuilder, Fixed};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::slots::Slots;
-use super::{CALL_MAX, Content, Done, Method, Opened, Read};
+use super::{CALL_MAX, Done, Method, Opened, Read};
 use crate::Source;
 use crate::buffer::Pool;
 
@@ -20,6 +21,9 @@ const CANCELLED: u64 = u64::MAX;
 
 /// How long the kernel's thread looks for work before it sleeps, in milliseconds.
 const SQPOLL_IDLE_MS: u32 = 20;
+
+/// Of how many reads in flight one may wait for others to be handed over with it, when nobody waits for it.
+const FEW: usize = 16;
 
 /// The kernel takes no larger registered buffers.
 const REGISTERED_MAX: usize = 1 << 30;
@@ -84,7 +88,7 @@ impl Uring {
     fn entry(&mut self, slot: usize) -> squeue::Entry {
         let registered = self.registered;
         let read = self.slots.read_mut(slot);
-        let Content::Buffer(buffer) = &mut read.content else { unreachable!("a read without a buffer") };
+        let buffer = read.content.buffer();
         let (filled, index) = (buffer.len(), buffer.index());
         let length = (read.length - filled).min(CALL_MAX) as u32;
         // `length` bytes from here on are within the buffer.
@@ -109,9 +113,15 @@ impl Uring {
 
     /// Takes what has ended.
     fn reap(&mut self, done: &mut Vec<Done>) {
-        for entry in self.ring.completion() {
+        let ended = self.ring.completion();
+        if ended.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for entry in ended {
             if entry.user_data() != CANCELLED {
-                done.push(self.slots.end(entry.user_data() as usize, i64::from(entry.result())));
+                let result = begun_again_if_orphaned(entry.result());
+                done.push(self.slots.end(entry.user_data() as usize, i64::from(result), now));
             }
         }
     }
@@ -150,6 +160,12 @@ impl Uring {
     }
 }
 
+/// When the thread that handed over a read has ended, the kernel ends the read with one of these, of which nothing else
+/// here can be the reason: the memory is ours, and only a dropped ring cancels. The read is as good as interrupted.
+fn begun_again_if_orphaned(result: i32) -> i32 {
+    if matches!(-result, libc::ECANCELED | libc::EFAULT) { -libc::EINTR } else { result }
+}
+
 impl Method for Uring {
     fn room(&self) -> usize {
         self.slots.free()
@@ -165,6 +181,12 @@ impl Method for Uring {
         let before = done.len();
         let at_least = at_least.min(self.slots.in_flight());
         self.reap(done);
+        let needs_call = !self.ring.params().is_setup_sqpoll();
+        if needs_call && at_least == 0 && self.queued <= self.slots.count() / FEW {
+            // They go with the next ones; enough others are under way meanwhile. The kernel's own thread takes them without
+            // a call, and may tell of an end before it frees the queue's entry: for it the queue must be seen empty here.
+            return Ok(());
+        }
         while self.queued > 0 || done.len() - before < at_least {
             self.enter(at_least.saturating_sub(done.len() - before))?;
             self.reap(done);

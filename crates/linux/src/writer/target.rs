@@ -26,7 +26,12 @@ impl Target {
     pub(super) fn create(path: &Path, access: Access) -> Result<Target, Error> {
         let path = final_path(path)?;
         let direct = if access == Access::Direct { OFlags::DIRECT } else { OFlags::empty() };
-        let (file, hidden) = unnamed_or_hidden(&path, direct).map_err(|source| {
+        let made = match unnamed(&path, direct) {
+            Ok(Some(file)) => Ok((file, None)),
+            Ok(None) => hidden(&path, direct).map(|(file, name)| (file, Some(name))),
+            Err(error) => Err(error),
+        };
+        let (file, hidden) = made.map_err(|source| {
             if access == Access::Direct && source.raw_os_error() == Some(libc::EINVAL) {
                 return Error::NoDirect { path: path.clone() };
             }
@@ -86,20 +91,31 @@ fn final_path(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn unnamed_or_hidden(path: &Path, flags: OFlags) -> io::Result<(File, Option<PathBuf>)> {
-    let hidden = hidden_beside(path)?;
-    let open = |name: &Path, flags: OFlags| {
-        OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(name)
-    };
+/// None if the file system does not have files without names.
+fn unnamed(path: &Path, flags: OFlags) -> io::Result<Option<File>> {
     // Without /proc it would be known too late that there is no way to a name.
-    if Path::new("/proc/self/fd").exists() {
-        match open(directory_of(path), flags | OFlags::TMPFILE) {
-            Ok(file) => return Ok((file, None)),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {}
-            Err(error) => return Err(error),
-        }
+    if !Path::new("/proc/self/fd").exists() {
+        return Ok(None);
     }
-    Ok((open(&hidden, flags | OFlags::CREATE | OFlags::EXCL)?, Some(hidden)))
+    match open(directory_of(path), flags | OFlags::TMPFILE) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A new file beside the path, and its name.
+pub(super) fn hidden(path: &Path, flags: OFlags) -> io::Result<(File, PathBuf)> {
+    let name = hidden_beside(path)?;
+    let opened = open(&name, flags | OFlags::CREATE | OFlags::EXCL);
+    if opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+        // That O_DIRECT is not possible is found out when the file is there already.
+        let _ = fs::remove_file(&name);
+    }
+    Ok((opened?, name))
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 fn name_of_open(file: &File) -> String {

@@ -174,9 +174,7 @@ fn end(geometry: &Geometry, spec: &GeometrySpec, request: &Measured) -> Option<(
 mod tests {
     use super::*;
     use crate::measured::follow_on;
-    use crate::replay::serve;
-    use crate::sample::read;
-    use sakiyomi_drive::Drive;
+    use crate::sample::{self, read};
     use sakiyomi_model::Nanos;
 
     const SMALL: &str = r#"
@@ -195,30 +193,19 @@ mod tests {
     "#;
 
     fn with(settings: &[(&str, &str)]) -> DriveSpec {
-        let mut spec = DriveSpec::from_toml(SMALL, "small").unwrap();
-        settings.iter().for_each(|(key, value)| spec.set(key, value).unwrap());
-        spec
+        sample::spec(SMALL, settings)
     }
 
     /// Reads and writes near and far, as a drive serves them.
     fn measured_on(spec: &DriveSpec) -> Vec<Measured> {
-        let mut drive = Drive::new(spec).unwrap();
-        let (mut at, mut place) = (Nanos::ZERO, 0);
-        let one = |number: u64| {
+        let mut place = 0;
+        sample::served(spec, 300, |number| {
             let chance = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             place =
                 if number.is_multiple_of(3) { chance % 350_000 } else { (place + chance % 2_000) % 350_000 };
             let op = if number % 5 < 2 { Op::Write } else { Op::Read };
-            let mut request = Measured { op, ..read(place, 4, 0) };
-            let completion = serve(&mut drive, number, &request, at);
-            request.response = completion.response_time();
-            request.think = Nanos(number * 7_654_321 % 20_000_000);
-            at = completion.finish + request.think;
-            request
-        };
-        let mut requests: Vec<Measured> = (0..300).map(one).collect();
-        follow_on(&mut requests);
-        requests
+            Measured { op, think: Nanos(number * 7_654_321 % 20_000_000), ..read(place, 4, 0) }
+        })
     }
 
     #[test]
