@@ -16,6 +16,10 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     if backing.starts_with(&directory) || directory.starts_with(&backing) {
         return Err(Error::Nested { backing, directory });
     }
+    let taken = is_ours(&directory).map_err(|error| unusable("mount point", &directory, error))?;
+    if taken {
+        return Err(Error::Mounted(directory));
+    }
     if fs::read_dir(&directory).map_err(|error| unusable("mount point", &directory, error))?.next().is_some()
     {
         return Err(Error::NotEmpty(directory));

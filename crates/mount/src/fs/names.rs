@@ -71,8 +71,9 @@ impl Files {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
-                let file = File::from(node.open(access)?);
-                Ok(((node, stat), file))
+                // The kernel is not told of a file that could not be opened.
+                let opened = node.open(access).inspect_err(|_| self.forgotten(node.number, 1));
+                Ok(((node, stat), File::from(opened?)))
             }
             Err(error) => Err(error.into()),
         }

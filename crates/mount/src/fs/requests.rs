@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, OFlags, Stat};
 
 use super::Files;
 use super::attributes::{self, Change, attributes, kind};
-use super::content::errno;
+use super::content::{WriteHow, errno};
 use super::names::Caller;
 use super::nodes::{self, Node};
 use crate::layout::BLOCK;
@@ -222,12 +222,17 @@ impl Filesystem for Files {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
+        flags: WriteFlags,
+        opened: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.write_file(handle.0, offset, data, self.stream(request), reply);
+        let how = WriteHow {
+            // All of `O_SYNC` has it.
+            synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
+            kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+        };
+        self.write_file(handle.0, offset, data, how, self.stream(request), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -345,9 +350,10 @@ impl Filesystem for Files {
         value(reply, size, node.and_then(|node| attributes::get_xattr(&node, name)));
     }
 
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let node = self.nodes.get(number.0);
-        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node)));
+        let all = request.uid() == 0;
+        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node, all)));
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
