@@ -6,7 +6,7 @@ mod mounted;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mounted::{Scratch, can_mount, unmounted};
@@ -90,6 +90,55 @@ fn what_is_not_written_back_when_a_mount_ends_is_not_lost() {
     file.write_all_at(b"not flushed, not closed", 0).unwrap();
     mounted.finish(Duration::from_millis(500)).unwrap();
     assert_eq!(fs::read(scratch.path("backing/file")).unwrap(), b"not flushed, not closed");
+}
+
+/// An access control list as the kernel stores it: tag, permissions, and who, of each entry.
+fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, who) in entries {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(who.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn access_control_lists_are_obeyed_and_passed_on() {
+    if !can_mount("access_control_lists") {
+        return;
+    }
+    let scratch = Scratch::new("acl", LIMIT);
+    let (backing, nobody) = (scratch.path("backing"), u32::MAX);
+    fs::write(backing.join("file"), "x").unwrap();
+    std::os::unix::fs::chown(backing.join("file"), Some(0), Some(500)).unwrap();
+    // Owner, user 1234, group, mask, others.
+    let list = |group, others| {
+        access_list(&[
+            (1, 6, nobody),
+            (2, 6, 1234),
+            (4, group, nobody),
+            (0x10, 6, nobody),
+            (0x20, others, nobody),
+        ])
+    };
+    fs::create_dir(backing.join("dir")).unwrap();
+    let none = rustix::fs::XattrFlags::empty();
+    let set = rustix::fs::setxattr(backing.join("file"), "system.posix_acl_access", &list(0, 0), none);
+    if set == Err(rustix::io::Errno::OPNOTSUPP) {
+        return;
+    }
+    rustix::fs::setxattr(backing.join("dir"), "system.posix_acl_default", &list(4, 0), none).unwrap();
+    let mounted = scratch.mount(&Options::default());
+    let reads = |user, group| {
+        let mut command = Command::new("cat");
+        command.arg(scratch.path("mounted/file")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.uid(user).gid(group).status().unwrap().success()
+    };
+    assert_eq!([reads(1234, 1234), reads(77, 500), reads(77, 77)], [true, false, false]);
+    File::create(scratch.path("mounted/dir/new")).unwrap();
+    unmounted(mounted);
+    let mode = fs::metadata(backing.join("dir/new")).unwrap().mode() & 0o007;
+    assert_eq!(mode, 0, "others have no rights by default");
 }
 
 #[test]

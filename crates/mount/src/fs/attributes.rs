@@ -123,6 +123,11 @@ fn seen_by_all(names: &[u8]) -> Vec<u8> {
     seen.flatten().copied().collect()
 }
 
+/// A directory's access control list for what is made in it, if it has one.
+pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
+    get_xattr(node, OsStr::new("system.posix_acl_default")).ok()
+}
+
 pub(super) fn set_xattr(node: &Node, name: &OsStr, value: &[u8], flags: i32) -> io::Result<()> {
     Ok(rustix::fs::setxattr(node.path(), name, value, XattrFlags::from_bits_retain(flags as u32))?)
 }

@@ -61,6 +61,8 @@ impl Filesystem for Files {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
+            // Without, the group would have the rights of an access control list's mask.
+            | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.options.writeback);
         // What a kernel does not offer, it does without.
