@@ -119,6 +119,8 @@ pub struct Finished {
     pub seen: Snapshot,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
+    /// Somebody still had files open, who meets errors from now on.
+    pub cut_off: bool,
 }
 
 /// Shows the files of `backing` under `directory`.
@@ -283,13 +285,14 @@ impl Mounted {
         // Each is kept even if another cannot be.
         let recorded = self.recording.take().map(Recording::finish).transpose();
         let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.engine.layout()));
-        ended?;
+        let cut_off = ended?;
         stored?;
-        Ok(Finished { seen, recorded: recorded? })
+        Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    fn end_session(&mut self, patience: Duration) -> Result<(), Error> {
-        let Some(session) = self.session.take() else { return Ok(()) };
+    /// Whether somebody was still in it.
+    fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
+        let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
             sync_all(&self.directory, patience);
             // Detached, it is gone for all who come; who is in it is still served.
@@ -303,7 +306,7 @@ impl Mounted {
         while !session.guard.is_finished() && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(5));
         }
-        Ok(())
+        Ok(!session.guard.is_finished())
     }
 }
 

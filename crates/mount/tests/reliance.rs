@@ -88,7 +88,8 @@ fn what_is_not_written_back_when_a_mount_ends_is_not_lost() {
     let mounted = scratch.mount(&Options { writeback: true, ..fixed("latency=1us") });
     let file = File::create(scratch.path("mounted/file")).unwrap();
     file.write_all_at(b"not flushed, not closed", 0).unwrap();
-    mounted.finish(Duration::from_millis(500)).unwrap();
+    let finished = mounted.finish(Duration::from_millis(500)).unwrap();
+    assert!(finished.cut_off, "the file is still open");
     assert_eq!(fs::read(scratch.path("backing/file")).unwrap(), b"not flushed, not closed");
 }
 
