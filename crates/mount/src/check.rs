@@ -16,8 +16,12 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     if backing.starts_with(&directory) || directory.starts_with(&backing) {
         return Err(Error::Nested { backing, directory });
     }
-    if fs::read_dir(&directory).map_err(|error| unusable("mount point", &directory, error))?.next().is_some()
-    {
+    let unusable = |error| unusable("mount point", &directory, error);
+    let mut files = fs::read_dir(&directory).map_err(unusable)?;
+    if is_ours(&directory).map_err(unusable)? {
+        return Err(Error::Mounted(directory));
+    }
+    if files.next().is_some() {
         return Err(Error::NotEmpty(directory));
     }
     Ok((backing, directory))

@@ -30,6 +30,8 @@ pub(crate) struct Engine {
 pub(crate) struct Wish {
     pub(crate) stream: StreamId,
     pub(crate) op: Op,
+    /// Not complete before it is on the medium.
+    pub(crate) fua: bool,
     pub(crate) extents: Vec<Extent>,
 }
 
@@ -85,7 +87,7 @@ impl Engine {
     /// What a read is for the drive.
     pub(crate) fn read(&self, stream: StreamId, file: FileId, offset: u64, length: u64) -> Wish {
         let extents = self.layout().extents(file, offset, length, self.sector);
-        Wish { stream, op: Op::Read, extents }
+        Wish { stream, op: Op::Read, fua: false, extents }
     }
 
     /// What a write is for the drive; blocks without a place get one.
@@ -99,12 +101,12 @@ impl Engine {
         let mut layout = self.layout();
         layout.place(file, offset, length)?;
         let extents = layout.extents(file, offset, length, self.sector);
-        Ok(Wish { stream, op: Op::Write, extents })
+        Ok(Wish { stream, op: Op::Write, fua: false, extents })
     }
 
     /// What a flush is for the drive.
     pub(crate) fn flush(&self, stream: StreamId) -> Wish {
-        Wish { stream, op: Op::Flush, extents: vec![Extent::new(Lba(0), Sectors(0))] }
+        Wish { stream, op: Op::Flush, fua: false, extents: vec![Extent::new(Lba(0), Sectors(0))] }
     }
 
     /// Does both sides, `backing` on a thread of its own, and has it answered.
@@ -160,7 +162,7 @@ impl Engine {
     }
 
     fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
-        let Wish { stream, op, extents } = pending.account.wish.clone();
+        let Wish { stream, op, fua, extents } = pending.account.wish.clone();
         let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
             return pending.end(|sides| sides.device = Some(Vec::new()));
         };
@@ -168,7 +170,7 @@ impl Engine {
         let answer = move |ends: &[Completion]| ended.end(|sides| sides.device = Some(ends.to_vec()));
         // Should the model have stopped, what is asked of it is never answered but by the error of a reply that is
         // dropped: an input/output error.
-        let _ = live.submit(Access { stream, op, extents }, Box::new(answer));
+        let _ = live.submit(Access { stream, op, fua, extents }, Box::new(answer));
     }
 }
 
@@ -194,7 +196,7 @@ impl Account {
     fn tell(&self, ends: &[Completion]) {
         let answered = self.timeline.now();
         let arrival = ends.first().map_or(self.begun, |end| end.request.arrival);
-        let Wish { stream, op, extents } = &self.wish;
+        let Wish { stream, op, extents, .. } = &self.wish;
         let ended = Ended { number: self.number, stream: *stream, op: *op, extents, ends, arrival, answered };
         self.watch.end(&ended);
     }

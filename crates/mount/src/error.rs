@@ -35,6 +35,9 @@ pub enum Error {
         /// The mount point.
         directory: PathBuf,
     },
+    /// A second mount would hide the first, and the end of one would be the end of the other.
+    #[error("sakiyomi has mounted something on {} already: name another directory, or unmount it first", .0.display())]
+    Mounted(PathBuf),
     /// A mount that nobody serves.
     #[error("a mount whose program has ended is still on {}; `sakiyomi umount` takes it away", .0.display())]
     Dead(PathBuf),

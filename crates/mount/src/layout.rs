@@ -189,11 +189,12 @@ impl Layout {
     /// Holds what a growing file will probably want next: as much as it has, if that is free.
     fn hold(&mut self, file: FileId) {
         let placed = self.files.entry(file).or_default();
-        let ahead = placed.pieces.blocks_from(0).min(AHEAD_MAX);
-        let end = placed.pieces.end();
+        // Before the pieces are counted: a scattered file has many.
         if self.placement != Placement::Contiguous || placed.held() > 0 {
             return;
         }
+        let ahead = placed.pieces.blocks_from(0).min(AHEAD_MAX);
+        let end = placed.pieces.end();
         if let Some(run) = placed.pieces.after(end).and_then(|goal| self.free.take_at(goal, ahead)) {
             placed.pieces.insert(end, run);
             self.growing.insert(file);

@@ -1,5 +1,7 @@
 //! The files that are there when a mount begins get their places, as a copy of the directory to an empty drive would
-//! lay them: directory by directory, by name. What appears behind our back later gets its place when it is opened.
+//! lay them: directory by directory, by name. Those that have places from an earlier mount keep them, as far as they are
+//! still as long; what they have grown by gets its own. What appears behind our back later, or cannot be looked at now,
+//! gets its place when it is opened.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -13,7 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use crate::Error;
 use crate::engine::Engine;
-use crate::fs::content::adopt;
+use crate::fs::content::place_data;
 use crate::layout::{BLOCK, FileId};
 
 /// Places every file below `root`, and frees the places of those that are no more.
@@ -25,9 +27,11 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     let mut found = Vec::new();
     // First who is there: the places of files that have gone are free for those that have come.
     while let Some(path) = left.pop() {
-        let mut below =
-            scan.directory(root, &path, &mut found).map_err(|error| failed(&backing.join(&path), error))?;
-        left.append(&mut below);
+        match scan.directory(root, &path, &mut found) {
+            Ok(mut below) => left.append(&mut below),
+            Err(error) if !path.as_os_str().is_empty() && is_passed_over(&error) => {}
+            Err(error) => return Err(failed(&backing.join(&path), error)),
+        }
     }
     engine.layout().retain(&scan.there);
     for (path, id) in found {
@@ -40,6 +44,12 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::Scan { path: path.to_owned(), source }
 }
 
+/// A directory that has gone in the meantime, is not for us to read, or lies too deep to be named in one go.
+fn is_passed_over(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | PermissionDenied | InvalidFilename)
+}
+
 struct Scan<'a> {
     engine: &'a Engine,
     device: u64,
@@ -47,7 +57,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Adds a directory's files that have no place yet to `found`; gives the directories in it, the first one last.
+    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it, the first one last.
     fn directory(
         &mut self,
         root: &OwnedFd,
@@ -68,7 +78,8 @@ impl Scan<'_> {
                 FileType::Directory => below.push(here),
                 FileType::RegularFile => {
                     let id = self.id(&stat);
-                    if self.there.insert(id) && !self.engine.layout().knows(id) {
+                    if self.there.insert(id) {
+                        self.engine.layout().truncate(id, stat.st_size.max(0) as u64);
                         found.push((here, id));
                     }
                 }
@@ -87,7 +98,7 @@ impl Scan<'_> {
         match open_below(root, path, OFlags::RDONLY | OFlags::NOFOLLOW) {
             Ok(file) => {
                 let stat = rustix::fs::fstat(&file)?;
-                adopt(self.engine, id, &File::from(file), &stat)
+                place_data(self.engine, id, &File::from(file), &stat)
             }
             // Gone, or not for us to read: it gets its place when somebody can open it.
             Err(_) => Ok(()),

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -118,6 +119,8 @@ pub struct Finished {
     pub seen: Snapshot,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
+    /// Somebody still had files open, who meets errors from now on.
+    pub cut_off: bool,
 }
 
 /// Shows the files of `backing` under `directory`.
@@ -187,7 +190,10 @@ fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options
         let wrong = |source| Error::Layout { path: path.clone(), source };
         match File::open(path) {
             Ok(file) => layout.load(BufReader::new(file)).map_err(wrong)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // That it can be written is known before the mount, not after it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                drop(AtomicFile::create(path).map_err(|error| wrong(LayoutError::Write(error)))?);
+            }
             Err(error) => return Err(wrong(LayoutError::Read(error))),
         }
     }
@@ -282,14 +288,16 @@ impl Mounted {
         // Each is kept even if another cannot be.
         let recorded = self.recording.take().map(Recording::finish).transpose();
         let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.engine.layout()));
-        ended?;
+        let cut_off = ended?;
         stored?;
-        Ok(Finished { seen, recorded: recorded? })
+        Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    fn end_session(&mut self, patience: Duration) -> Result<(), Error> {
-        let Some(session) = self.session.take() else { return Ok(()) };
+    /// Whether somebody was still in it.
+    fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
+        let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
+            sync_all(&self.directory, patience);
             // Detached, it is gone for all who come; who is in it is still served.
             match unmount(&self.directory, true) {
                 // Somebody has detached it before.
@@ -299,9 +307,25 @@ impl Mounted {
         }
         let begun = Instant::now();
         while !session.guard.is_finished() && begun.elapsed() < patience {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
-        Ok(())
+        Ok(!session.guard.is_finished())
+    }
+}
+
+/// What the kernel still holds back for those who have files open goes to the files, as far as `patience` lasts.
+fn sync_all(directory: &Path, patience: Duration) {
+    let directory = directory.to_owned();
+    let (ended, end) = mpsc::channel();
+    let sync = move || {
+        let opened = rustix::fs::open(&directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        // The kernel tells who has written of a failure.
+        let _ = opened.and_then(rustix::fs::syncfs);
+        let _ = ended.send(());
+    };
+    // On a thread of its own: a drive may be slow. Without one, the kernel does it later, if there is time.
+    if thread::Builder::new().name("sync".to_owned()).spawn(sync).is_ok() {
+        let _ = end.recv_timeout(patience);
     }
 }
 

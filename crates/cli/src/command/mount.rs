@@ -84,6 +84,9 @@ impl Mount {
         }
         let watched = self.watch(&mounted);
         let finished = mounted.finish(PATIENCE)?;
+        if finished.cut_off {
+            note("warning: programs still had files open; what they do with them fails from now on");
+        }
         watched?;
         let summary = Summary::new(&finished);
         if common.json {

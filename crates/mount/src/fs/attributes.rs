@@ -111,10 +111,21 @@ pub(super) fn get_xattr(node: &Node, name: &OsStr) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-pub(super) fn list_xattrs(node: &Node) -> io::Result<Vec<u8>> {
+/// The names, each with a 0 after it; without `all`, those are left out that only root is to see.
+pub(super) fn list_xattrs(node: &Node, all: bool) -> io::Result<Vec<u8>> {
     let mut names = Vec::with_capacity(XATTR_MAX);
     rustix::fs::listxattr(node.path(), rustix::buffer::spare_capacity(&mut names))?;
-    Ok(names)
+    Ok(if all { names } else { seen_by_all(&names) })
+}
+
+fn seen_by_all(names: &[u8]) -> Vec<u8> {
+    let seen = names.split_inclusive(|&byte| byte == 0).filter(|name| !name.starts_with(b"trusted."));
+    seen.flatten().copied().collect()
+}
+
+/// A directory's access control list for what is made in it, if it has one.
+pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
+    get_xattr(node, OsStr::new("system.posix_acl_default")).ok()
 }
 
 pub(super) fn set_xattr(node: &Node, name: &OsStr, value: &[u8], flags: i32) -> io::Result<()> {
@@ -128,6 +139,13 @@ pub(super) fn remove_xattr(node: &Node, name: &OsStr) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attributes_that_are_roots_are_not_named_to_others() {
+        let names = b"trusted.a\0user.b\0trusted.\0security.capability\0user.trusted.\0";
+        assert_eq!(seen_by_all(names), b"user.b\0security.capability\0user.trusted.\0");
+        assert!(seen_by_all(b"").is_empty());
+    }
 
     #[test]
     fn times_before_1970_go_there_and_back() {

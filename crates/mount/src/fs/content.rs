@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite};
-use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, Stat};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
 use sakiyomi_model::StreamId;
 
 use super::Files;
 use super::handles::Open;
 use super::nodes::Node;
-use crate::engine::Engine;
+use crate::engine::{Engine, Wish};
 use crate::layout::{FileId, NoSpace};
 
 impl From<NoSpace> for io::Error {
@@ -74,13 +74,16 @@ impl Files {
         handle: u64,
         offset: u64,
         data: &[u8],
+        how: WriteHow,
         stream: StreamId,
         reply: ReplyWrite,
     ) {
         let length = data.len();
+        // Where there is a page cache, the kernel asks for the flush itself.
+        let synced = how.synced && self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
             let wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
-            Ok((open, wish))
+            Ok((open, Wish { fua: synced, ..wish }))
         });
         let (open, wish) = match planned {
             Ok(planned) => planned,
@@ -88,7 +91,11 @@ impl Files {
         };
         let (data, engine) = (data.to_vec(), Arc::clone(&self.engine));
         let backing = move || {
-            let written = open.file.write_all_at(&data, offset);
+            let mut written = if how.kills_privileges { kill_privileges(&open.file) } else { Ok(()) }
+                .and_then(|()| open.file.write_all_at(&data, offset));
+            if synced {
+                written = written.and_then(|()| open.file.sync_data());
+            }
             open.node.changed_here();
             if written.is_err() {
                 give_back(&engine, &open);
@@ -174,6 +181,25 @@ impl Files {
     }
 }
 
+/// What a write is to do beside writing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteHow {
+    /// It ends when it is on the medium.
+    pub(super) synced: bool,
+    /// It takes set-user-id away, as who writes is not root but we are: without a page cache the kernel leaves that to
+    /// us.
+    pub(super) kills_privileges: bool,
+}
+
+fn kill_privileges(file: &File) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    let mut less = mode - Mode::SUID;
+    if mode.contains(Mode::XGRP) {
+        less -= Mode::SGID;
+    }
+    if less == mode { Ok(()) } else { Ok(rustix::fs::fchmod(file, less)?) }
+}
+
 /// What can be brought onto the medium.
 pub(super) trait Syncable: Send + 'static {
     fn sync(&self, data_only: bool) -> io::Result<()>;
@@ -203,6 +229,11 @@ pub(crate) fn adopt(engine: &Engine, id: FileId, file: &File, stat: &Stat) -> io
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || engine.layout().knows(id) {
         return Ok(());
     }
+    place_data(engine, id, file, stat)
+}
+
+/// Gives all data of a file that has no place one.
+pub(crate) fn place_data(engine: &Engine, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     let size = stat.st_size.max(0) as u64;
     let mut at = 0;
     while at < size {

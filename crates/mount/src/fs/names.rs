@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-use super::Files;
 use super::nodes::{Node, Owner, give_to};
+use super::{Files, attributes};
 
 /// Who asks for something to be made.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,22 @@ pub(super) struct Caller {
 type Found = (Arc<Node>, Stat);
 
 const SET_GROUP: u32 = 0o2000;
+
+/// What a directory's default access control list leaves of the mode of a new file in it (acl(5), object creation), the
+/// list as the kernel stores it: after four bytes of version, entries of tag, permissions and who.
+fn most_allowed(list: &[u8]) -> u32 {
+    const OWNER: u16 = 0x01;
+    const GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    const OTHERS: u16 = 0x20;
+    let of = |wanted: u16| {
+        let mut entries = list.get(4..).unwrap_or_default().chunks_exact(8);
+        let found = entries.find(|entry| u16::from_le_bytes([entry[0], entry[1]]) == wanted)?;
+        Some(u32::from(found[2] & 7))
+    };
+    let group = of(MASK).or_else(|| of(GROUP));
+    (of(OWNER).unwrap_or(7) << 6) | (group.unwrap_or(7) << 3) | of(OTHERS).unwrap_or(7)
+}
 
 impl Files {
     /// Gives a new name's file to the caller, and then the mode that was asked for: until then it is nobody else's.
@@ -38,7 +54,8 @@ impl Files {
             return Ok(());
         }
         let inherited = if inherits && kind == FileType::Directory { SET_GROUP } else { 0 };
-        let mode = Mode::from_raw_mode((mode & 0o7777) | inherited);
+        let most = attributes::default_acl(parent).map_or(0o777, |list| most_allowed(&list));
+        let mode = Mode::from_raw_mode((mode & (0o7000 | most)) | inherited);
         Ok(rustix::fs::chmodat(parent.place(), name, mode, AtFlags::empty())?)
     }
 
@@ -71,8 +88,9 @@ impl Files {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
-                let file = File::from(node.open(access)?);
-                Ok(((node, stat), file))
+                // The kernel is not told of a file that could not be opened.
+                let opened = node.open(access).inspect_err(|_| self.forgotten(node.number, 1));
+                Ok(((node, stat), File::from(opened?)))
             }
             Err(error) => Err(error.into()),
         }

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, OFlags, Stat};
 
 use super::Files;
 use super::attributes::{self, Change, attributes, kind};
-use super::content::errno;
+use super::content::{WriteHow, errno};
 use super::names::Caller;
 use super::nodes::{self, Node};
 use crate::layout::BLOCK;
@@ -61,6 +61,8 @@ impl Filesystem for Files {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
+            // Without, the group would have the rights of an access control list's mask.
+            | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.options.writeback);
         // What a kernel does not offer, it does without.
@@ -222,12 +224,17 @@ impl Filesystem for Files {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
+        flags: WriteFlags,
+        opened: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.write_file(handle.0, offset, data, self.stream(request), reply);
+        let how = WriteHow {
+            // All of `O_SYNC` has it.
+            synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
+            kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+        };
+        self.write_file(handle.0, offset, data, how, self.stream(request), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -345,9 +352,10 @@ impl Filesystem for Files {
         value(reply, size, node.and_then(|node| attributes::get_xattr(&node, name)));
     }
 
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let node = self.nodes.get(number.0);
-        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node)));
+        let all = request.uid() == 0;
+        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node, all)));
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {

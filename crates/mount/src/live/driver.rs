@@ -34,6 +34,8 @@ pub struct Access {
     pub stream: StreamId,
     /// What is asked.
     pub op: Op,
+    /// A write is to be on the medium before it ends.
+    pub fua: bool,
     /// Where; a flush has one empty extent.
     pub extents: Vec<Extent>,
 }
@@ -221,13 +223,13 @@ impl Runner {
     }
 
     fn arrive(&mut self, Arrived { access, arrival, answer }: Arrived, done: &mut Vec<Completion>) {
-        let Access { stream, op, extents } = access;
+        let Access { stream, op, fua, extents } = access;
         let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
         self.accesses.insert(self.next_id, under_way);
         for extent in extents {
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            self.schedule.arrive(Request { id, stream, op, fua: false, extent, arrival }, done);
+            self.schedule.arrive(Request { id, stream, op, fua, extent, arrival }, done);
         }
     }
 
@@ -253,7 +255,7 @@ mod tests {
 
     fn access(parts: u64) -> Access {
         let extents = (0..parts).map(|part| Extent::new(Lba(part * 100), Sectors(8))).collect();
-        Access { stream: StreamId(1), op: Op::Read, extents }
+        Access { stream: StreamId(1), op: Op::Read, fua: false, extents }
     }
 
     fn fixed(text: &str) -> Box<dyn Emulated> {
