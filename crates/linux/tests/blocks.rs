@@ -1,36 +1,15 @@
 //! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the place of
 //! those that it cannot give.
 
-#![allow(clippy::print_stderr)] // what is skipped is said
-use std::fs::{self, File};
-use std::path::PathBuf;
+mod on_disk;
 
+use std::fs::{self, File};
+
+use on_disk::{Scratch, content, open};
 use proptest::prelude::*;
 use sakiyomi_linux::blocks::{Block, Blocks, Options, Order, Pattern};
 use sakiyomi_linux::fake::{Fake, Faults};
 use sakiyomi_linux::{Access, Error, Memory, MethodKind, MethodSpec, Pool};
-
-/// A file under the build directory, which is on a real disk, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, bytes: &[u8]) -> Scratch {
-        let path =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("blocks-{name}-{}", std::process::id()));
-        fs::write(&path, bytes).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn content(size: usize) -> Vec<u8> {
-    (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
-}
 
 /// The blocks put together by their offsets, whatever their order.
 fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
@@ -43,18 +22,6 @@ fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Re
     }
     assert_eq!(covered, size, "each byte comes once");
     Ok(bytes)
-}
-
-/// Methods that a machine may be without; which is said.
-fn open(path: &std::path::Path, options: &Options) -> Option<Blocks> {
-    match Blocks::open(path, options) {
-        Ok(blocks) => Some(blocks),
-        Err(error @ (Error::Method { .. } | Error::NoDirect { .. })) => {
-            eprintln!("skipped, as this machine does not do it: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
 }
 
 fn any_kind() -> impl Strategy<Value = MethodKind> {
@@ -90,7 +57,7 @@ proptest! {
     #[test]
     fn every_method_gives_the_same_bytes(options in any_options(), size in 0usize..120_000) {
         let bytes = content(size);
-        let file = Scratch::new("same", &bytes);
+        let file = Scratch::with("same", &bytes);
         if let Some(blocks) = open(&file.0, &options) {
             prop_assert!(joined(blocks, size).unwrap() == bytes);
         }
@@ -99,7 +66,7 @@ proptest! {
     #[test]
     fn any_part_of_a_file_can_be_read(options in any_options(), from in 0u64..60_000, length in 0u64..60_000) {
         let bytes = content(100_001);
-        let file = Scratch::new("part", &bytes);
+        let file = Scratch::with("part", &bytes);
         let range = from..from + length;
         let expected = &bytes[from as usize..(from + length).min(100_001) as usize];
         let options = Options { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
@@ -221,7 +188,7 @@ fn a_call_that_is_interrupted_for_ever_is_an_error() {
 #[test]
 fn a_stream_can_be_dropped_at_any_time() {
     let bytes = content(3 << 20);
-    let file = Scratch::new("dropped", &bytes);
+    let file = Scratch::with("dropped", &bytes);
     for kind in MethodKind::ALL {
         for taken in [0, 1, 7] {
             let options = Options { method: MethodSpec::usual(kind), block: 64 << 10, ..Options::default() };
@@ -238,7 +205,7 @@ fn a_stream_can_be_dropped_at_any_time() {
 #[test]
 fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
     for text in ["mmap:3", "populate:2"] {
-        let file = Scratch::new("mapped", &content(1 << 20));
+        let file = Scratch::with("mapped", &content(1 << 20));
         let options = Options { method: text.parse().unwrap(), block: 128 << 10, ..Options::default() };
         let mut blocks = Blocks::open(&file.0, &options).unwrap();
         let first = blocks.next().unwrap().unwrap();
@@ -258,7 +225,7 @@ fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
 fn no_more_is_mapped_than_was_asked_for() {
     // Many more blocks than there can be mappings at a time.
     let bytes = content(4 << 20);
-    let file = Scratch::new("many", &bytes);
+    let file = Scratch::with("many", &bytes);
     let options = Options { method: "mmap:8".parse().unwrap(), block: 1000, hold: 3, ..Options::default() };
     let mut blocks = Blocks::open(&file.0, &options).unwrap();
     let kept: Vec<_> = blocks.by_ref().take(3).collect();
@@ -270,7 +237,7 @@ fn no_more_is_mapped_than_was_asked_for() {
 fn a_file_that_is_cut_under_any_method_is_an_error() {
     for kind in MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null) {
         let bytes = content(1 << 20);
-        let file = Scratch::new("cut", &bytes);
+        let file = Scratch::with("cut", &bytes);
         let options =
             Options { method: MethodSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
         let Some(mut blocks) = open(&file.0, &options) else { continue };
@@ -287,7 +254,7 @@ fn a_file_that_is_cut_under_any_method_is_an_error() {
 #[test]
 fn what_a_file_gains_while_it_is_read_is_not_read() {
     let bytes = content(10_000);
-    let file = Scratch::new("grown", &bytes);
+    let file = Scratch::with("grown", &bytes);
     let options = Options { block: 4096, ..Options::default() };
     let blocks = Blocks::open(&file.0, &options).unwrap();
     fs::write(&file.0, content(100_000)).unwrap();
@@ -302,7 +269,7 @@ fn what_cannot_be_read_in_blocks_is_refused_with_a_sentence() {
     assert!(refused("/", &plain).contains("/ is a directory"));
     assert!(refused("/dev/null", &plain).contains("a character device"));
     assert!(refused("/nowhere", &plain).contains("/nowhere"));
-    let file = Scratch::new("refused", b"x");
+    let file = Scratch::with("refused", b"x");
     let odd = Options { access: Access::Direct, block: 1000, ..plain };
     assert!(refused(file.0.to_str().unwrap(), &odd).contains("multiple of"));
 }

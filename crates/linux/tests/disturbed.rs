@@ -3,53 +3,17 @@
 #![allow(unsafe_code)] // signals are sent and caught
 #![allow(clippy::print_stderr)] // what is skipped is said
 
+mod on_disk;
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use on_disk::{Scratch, content, open};
 use sakiyomi_linux::page_cache::drop_pages;
-use sakiyomi_linux::{Access, Blocks, Error, Memory, MethodKind, MethodSpec, Options, Order, Pattern};
-
-/// Removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn inside(directory: &str, name: &str) -> Scratch {
-        Scratch(Path::new(directory).join(format!("sakiyomi-{name}-{}", std::process::id())))
-    }
-
-    fn with(name: &str, bytes: &[u8]) -> Scratch {
-        let scratch = Scratch::inside(env!("CARGO_TARGET_TMPDIR"), name);
-        fs::write(&scratch.0, bytes).unwrap();
-        File::open(&scratch.0).unwrap().sync_all().unwrap();
-        scratch
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn content(size: usize) -> Vec<u8> {
-    (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
-}
-
-/// A stream, none where the machine is without the method or without direct I/O.
-fn open(path: &Path, options: &Options) -> Option<Blocks> {
-    match Blocks::open(path, options) {
-        Ok(blocks) => Some(blocks),
-        Err(error @ (Error::Method { .. } | Error::NoDirect { .. })) => {
-            eprintln!("skipped, as this machine does not do it: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
+use sakiyomi_linux::{Access, Blocks, Memory, MethodKind, MethodSpec, Options, Order, Pattern};
 
 fn moving() -> impl Iterator<Item = MethodKind> {
     MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null)

@@ -6,7 +6,7 @@ use sakiyomi_linux::blocks::Grant;
 use crate::measure::Run;
 use crate::plan::Plan;
 use crate::setting::Setting;
-use crate::verdict::{Evidence, Judgement, judge};
+use crate::verdict::{Busiest, Evidence, Judgement, judge};
 
 /// A setting and its runs, one for each round.
 #[derive(Clone, Debug)]
@@ -54,17 +54,6 @@ pub struct Case {
     pub judgement: Judgement,
 }
 
-/// The busiest thread of a case.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Busiest {
-    /// Share of the time that it was on a core or ready to be.
-    pub share: f64,
-    /// Its name.
-    pub name: String,
-    /// Whether it is the kernel's.
-    pub of_kernel: bool,
-}
-
 /// The cases that were asked for, judged by all that was measured. Settings that could not be run are left out.
 #[must_use]
 pub fn cases(plan: &Plan, series: &[Series]) -> Vec<Case> {
@@ -98,8 +87,20 @@ fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case
     };
     let busiest_core = median(runs.iter().map(|run| run.usage.cores.iter().copied().fold(0.0, f64::max)));
     let cores = runs[0].usage.cores.len();
-    case.judgement = judge(&Evidence::of(&case, busiest_core, cores));
+    case.judgement = judge(&evidence(&case, busiest_core, cores));
     case
+}
+
+fn evidence(case: &Case, busiest_core: f64, cores: usize) -> Evidence {
+    Evidence {
+        setting: case.setting,
+        thread: case.busiest_thread.clone(),
+        core: busiest_core,
+        ours: case.user + case.system + case.kernel_threads,
+        cores,
+        double_depth: case.double_depth_gain,
+        better_buffers: case.better_buffers_gain,
+    }
 }
 
 fn cpu_s_per_gb(run: &Run) -> f64 {

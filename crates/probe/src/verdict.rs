@@ -7,7 +7,6 @@
 
 use sakiyomi_linux::MethodKind;
 
-use crate::case::{Busiest, Case};
 use crate::setting::Setting;
 
 /// A gain below this is none.
@@ -39,6 +38,17 @@ pub struct Judgement {
     pub reason: String,
 }
 
+/// The busiest thread of a case.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Busiest {
+    /// Share of the time that it was on a core or ready to be.
+    pub share: f64,
+    /// Its name.
+    pub name: String,
+    /// Whether it is the kernel's.
+    pub of_kernel: bool,
+}
+
 /// What a verdict is made from. Shares are of one core.
 #[derive(Clone, Debug)]
 pub struct Evidence {
@@ -56,22 +66,6 @@ pub struct Evidence {
     pub double_depth: Option<f64>,
     /// Gain of the best buffers; none if these are the best.
     pub better_buffers: Option<f64>,
-}
-
-impl Evidence {
-    /// That of a case.
-    #[must_use]
-    pub fn of(case: &Case, busiest_core: f64, cores: usize) -> Evidence {
-        Evidence {
-            setting: case.setting,
-            thread: case.busiest_thread.clone(),
-            core: busiest_core,
-            ours: case.user + case.system + case.kernel_threads,
-            cores,
-            double_depth: case.double_depth_gain,
-            better_buffers: case.better_buffers_gain,
-        }
-    }
 }
 
 /// Judges a case.
