@@ -3,13 +3,13 @@
 //! in it is decided by a seed.
 
 use std::io;
+use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use crate::blocks::Subject;
 use crate::method::{Done, Method, Read};
-use std::time::Duration;
 
 /// What goes wrong, and how often.
 #[derive(Clone, Debug, Default)]

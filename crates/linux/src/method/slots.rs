@@ -1,9 +1,9 @@
 //! Reads that the kernel has, by a number that goes with them.
 
+use std::io;
 use std::time::Instant;
 
 use super::{Done, Read};
-use std::io;
 
 /// A fixed number of places for reads in flight. Their memory stays here until the kernel has let go of it.
 pub(super) struct Slots {
