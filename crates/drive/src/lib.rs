@@ -3,7 +3,7 @@
 //! What a command costs in a drive depends on where the arm stands, on what the buffer holds, and on which other
 //! commands wait: misses cost from one to some two hundred times the slowest hit (Hosogi 2013). This crate models just
 //! what decides that: [geometry](Geometry), servo, command queue, cache, and the link to the host; integer
-//! nanoseconds, no randomness, the same bytes for the same input.
+//! nanoseconds, no randomness (but the seeded spread of [`fixed`]), the same bytes for the same input.
 //!
 //! | to do this | use |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | drive it yourself | [`Drive`], through [`Device`](sakiyomi_model::Device) |
 //! | replay a trace | [`replay::Replay`] |
 //! | count and measure | [`observe::Observation`] |
+//! | storage whose time does not depend on places | [`fixed::Fixed`] |
 //!
 //! The crate is pure: it reads no clock and no file, and starts no thread. How the model works, and what it leaves
 //! out, is in `docs/model.md`.
@@ -18,6 +19,7 @@
 
 mod cache;
 mod controller;
+pub mod fixed;
 mod geometry;
 pub mod log;
 mod media;

@@ -1,11 +1,9 @@
 //! What can stand behind a mount: hard disks, and storage whose time does not depend on places.
 
-mod fixed;
-
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Request};
 
-pub use fixed::{Fixed, FixedSpec, FixedSpecError};
+pub use sakiyomi_drive::fixed::{Fixed, FixedSpec, FixedSpecError};
 
 /// A device with a size, whose time can be accounted for.
 pub trait Emulated: Device + Send {
@@ -30,6 +28,20 @@ impl Emulated for Drive {
 
     fn busy(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.usage(now).time.idle)
+    }
+}
+
+impl Emulated for Fixed {
+    fn capacity(&self) -> Bytes {
+        Fixed::capacity(self)
+    }
+
+    fn sector(&self) -> Bytes {
+        Fixed::sector(self)
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        Fixed::busy(self, now)
     }
 }
 

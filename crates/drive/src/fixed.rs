@@ -16,8 +16,6 @@ use sakiyomi_model::{
     WriteClass,
 };
 
-use super::Emulated;
-
 const SECTOR: Bytes = Bytes(512);
 
 /// As `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB` says it.
@@ -146,6 +144,24 @@ impl Fixed {
         }
     }
 
+    /// How much it holds.
+    #[must_use]
+    pub fn capacity(&self) -> Bytes {
+        self.spec.size
+    }
+
+    /// The unit of its addresses.
+    #[must_use]
+    pub fn sector(&self) -> Bytes {
+        SECTOR
+    }
+
+    /// How long it was busy from time 0 until `now`, the time of the last call.
+    #[must_use]
+    pub fn busy(&self, now: Nanos) -> Nanos {
+        self.busy + self.busy_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
+    }
+
     fn latency(&mut self) -> Nanos {
         // 53 bits make every fraction of an f64 from 0 to 1.
         let share = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -241,20 +257,6 @@ impl Device for Fixed {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.run_until(now);
         done.append(&mut self.done);
-    }
-}
-
-impl Emulated for Fixed {
-    fn capacity(&self) -> Bytes {
-        self.spec.size
-    }
-
-    fn sector(&self) -> Bytes {
-        SECTOR
-    }
-
-    fn busy(&self, now: Nanos) -> Nanos {
-        self.busy + self.busy_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
     }
 }
 

@@ -1,0 +1,148 @@
+//! The page cache as a plain list of pages with the time at which each came to its place, and the property that the fast
+//! one does the same.
+
+use super::{FileId, PageCache, State};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    page: (usize, u64),
+    state: State,
+    is_active: bool,
+    referenced: bool,
+    since: u64,
+}
+
+/// Every question is a search through all pages.
+#[derive(Default)]
+struct Naive {
+    capacity: usize,
+    clock: u64,
+    entries: Vec<Entry>,
+}
+
+impl Naive {
+    fn find(&mut self, page: (usize, u64)) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.page == page)
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn insert(&mut self, page: (usize, u64), state: State, must: bool) -> bool {
+        while self.entries.len() >= self.capacity {
+            if !self.evict() {
+                if must {
+                    break;
+                }
+                return false;
+            }
+        }
+        let since = self.tick();
+        self.entries.push(Entry { page, state, is_active: false, referenced: false, since });
+        true
+    }
+
+    fn touch(&mut self, page: (usize, u64)) {
+        let now = self.tick();
+        let Some(entry) = self.find(page) else { return };
+        if !entry.referenced {
+            entry.referenced = true;
+        } else if !entry.is_active {
+            entry.is_active = true;
+            entry.referenced = false;
+            entry.since = now;
+        }
+    }
+
+    fn coldest(&self, is_active: bool) -> Option<usize> {
+        let listed = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_active == is_active);
+        listed.min_by_key(|(_, entry)| entry.since).map(|(index, _)| index)
+    }
+
+    fn cool(&mut self) {
+        let now = self.tick();
+        if let Some(index) = self.coldest(true) {
+            let entry = &mut self.entries[index];
+            (entry.is_active, entry.referenced, entry.since) = (false, false, now);
+        }
+    }
+
+    fn evict(&mut self) -> bool {
+        if self.entries.iter().all(|entry| entry.state != State::Clean) {
+            return false;
+        }
+        loop {
+            while self.entries.iter().filter(|entry| entry.is_active).count() * 2 > self.entries.len() {
+                self.cool();
+            }
+            let Some(index) = self.coldest(false) else {
+                self.cool();
+                continue;
+            };
+            if self.entries[index].state == State::Clean {
+                self.entries.remove(index);
+                return true;
+            }
+            self.entries[index].since = self.tick();
+            self.cool();
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(usize, u64, State, bool),
+    Touch(usize, u64),
+    Become(usize, u64, State),
+}
+
+fn any_state() -> impl Strategy<Value = State> {
+    // Mostly clean, so that something can go.
+    prop_oneof![4 => Just(State::Clean), 1 => Just(State::Loading), 1 => Just(State::Dirty), 1 => Just(State::Writing)]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let place = (0usize..2, 0u64..24);
+    prop_oneof![
+        3 => (place.clone(), any_state(), any::<bool>()).prop_map(|((f, p), s, must)| Step::Insert(f, p, s, must)),
+        3 => place.clone().prop_map(|(f, p)| Step::Touch(f, p)),
+        1 => (place, any_state()).prop_map(|((f, p), s)| Step::Become(f, p, s)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_fast_cache_holds_the_same_pages(capacity in 1usize..16, steps in prop::collection::vec(any_step(), 0..300)) {
+        let mut fast = PageCache::new(capacity);
+        let mut naive = Naive { capacity, ..Naive::default() };
+        for _ in 0..2 {
+            fast.add_file(24);
+        }
+        for step in steps {
+            match step {
+                Step::Insert(file, page, state, must) if naive.find((file, page)).is_none() => {
+                    let taken = fast.insert(FileId(file), page, state, must);
+                    prop_assert_eq!(taken, naive.insert((file, page), state, must));
+                }
+                Step::Insert(file, page, ..) | Step::Touch(file, page) => {
+                    fast.touch(FileId(file), page);
+                    naive.touch((file, page));
+                }
+                Step::Become(file, page, state) => {
+                    fast.set_state(FileId(file), page, state);
+                    if let Some(entry) = naive.find((file, page)) {
+                        entry.state = state;
+                    }
+                }
+            }
+            prop_assert_eq!(fast.len(), naive.entries.len());
+            for (file, page) in (0..2).flat_map(|file| (0..24).map(move |page| (file, page))) {
+                let state = naive.find((file, page)).map(|entry| entry.state);
+                prop_assert_eq!(fast.state(FileId(file), page), state);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The whole stack in virtual time: programs that read, compute and write; the page cache with the kernel's read-ahead
+//! and write-back; a prefetcher; the block queue; and a drive.
+//!
+//! | what | where |
+//! |---|---|
+//! | an experiment as its file says it | [`Scenario`], in [`spec`] |
+//! | running it | [`run`] |
+//! | what came of it | [`Outcome`] |
+//!
+//! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
+//! simulated programs at the instants at which it asks for them. Integer nanoseconds, one seed: the same bytes for the
+//! same input. The crate is pure: it reads no clock and no file, and starts no thread.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod cache;
+mod cpu;
+mod layout;
+mod outcome;
+mod program;
+mod queue;
+mod readahead;
+pub mod spec;
+mod storage;
+mod world;
+mod writeback;
+
+pub use outcome::{Distances, Outcome, ProcessOutcome};
+pub use spec::{Scenario, SpecError};
+pub use storage::Storage;
+pub use world::{RunError, run};

@@ -1,0 +1,86 @@
+//! What came of an experiment.
+
+use sakiyomi_drive::Usage;
+use sakiyomi_model::Nanos;
+use sakiyomi_prefetch::State;
+
+/// What came of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// From the beginning until the last program has ended. What is still dirty then is not waited for.
+    pub elapsed: Nanos,
+    /// The programs, in the order of the experiment.
+    pub processes: Vec<ProcessOutcome>,
+    /// What the drive's mechanism did; none for a device without one.
+    pub usage: Option<Usage>,
+}
+
+/// What came of one program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessOutcome {
+    /// Its name.
+    pub name: String,
+    /// From its start to its end.
+    pub elapsed: Nanos,
+    /// Time on a core.
+    pub ran: Nanos,
+    /// Time in which it wanted a core and shared it.
+    pub queued: Nanos,
+    /// Time in which it waited for what it reads.
+    pub waited_read: Nanos,
+    /// Time in which it could not write because too much was dirty.
+    pub waited_write: Nanos,
+    /// Time in which reads of its file were outstanding, whoever had asked.
+    pub reading: Nanos,
+    /// What it read, in bytes.
+    pub read_bytes: u64,
+    /// What it wrote, in bytes.
+    pub written_bytes: u64,
+    /// What was brought into memory for it by a prefetcher, in bytes.
+    pub prefetched_bytes: u64,
+    /// How much of that was evicted before the program came to it, in bytes.
+    pub wasted_bytes: u64,
+    /// How far the prefetcher was ahead; empty without one.
+    pub distances: Distances,
+    /// What the prefetcher did at the end; none without one.
+    pub state: Option<State>,
+}
+
+impl ProcessOutcome {
+    /// Reading that went on while the program did something else.
+    #[must_use]
+    pub fn hidden(&self) -> Nanos {
+        self.reading.saturating_sub(self.waited_read)
+    }
+}
+
+/// The distance over time, in few enough points.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distances {
+    /// When, and how far, in bytes: the longest since the point before.
+    pub points: Vec<(Nanos, u64)>,
+    /// The longest of all, in bytes.
+    pub longest: u64,
+    interval: Nanos,
+}
+
+impl Distances {
+    /// More points than this are joined by twos.
+    const POINTS: usize = 512;
+
+    pub(crate) fn seen(&mut self, now: Nanos, distance: u64) {
+        self.longest = self.longest.max(distance);
+        match self.points.last_mut() {
+            Some(last) if now < last.0 + self.interval => last.1 = last.1.max(distance),
+            _ => self.points.push((now, distance)),
+        }
+        if self.points.len() > Self::POINTS {
+            let joined = self.points.chunks(2).map(|pair| {
+                (pair[0].0, pair.iter().map(|point| point.1).max().unwrap_or_default())
+            });
+            self.points = joined.collect();
+            let span = now.saturating_sub(self.points[0].0);
+            self.interval = Nanos((span.0 / (Self::POINTS as u64 / 2)).max(self.interval.0 * 2));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The host's block queue in front of the device: neighbours are merged, and a scheduler says what goes next.
+//!
+//! `deadline` is Linux's: reads before writes, each in ascending order in batches, until one has waited too long. A queue
+//! can be *plugged* for a moment while it is empty, as in Linux before 2.6.39, so that neighbours have time to come: it
+//! opens when somebody waits for a page, when four requests have gathered, or when the time is up.
+
+use std::collections::BTreeMap;
+
+use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
+
+use crate::cache::FileId;
+use crate::spec::{QueueSpec, Scheduler};
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Pages of a file, from and to the page cache.
+    Pages { file: FileId, start: u64, pages: u64 },
+    /// A process that goes past the page cache.
+    Direct { process: usize },
+}
+
+/// A request, and what is served by it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) op: Op,
+    pub(crate) purposes: Vec<Purpose>,
+    extent: Extent,
+    since: Nanos,
+}
+
+/// Four requests open a plugged queue (`unplug_thresh`).
+const GATHERED: usize = 4;
+/// So many in one direction before the other is looked at (`fifo_batch`).
+const BATCH: u32 = 16;
+/// So often reads go before a write that waits (`writes_starved`).
+const STARVED: u32 = 2;
+/// How long a read and a write wait at most before they go first.
+const EXPIRE: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
+
+/// The queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    scheduler: Scheduler,
+    sectors_max: u64,
+    plug: Nanos,
+    plugged_until: Option<Nanos>,
+    next_id: u64,
+    /// Reads and writes that wait.
+    waiting: [Direction; 2],
+    in_flight: BTreeMap<u64, Pending>,
+    /// Deadline: the direction of the batch, how many went in it, where it stands, and how often writes were passed over.
+    batch: (usize, u32, u64, u32),
+}
+
+/// What waits in one direction, by age and by place.
+#[derive(Clone, Debug, Default)]
+struct Direction {
+    by_id: BTreeMap<u64, Pending>,
+    by_start: BTreeMap<u64, u64>,
+    by_end: BTreeMap<u64, u64>,
+}
+
+impl Queue {
+    pub(crate) fn new(spec: &QueueSpec, sector_bytes: u64) -> Queue {
+        Queue {
+            scheduler: spec.scheduler,
+            sectors_max: (spec.max_request.0 / sector_bytes).max(1),
+            plug: spec.plug,
+            plugged_until: None,
+            next_id: 0,
+            waiting: [Direction::default(), Direction::default()],
+            in_flight: BTreeMap::new(),
+            batch: (0, BATCH, 0, 0),
+        }
+    }
+
+    /// How many requests of a kind wait.
+    pub(crate) fn waiting(&self, op: Op) -> usize {
+        self.waiting[index(op)].by_id.len()
+    }
+
+    /// Takes in `extent`, joined to a neighbour or cut where it is longer than a request may be.
+    pub(crate) fn add(&mut self, now: Nanos, op: Op, extent: Extent, purpose: Purpose) {
+        if self.plug > Nanos::ZERO && self.is_empty() {
+            self.plugged_until = Some(now + self.plug);
+        }
+        if !self.waiting[index(op)].merge(extent, purpose, self.sectors_max) {
+            let id = self.next_id;
+            self.next_id += 1;
+            let pending = Pending { op, purposes: vec![purpose], extent, since: now };
+            self.waiting[index(op)].insert(id, pending);
+        }
+        if self.waiting.iter().map(|waiting| waiting.by_id.len()).sum::<usize>() >= GATHERED {
+            self.unplug();
+        }
+    }
+
+    /// Somebody waits: what has gathered goes.
+    pub(crate) fn unplug(&mut self) {
+        self.plugged_until = None;
+    }
+
+    /// When the queue opens by itself.
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        self.plugged_until.filter(|_| !self.is_empty())
+    }
+
+    /// Hands over as many requests as the device takes.
+    pub(crate) fn dispatch(&mut self, now: Nanos, device: &mut impl Device) {
+        if self.plugged_until.is_some_and(|until| until <= now) {
+            self.unplug();
+        }
+        while self.plugged_until.is_none() {
+            let Some((direction, id)) = self.choose(now) else { return };
+            let pending = &self.waiting[direction].by_id[&id];
+            let (op, extent, arrival) = (pending.op, pending.extent, pending.since);
+            let request = Request { id: RequestId(id), stream: StreamId(0), op, fua: false, extent, arrival };
+            if device.submit(now, request).is_err() {
+                return;
+            }
+            let pending = self.waiting[direction].remove(id);
+            self.in_flight.insert(id, pending);
+            self.went(direction, extent);
+        }
+    }
+
+    /// What a request that has ended was for.
+    pub(crate) fn ended(&mut self, id: RequestId) -> Pending {
+        self.in_flight.remove(&id.0).expect("the device completes what it was given, once")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.iter().all(|waiting| waiting.by_id.is_empty())
+    }
+
+    /// The next request, which may be refused by the device: nothing is changed.
+    fn choose(&self, now: Nanos) -> Option<(usize, u64)> {
+        let oldest = |direction: usize| self.waiting[direction].by_id.keys().next().copied();
+        if self.scheduler == Scheduler::Noop {
+            let ids = (0..2).filter_map(|direction| Some((oldest(direction)?, direction)));
+            return ids.min().map(|(id, direction)| (direction, id));
+        }
+        let (direction, gone, place, starved) = self.batch;
+        let after = |direction: usize, place: u64| {
+            self.waiting[direction].by_start.range(place..).next().map(|(_, &id)| id)
+        };
+        if gone < BATCH
+            && let Some(id) = after(direction, place)
+        {
+            return Some((direction, id));
+        }
+        let (reads, writes) = (oldest(0).is_some(), oldest(1).is_some());
+        let chosen = usize::from(writes && (!reads || starved >= STARVED));
+        let first = oldest(chosen)?;
+        let has_waited = now.saturating_sub(self.waiting[chosen].by_id[&first].since);
+        let next = after(chosen, place).filter(|_| chosen == direction && has_waited < EXPIRE[chosen]);
+        Some((chosen, next.unwrap_or(first)))
+    }
+
+    /// Keeps account of the batch.
+    fn went(&mut self, direction: usize, extent: Extent) {
+        let (before, gone, place, starved) = self.batch;
+        let goes_on = direction == before && gone < BATCH && extent.start.0 >= place;
+        let gone = if goes_on { gone + 1 } else { 1 };
+        let passed_over = direction == 0 && !self.waiting[1].by_id.is_empty();
+        let starved = match (goes_on, passed_over) {
+            (true, _) => starved,
+            (false, true) => starved + 1,
+            (false, false) => 0,
+        };
+        self.batch = (direction, gone, extent.end().0, starved);
+    }
+}
+
+impl Direction {
+    fn insert(&mut self, id: u64, pending: Pending) {
+        self.by_start.insert(pending.extent.start.0, id);
+        self.by_end.insert(pending.extent.end().0, id);
+        self.by_id.insert(id, pending);
+    }
+
+    fn remove(&mut self, id: u64) -> Pending {
+        let pending = self.by_id.remove(&id).expect("it was just chosen");
+        let (start, end) = (pending.extent.start.0, pending.extent.end().0);
+        // Two requests may begin or end at one place, where a process reads past the page cache what is in it.
+        self.by_start.retain_if_other(start, id);
+        self.by_end.retain_if_other(end, id);
+        pending
+    }
+
+    /// Joins `extent` to a request that ends or begins where it does. Says whether there was one.
+    fn merge(&mut self, extent: Extent, purpose: Purpose, sectors_max: u64) -> bool {
+        let before = self.by_end.get(&extent.start.0).copied();
+        let after = self.by_start.get(&extent.end().0).copied();
+        for id in [before, after].into_iter().flatten() {
+            let sectors = self.by_id[&id].extent.sectors.0 + extent.sectors.0;
+            if sectors <= sectors_max {
+                let mut joined = self.remove(id);
+                let start = joined.extent.start.min(extent.start);
+                joined.extent = Extent::new(start, Sectors(sectors));
+                joined.purposes.push(purpose);
+                self.insert(id, joined);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Takes an entry out unless another request has its place.
+trait RetainIfOther {
+    fn retain_if_other(&mut self, place: u64, id: u64);
+}
+
+impl RetainIfOther for BTreeMap<u64, u64> {
+    fn retain_if_other(&mut self, place: u64, id: u64) {
+        if self.get(&place) == Some(&id) {
+            self.remove(&place);
+        }
+    }
+}
+
+fn index(op: Op) -> usize {
+    usize::from(op != Op::Read)
+}
+
+/// The extent of so many sectors.
+pub(crate) fn extent(start: u64, sectors: u64) -> Extent {
+    Extent::new(Lba(start), Sectors(sectors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_drive::fixed::{Fixed, FixedSpec};
+
+    fn queue(scheduler: Scheduler, plug: Nanos) -> Queue {
+        Queue::new(&QueueSpec { scheduler, plug, ..QueueSpec::default() }, 512)
+    }
+
+    fn device(parallel: u32) -> Fixed {
+        let spec = FixedSpec { parallel, ..FixedSpec::default() };
+        Fixed::new(spec, 0)
+    }
+
+    const DIRECT: Purpose = Purpose::Direct { process: 0 };
+
+    fn order(queue: &mut Queue) -> Vec<u64> {
+        let mut device = device(1);
+        let (mut order, mut done, mut now) = (Vec::new(), Vec::new(), Nanos::ZERO);
+        loop {
+            queue.dispatch(now, &mut device);
+            let Some(next) = device.next_event() else { return order };
+            now = next;
+            device.advance(now, &mut done);
+            for completion in done.drain(..) {
+                queue.ended(completion.request.id);
+                order.push(completion.request.extent.start.0);
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_become_one_request() {
+        let mut queue = queue(Scheduler::Noop, Nanos::ZERO);
+        for start in [0, 8, 24, 16] {
+            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+        }
+        assert_eq!(queue.waiting(Op::Read), 2, "0..24 and 24..32: only one side is joined");
+    }
+
+    #[test]
+    fn deadline_takes_reads_first_and_in_order() {
+        let mut queue = queue(Scheduler::Deadline, Nanos::ZERO);
+        queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
+        for start in [100, 900, 500] {
+            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+        }
+        assert_eq!(order(&mut queue), [100, 500, 900, 5000]);
+    }
+
+    #[test]
+    fn noop_takes_the_oldest() {
+        let mut queue = queue(Scheduler::Noop, Nanos::ZERO);
+        queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
+        for start in [900, 500] {
+            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+        }
+        assert_eq!(order(&mut queue), [5000, 900, 500]);
+    }
+
+    #[test]
+    fn a_plugged_queue_opens_in_time_for_four_or_when_somebody_waits() {
+        let mut queue = queue(Scheduler::Noop, Nanos(3_000_000));
+        let mut device = device(8);
+        queue.add(Nanos::ZERO, Op::Read, extent(0, 8), DIRECT);
+        queue.dispatch(Nanos(1), &mut device);
+        assert_eq!((queue.waiting(Op::Read), queue.next_event()), (1, Some(Nanos(3_000_000))));
+        queue.dispatch(Nanos(3_000_000), &mut device);
+        assert_eq!(queue.waiting(Op::Read), 0);
+        for start in [100, 200, 300, 400] {
+            queue.add(Nanos(4_000_000), Op::Read, extent(start, 8), DIRECT);
+        }
+        queue.dispatch(Nanos(4_000_000), &mut device);
+        assert_eq!(queue.waiting(Op::Read), 0);
+        queue.add(Nanos(5_000_000), Op::Read, extent(500, 8), DIRECT);
+        queue.unplug();
+        queue.dispatch(Nanos(5_000_000), &mut device);
+        assert_eq!(queue.waiting(Op::Read), 0);
+    }
+}

@@ -1,0 +1,160 @@
+//! What is possible in an experiment.
+
+use sakiyomi_drive::fixed::FixedSpec;
+use sakiyomi_model::{Bytes, Nanos};
+
+use super::{Distance, ProcessSpec, Scenario};
+
+/// An experiment that cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The text is not such a file, or a value does not fit its key.
+    #[error("{origin}: {message}")]
+    Malformed {
+        /// Which file, or which setting.
+        origin: String,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A figure that cannot be.
+    #[error("{key}: {problem}")]
+    Impossible {
+        /// The key.
+        key: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+}
+
+/// The pages of all files together: each takes four bytes here.
+const PAGES_MAX: u64 = 1 << 28;
+
+impl Scenario {
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// [`SpecError::Impossible`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let memory = &self.memory;
+        let page = memory.page.0;
+        let share = |value: f64| (0.0..=1.0).contains(&value);
+        let rules = [
+            ("process", !self.process.is_empty(), "there is none; write a [[process]]"),
+            ("run.repetitions", self.run.repetitions > 0, "at least 1"),
+            ("cpu.cores", self.cpu.cores > 0, "at least 1"),
+            ("queue.requests", self.queue.requests > 0, "at least 1"),
+            ("queue.max_request", self.queue.max_request.0 >= page, "at least one page"),
+            (
+                "memory.page",
+                page.is_power_of_two() && (4096..=1 << 20).contains(&page),
+                "a power of two from 4KiB to 1MiB",
+            ),
+            ("memory.size", memory.size.0 >= 16 * page, "at least 16 pages"),
+            ("memory.size", memory.size.0 / page.max(1) <= PAGES_MAX, "more pages than can be kept; make memory.page larger"),
+            ("memory.read_ahead", memory.read_ahead.0 <= memory.size.0, "more than memory holds"),
+            ("memory.dirty", share(memory.dirty) && memory.dirty > 0.0, "between 0 and 1"),
+            (
+                "memory.dirty_background",
+                share(memory.dirty_background) && memory.dirty_background <= memory.dirty,
+                "between 0 and memory.dirty",
+            ),
+            ("memory.dirty_period", memory.dirty_period > Nanos::ZERO, "longer than nothing"),
+            ("memory.write_batch", memory.write_batch.0 >= page, "at least one page"),
+            ("prefetch.step", self.prefetch.step.0 > 0, "at least one byte"),
+            ("prefetch.call", self.prefetch.call.0 > 0, "at least one byte"),
+            ("prefetch.limit", self.prefetch.limit != Distance::Fixed(Bytes(0)), "more than nothing; or write `off`"),
+        ];
+        if let Some((key, _, problem)) = rules.into_iter().find(|(_, holds, _)| !holds) {
+            return Err(impossible(key, problem));
+        }
+        self.check_drive()?;
+        let pages: u64 = self.process.iter().map(|process| process.pages(page)).fold(0, u64::saturating_add);
+        if pages > PAGES_MAX {
+            return Err(impossible("process.size", "the files have more pages than can be kept; make memory.page larger"));
+        }
+        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))
+    }
+
+    fn check_drive(&self) -> Result<(), SpecError> {
+        match (&self.drive.model, &self.drive.fixed) {
+            (Some(_), None) => Ok(()),
+            (None, Some(_)) if !self.drive.set.is_empty() => {
+                Err(impossible("drive.set", "a fixed device has no such figures; change drive.fixed"))
+            }
+            (None, Some(text)) => text
+                .parse::<FixedSpec>()
+                .map(|_| ())
+                .map_err(|error| impossible("drive.fixed", &error.to_string())),
+            _ => Err(impossible("drive", "name one of `model` and `fixed`")),
+        }
+    }
+}
+
+impl ProcessSpec {
+    fn check(&self, index: usize, page: u64) -> Result<(), SpecError> {
+        let day = Nanos::SECOND * 86_400;
+        let rules = [
+            ("size", self.size.0 > 0, "at least one byte"),
+            ("call", self.call.0 > 0 && self.call.0 <= 1 << 30, "between one byte and 1GiB"),
+            ("compute", self.compute.is_none_or(|rate| rate.0 >= 1000), "at least 1kB a second"),
+            ("output_ratio", (0.0..=100.0).contains(&self.output_ratio), "between 0 and 100"),
+            ("think", self.think <= day, "a day at most"),
+            ("start", self.start <= day, "a day at most"),
+            ("place", self.place.is_none_or(|place| (0.0..1.0).contains(&place)), "at least 0 and less than 1"),
+            ("pieces", self.pieces.is_none_or(|pieces| pieces.0 >= page), "at least one page"),
+            (
+                "pause",
+                self.pause.is_none_or(|pause| pause.every.0 > 0 && pause.length <= day),
+                "every one byte or more, and a day at most",
+            ),
+            (
+                "back",
+                self.back.is_none_or(|back| back.by.0 < back.every.0),
+                "`by` less than `every`, or it never comes to the end",
+            ),
+            ("back", self.back.is_none() || self.call.0 <= self.size.0, "a call no longer than the file"),
+        ];
+        match rules.into_iter().find(|(_, holds, _)| !holds) {
+            Some((key, _, problem)) => Err(impossible(&format!("process.{index}.{key}"), problem)),
+            None => Ok(()),
+        }
+    }
+
+    /// The pages of its files.
+    fn pages(&self, page: u64) -> u64 {
+        let output = (self.size.0 as f64 * self.output_ratio) as u64;
+        self.size.0.saturating_add(output) / page
+    }
+}
+
+fn impossible(key: &str, problem: &str) -> SpecError {
+    SpecError::Impossible { key: key.to_owned(), problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "name = 'x'\n[drive]\nfixed = 'latency=1ms'\n[[process]]\nname = 'p'\n";
+
+    fn error(change: &[(&str, &str)]) -> String {
+        let mut scenario = Scenario::from_toml(LEAST, "x.toml").unwrap();
+        for (key, value) in change {
+            if let Err(error) = scenario.set(key, value) {
+                return error.to_string();
+            }
+        }
+        scenario.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_the_key_and_what_to_do() {
+        assert_eq!(error(&[("process.p.compute", "10")]), "process.0.compute: at least 1kB a second");
+        assert!(error(&[("prefetch.limit", "much")]).contains("or `auto`, or `off`"));
+        assert!(error(&[("memory.sice", "1GiB")]).contains("unknown field `sice`"));
+        assert!(error(&[("process.q.size", "1GiB")]).contains("no process is called `q`"));
+        assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
+        let unknown = Scenario::from_toml("name = 'x'\ncolour = 1\n", "x.toml").unwrap_err().to_string();
+        assert!(unknown.starts_with("x.toml: ") && unknown.contains("colour"), "{unknown}");
+    }
+}

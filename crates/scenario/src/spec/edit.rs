@@ -1,0 +1,112 @@
+//! Reading an experiment from TOML, and changing single keys of it: what `--vary` does.
+
+use toml::{Table, Value};
+
+use super::{Scenario, SpecError};
+
+/// What stands before a key of the drive itself, which has dots of its own.
+const DRIVE: &str = "drive.set.";
+
+impl Scenario {
+    /// Reads and checks an experiment. `origin` names the text in errors.
+    ///
+    /// # Errors
+    /// [`SpecError::Malformed`] with line and column, or [`SpecError::Impossible`].
+    pub fn from_toml(text: &str, origin: &str) -> Result<Scenario, SpecError> {
+        let scenario: Scenario = toml::from_str(text).map_err(|error| SpecError::Malformed {
+            origin: origin.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// The experiment as TOML; reads back to the same one.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("an experiment is plain data")
+    }
+
+    /// Changes one key, written as a path: `memory.size`, `process.gzip.compute` (by name, or by number from 0),
+    /// `drive.set.cache.read_ahead.max`. Sizes, durations and names need no quotes. The result is *not* checked, so that
+    /// several keys can be changed one after another.
+    ///
+    /// # Errors
+    /// [`SpecError::Malformed`] where there is no such key, or the value does not fit it.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
+        if let Some(figure) = key.strip_prefix(DRIVE) {
+            self.drive.set.insert(figure.to_owned(), value.to_owned());
+            return Ok(());
+        }
+        let malformed = |message: String| SpecError::Malformed { origin: format!("{key}={value}"), message };
+        let mut table = Table::try_from(&*self).map_err(|error| malformed(error.to_string()))?;
+        let at = self.place(&mut table, key).map_err(malformed)?;
+        *at = literal(value);
+        *self = table.try_into().map_err(|error: toml::de::Error| malformed(error.message().to_owned()))?;
+        Ok(())
+    }
+
+    /// The place that `key` names; whether there is such a key is found out when the table is read back.
+    fn place<'a>(&self, table: &'a mut Table, key: &str) -> Result<&'a mut Value, String> {
+        let (parents, leaf) = key.rsplit_once('.').unwrap_or(("", key));
+        let mut at = table;
+        let mut parts = parents.split('.').filter(|part| !part.is_empty());
+        while let Some(part) = parts.next() {
+            let child = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+            at = match child {
+                Value::Table(table) => table,
+                Value::Array(items) => {
+                    let name = parts.next().unwrap_or(leaf);
+                    let index = self.process_called(name);
+                    let item = index.and_then(|index| items.get_mut(index)).and_then(Value::as_table_mut);
+                    item.ok_or_else(|| format!("no process is called `{name}`"))?
+                }
+                _ => return Err(format!("`{part}` has no keys")),
+            };
+        }
+        Ok(at.entry(leaf).or_insert(Value::Boolean(false)))
+    }
+
+    fn process_called(&self, name: &str) -> Option<usize> {
+        let by_name = self.process.iter().position(|process| process.name == name);
+        by_name.or_else(|| name.parse().ok())
+    }
+}
+
+/// The value as TOML has it, or as text where it is none: `1MiB` needs no quotes.
+fn literal(value: &str) -> Value {
+    let parsed: Option<Table> = toml::from_str(&format!("value = {value}")).ok();
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    parsed.unwrap_or_else(|| Value::String(value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Distance;
+    use sakiyomi_model::Bytes;
+
+    #[test]
+    fn keys_are_set_by_their_path() {
+        let text = "name = 'x'\n[drive]\nmodel = 'deskstar-7k250'\n[[process]]\nname = 'gzip'\n";
+        let mut scenario = Scenario::from_toml(text, "x.toml").unwrap();
+        for (key, value) in [
+            ("memory.size", "2GiB"),
+            ("process.gzip.size", "0.61GB"),
+            ("process.0.pause.every", "1MiB"),
+            ("prefetch.limit", "4KiB"),
+            ("drive.set.cache.read_ahead.max", "1MiB"),
+        ] {
+            if key.ends_with("every") {
+                scenario.process[0].pause = Some(crate::spec::Pause { every: Bytes(1), length: sakiyomi_model::Nanos(5) });
+            }
+            scenario.set(key, value).unwrap();
+        }
+        assert_eq!(scenario.memory.size, Bytes(2 << 30));
+        assert_eq!(scenario.process[0].size, Bytes(610_000_000));
+        assert_eq!(scenario.process[0].pause.unwrap().every, Bytes(1 << 20));
+        assert_eq!(scenario.prefetch.limit, Distance::Fixed(Bytes(4096)));
+        assert_eq!(scenario.drive.set["cache.read_ahead.max"], "1MiB");
+        assert_eq!(Scenario::from_toml(&scenario.to_toml(), "again").unwrap(), scenario);
+    }
+}

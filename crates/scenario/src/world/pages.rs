@@ -1,0 +1,218 @@
+//! Between programs and device: reading through the page cache with the kernel's read-ahead, and writing back.
+
+use sakiyomi_model::{Nanos, Op};
+
+use super::World;
+use crate::cache::{FileId, State};
+use crate::queue::{self, Purpose};
+use crate::readahead::{ReadAhead, Window};
+
+/// An open file on its way through a call that reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub(super) file: FileId,
+    read_ahead: ReadAhead,
+    /// The next page of the call, and the first one behind it.
+    next: u64,
+    end: u64,
+    /// Whether it reads for a prefetcher.
+    is_ahead: bool,
+}
+
+impl Reader {
+    pub(super) fn new(file: FileId, is_ahead: bool) -> Reader {
+        Reader { file, read_ahead: ReadAhead::default(), next: 0, end: 0, is_ahead }
+    }
+
+    /// Begins a call.
+    pub(super) fn call(&mut self, at: u64, length: u64, page_bytes: u64) {
+        self.next = at / page_bytes;
+        self.end = (at + length).div_ceil(page_bytes);
+    }
+}
+
+impl World {
+    /// Goes on with a call, page by page, until it is done or has to wait. Says whether it is done.
+    ///
+    /// In the order of the kernel's `generic_file_read`: a page that is missing brings in a window, a marked one the next
+    /// window, and then the page itself is waited for.
+    pub(super) fn read(&mut self, reader: &mut Reader) -> bool {
+        while reader.next < reader.end {
+            let page = reader.next;
+            if self.cache.state(reader.file, page).is_none() {
+                self.miss(reader, page);
+            } else if self.cache.take_mark(reader.file, page) {
+                self.go_on(reader, page);
+            }
+            if self.cache.state(reader.file, page) == Some(State::Loading) {
+                self.queue.unplug();
+                return false;
+            }
+            if !reader.read_ahead.is_within(page) {
+                self.cache.touch(reader.file, page);
+            }
+            if !reader.is_ahead {
+                self.cache.used(reader.file, page);
+            }
+            reader.read_ahead.passed(page);
+            reader.next += 1;
+        }
+        true
+    }
+
+    fn miss(&mut self, reader: &mut Reader, page: u64) {
+        let mut window = reader.read_ahead.missing(page, reader.end - page, self.window_max);
+        if !self.asynchronous {
+            window.mark = None;
+        }
+        self.bring(reader.file, window, reader.is_ahead);
+        if self.cache.state(reader.file, page).is_none() {
+            // There was no room for the window; there must be for the page.
+            self.cache.insert(reader.file, page, State::Loading, true);
+            self.ask(reader.file, page, 1);
+        }
+    }
+
+    fn go_on(&mut self, reader: &mut Reader, page: u64) {
+        let (file, most) = (reader.file, self.window_max);
+        let pages = self.cache.pages(file);
+        let cache = &self.cache;
+        let hole = || ReadAhead::reach(page, most).find(|&page| page < pages && cache.state(file, page).is_none());
+        let window = reader.read_ahead.marked(page, reader.end - page, most, hole);
+        if let Some(window) = window {
+            self.bring(file, window, reader.is_ahead);
+        }
+    }
+
+    /// Asks for those pages of a window that are missing, as far as there is room.
+    pub(super) fn bring(&mut self, file: FileId, window: Window, is_ahead: bool) {
+        let end = (window.start + window.pages).min(self.cache.pages(file));
+        let mut run = window.start;
+        for page in window.start..end {
+            let is_missing = self.cache.state(file, page).is_none();
+            let is_taken = is_missing && self.cache.insert(file, page, State::Loading, false);
+            if is_taken && is_ahead {
+                self.cache.set_ahead(file, page);
+            }
+            if is_taken && window.mark == Some(page) {
+                self.cache.mark(file, page);
+            }
+            if !is_taken {
+                self.ask(file, run, page - run);
+                run = page + 1;
+            }
+            if is_missing && !is_taken {
+                return;
+            }
+        }
+        self.ask(file, run, end.saturating_sub(run));
+    }
+
+    /// Requests to read pages that lie side by side in their file.
+    fn ask(&mut self, file: FileId, start: u64, pages: u64) {
+        if pages == 0 {
+            return;
+        }
+        self.submit(Op::Read, file, start, pages);
+    }
+
+    /// Requests for pages: as many as the pieces of the file and the longest request call for.
+    fn submit(&mut self, op: Op, file: FileId, start: u64, pages: u64) {
+        let layout = &self.layouts[file.0];
+        for (sector, first, pages) in layout.runs(start, pages) {
+            for cut in (0..pages).step_by(self.request_pages as usize) {
+                let length = self.request_pages.min(pages - cut);
+                let sectors = layout.sectors_per_page();
+                let extent = queue::extent(sector + cut * sectors, length * sectors);
+                let purpose = Purpose::Pages { file, start: first + cut, pages: length };
+                self.queue.add(self.now, op, extent, purpose);
+                if op == Op::Read {
+                    let (outstanding, since, _) = &mut self.reading[file.0];
+                    if *outstanding == 0 {
+                        *since = self.now;
+                    }
+                    *outstanding += 1;
+                }
+            }
+        }
+    }
+
+    /// Pages have come, or have been written.
+    pub(super) fn transferred(&mut self, op: Op, file: FileId, start: u64, pages: u64) {
+        let under_way = if op == Op::Read { State::Loading } else { State::Writing };
+        for page in start..start + pages {
+            // What was made dirty again while it was written stays so.
+            if self.cache.state(file, page) == Some(under_way) {
+                self.cache.set_state(file, page, State::Clean);
+            }
+        }
+        if op == Op::Read {
+            self.read_ended(file);
+        } else {
+            self.write_back.written(pages);
+        }
+    }
+
+    pub(super) fn read_ended(&mut self, file: FileId) {
+        let (outstanding, since, total) = &mut self.reading[file.0];
+        *outstanding -= 1;
+        if *outstanding == 0 {
+            *total += self.now - *since;
+        }
+    }
+
+    /// A read that goes past the page cache.
+    pub(super) fn read_direct(&mut self, process: usize, file: FileId, at: u64, length: u64) -> u64 {
+        let start = at / self.page_bytes;
+        let pages = (at + length).div_ceil(self.page_bytes) - start;
+        let layout = &self.layouts[file.0];
+        let mut requests = 0;
+        for (sector, _, pages) in layout.runs(start, pages) {
+            let extent = queue::extent(sector, pages * layout.sectors_per_page());
+            self.queue.add(self.now, Op::Read, extent, Purpose::Direct { process });
+            requests += 1;
+        }
+        self.queue.unplug();
+        let (outstanding, since, _) = &mut self.reading[file.0];
+        if *outstanding == 0 {
+            *since = self.now;
+        }
+        *outstanding += requests;
+        requests
+    }
+
+    /// Makes pages of an output dirty, from `from` up to `to`, in bytes.
+    pub(super) fn write(&mut self, file: FileId, from: u64, to: u64) {
+        for page in from / self.page_bytes..to.div_ceil(self.page_bytes) {
+            match self.cache.state(file, page) {
+                Some(State::Dirty) => {}
+                Some(_) => {
+                    self.cache.set_state(file, page, State::Dirty);
+                    self.write_back.dirtied(self.now, file, page);
+                }
+                None => {
+                    self.cache.insert(file, page, State::Dirty, true);
+                    self.write_back.dirtied(self.now, file, page);
+                }
+            }
+            self.cache.touch(file, page);
+        }
+    }
+
+    /// Writes back what is to be, as far as the block queue has room.
+    pub(super) fn write_out(&mut self) {
+        while self.queue.waiting(Op::Write) < self.requests_max {
+            let Some((file, start, pages)) = self.write_back.next(self.request_pages) else { return };
+            for page in start..start + pages {
+                self.cache.set_state(file, page, State::Writing);
+            }
+            self.submit(Op::Write, file, start, pages);
+        }
+    }
+
+    /// For how long reads of a file were outstanding.
+    pub(super) fn reading_time(&self, file: FileId) -> Nanos {
+        let (outstanding, since, total) = self.reading[file.0];
+        if outstanding > 0 { total + (self.now - since) } else { total }
+    }
+}
