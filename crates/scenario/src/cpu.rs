@@ -14,18 +14,21 @@ pub(crate) struct Cpu {
     now: Nanos,
     /// How much work each program that runs without a break has been given.
     work: u64,
+    /// The part of a nanosecond of work that has been done besides, in shares of a program.
+    part: u64,
     /// Where the clock stands when a burst ends, and whose it is.
     ends: BTreeSet<(u64, usize)>,
 }
 
 impl Cpu {
     pub(crate) fn new(cores: u32) -> Cpu {
-        Cpu { cores: u64::from(cores.max(1)), now: Nanos::ZERO, work: 0, ends: BTreeSet::new() }
+        Cpu { cores: u64::from(cores.max(1)), now: Nanos::ZERO, work: 0, part: 0, ends: BTreeSet::new() }
     }
 
     /// `program` computes for so long, as long as it has a core for itself.
     pub(crate) fn run(&mut self, now: Nanos, program: usize, burst: Nanos) {
         self.advance_to(now);
+        self.part = 0;
         self.ends.insert((self.work + burst.0, program));
     }
 
@@ -34,7 +37,8 @@ impl Cpu {
         let &(end, _) = self.ends.first()?;
         let left = end - self.work;
         let running = self.ends.len() as u64;
-        let took = if running <= self.cores { left } else { (left * running).div_ceil(self.cores) };
+        let took =
+            if running <= self.cores { left } else { (left * running - self.part).div_ceil(self.cores) };
         Some(self.now + Nanos(took))
     }
 
@@ -43,6 +47,7 @@ impl Cpu {
         self.advance_to(now);
         let &(end, program) = self.ends.first()?;
         (end <= self.work).then(|| {
+            self.part = 0;
             self.ends.pop_first();
             program
         })
@@ -58,7 +63,13 @@ impl Cpu {
     fn advance_to(&mut self, now: Nanos) {
         let elapsed = now.saturating_sub(self.now).0;
         let running = self.ends.len() as u64;
-        self.work += if running <= self.cores { elapsed } else { elapsed * self.cores / running };
+        if running <= self.cores {
+            self.work += elapsed;
+        } else {
+            let done = elapsed * self.cores + self.part;
+            self.work += done / running;
+            self.part = done % running;
+        }
         self.now = self.now.max(now);
     }
 }

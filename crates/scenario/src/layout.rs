@@ -56,7 +56,8 @@ impl Places<'_> {
         let mut pieces = Vec::new();
         for index in 0..pages.div_ceil(pages_per_piece) {
             if index > 0 {
-                self.next += self.random.next_u64() % (4 * length + 1) / self.sectors_per_page * self.sectors_per_page;
+                self.next +=
+                    self.random.next_u64() % (4 * length + 1) / self.sectors_per_page * self.sectors_per_page;
             }
             if self.next + length > self.sectors {
                 self.next = 0;

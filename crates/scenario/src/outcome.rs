@@ -75,9 +75,10 @@ impl Distances {
             _ => self.points.push((now, distance)),
         }
         if self.points.len() > Self::POINTS {
-            let joined = self.points.chunks(2).map(|pair| {
-                (pair[0].0, pair.iter().map(|point| point.1).max().unwrap_or_default())
-            });
+            let joined = self
+                .points
+                .chunks(2)
+                .map(|pair| (pair[0].0, pair.iter().map(|point| point.1).max().unwrap_or_default()));
             self.points = joined.collect();
             let span = now.saturating_sub(self.points[0].0);
             self.interval = Nanos((span.0 / (Self::POINTS as u64 / 2)).max(self.interval.0 * 2));

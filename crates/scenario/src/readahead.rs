@@ -159,7 +159,10 @@ mod tests {
     #[test]
     fn the_mark_of_another_reader_is_followed_from_the_next_hole() {
         let mut file = ReadAhead::default();
-        assert_eq!(file.marked(100, 8, 32, || Some(120)), Some(Window { start: 120, pages: 32, mark: Some(120) }));
+        assert_eq!(
+            file.marked(100, 8, 32, || Some(120)),
+            Some(Window { start: 120, pages: 32, mark: Some(120) })
+        );
         assert_eq!(file.marked(300, 8, 32, || None), None);
     }
 }

@@ -35,7 +35,9 @@ pub enum RunError {
     #[error(transparent)]
     Drive(#[from] DriveError),
     /// Files that the device does not hold.
-    #[error("the files take {files} bytes and the device holds {capacity}; make them smaller, or the device larger")]
+    #[error(
+        "the files take {files} bytes and the device holds {capacity}; make them smaller, or the device larger"
+    )]
     TooSmall {
         /// All files together.
         files: u64,

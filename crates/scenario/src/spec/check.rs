@@ -50,7 +50,11 @@ impl Scenario {
                 "a power of two from 4KiB to 1MiB",
             ),
             ("memory.size", memory.size.0 >= 16 * page, "at least 16 pages"),
-            ("memory.size", memory.size.0 / page.max(1) <= PAGES_MAX, "more pages than can be kept; make memory.page larger"),
+            (
+                "memory.size",
+                memory.size.0 / page.max(1) <= PAGES_MAX,
+                "more pages than can be kept; make memory.page larger",
+            ),
             ("memory.read_ahead", memory.read_ahead.0 <= memory.size.0, "more than memory holds"),
             ("memory.dirty", share(memory.dirty) && memory.dirty > 0.0, "between 0 and 1"),
             (
@@ -62,7 +66,11 @@ impl Scenario {
             ("memory.write_batch", memory.write_batch.0 >= page, "at least one page"),
             ("prefetch.step", self.prefetch.step.0 > 0, "at least one byte"),
             ("prefetch.call", self.prefetch.call.0 > 0, "at least one byte"),
-            ("prefetch.limit", self.prefetch.limit != Distance::Fixed(Bytes(0)), "more than nothing; or write `off`"),
+            (
+                "prefetch.limit",
+                self.prefetch.limit != Distance::Fixed(Bytes(0)),
+                "more than nothing; or write `off`",
+            ),
         ];
         if let Some((key, _, problem)) = rules.into_iter().find(|(_, holds, _)| !holds) {
             return Err(impossible(key, problem));
@@ -70,7 +78,10 @@ impl Scenario {
         self.check_drive()?;
         let pages: u64 = self.process.iter().map(|process| process.pages(page)).fold(0, u64::saturating_add);
         if pages > PAGES_MAX {
-            return Err(impossible("process.size", "the files have more pages than can be kept; make memory.page larger"));
+            return Err(impossible(
+                "process.size",
+                "the files have more pages than can be kept; make memory.page larger",
+            ));
         }
         self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))
     }
@@ -100,7 +111,11 @@ impl ProcessSpec {
             ("output_ratio", (0.0..=100.0).contains(&self.output_ratio), "between 0 and 100"),
             ("think", self.think <= day, "a day at most"),
             ("start", self.start <= day, "a day at most"),
-            ("place", self.place.is_none_or(|place| (0.0..1.0).contains(&place)), "at least 0 and less than 1"),
+            (
+                "place",
+                self.place.is_none_or(|place| (0.0..1.0).contains(&place)),
+                "at least 0 and less than 1",
+            ),
             ("pieces", self.pieces.is_none_or(|pieces| pieces.0 >= page), "at least one page"),
             (
                 "pause",

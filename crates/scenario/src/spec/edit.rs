@@ -98,7 +98,8 @@ mod tests {
             ("drive.set.cache.read_ahead.max", "1MiB"),
         ] {
             if key.ends_with("every") {
-                scenario.process[0].pause = Some(crate::spec::Pause { every: Bytes(1), length: sakiyomi_model::Nanos(5) });
+                scenario.process[0].pause =
+                    Some(crate::spec::Pause { every: Bytes(1), length: sakiyomi_model::Nanos(5) });
             }
             scenario.set(key, value).unwrap();
         }

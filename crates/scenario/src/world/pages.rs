@@ -77,7 +77,8 @@ impl World {
         let (file, most) = (reader.file, self.window_max);
         let pages = self.cache.pages(file);
         let cache = &self.cache;
-        let hole = || ReadAhead::reach(page, most).find(|&page| page < pages && cache.state(file, page).is_none());
+        let hole =
+            || ReadAhead::reach(page, most).find(|&page| page < pages && cache.state(file, page).is_none());
         let window = reader.read_ahead.marked(page, reader.end - page, most, hole);
         if let Some(window) = window {
             self.bring(file, window, reader.is_ahead);
