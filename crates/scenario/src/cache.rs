@@ -5,10 +5,14 @@
 //! before. So what is read once in order leaves again without pushing out what is used often. A page that is on its
 //! way, dirty or being written cannot go; where it is met it moves to the warm end, as the kernel does.
 //!
+//! Or plain *LRU*: one list, to whose warm end a page comes each time that it is used.
+//!
 //! Every operation takes constant time; `naive` in the tests is the plain version that this is held against.
 
 #[cfg(test)]
 mod naive;
+
+use crate::spec::Replacement;
 
 /// Names a file for the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +34,7 @@ pub(crate) enum State {
 /// The page cache.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCache {
+    replacement: Replacement,
     capacity: usize,
     pages: Vec<Page>,
     free: Vec<u32>,
@@ -76,8 +81,9 @@ struct Page {
 
 impl PageCache {
     /// Room for so many pages.
-    pub(crate) fn new(capacity: usize) -> PageCache {
+    pub(crate) fn new(capacity: usize, replacement: Replacement) -> PageCache {
         PageCache {
+            replacement,
             capacity: capacity.max(1),
             pages: Vec::new(),
             free: Vec::new(),
@@ -164,7 +170,10 @@ impl PageCache {
     /// A page has been read or written by a program, or by a prefetcher that reads.
     pub(crate) fn touch(&mut self, file: FileId, page: u64) {
         let Some(at) = self.place(file, page) else { return };
-        if !self.pages[at].referenced {
+        if self.replacement == Replacement::Lru {
+            self.inactive.remove(&mut self.pages, at as u32);
+            self.inactive.push(&mut self.pages, at as u32);
+        } else if !self.pages[at].referenced {
             self.pages[at].referenced = true;
         } else if !self.pages[at].is_active {
             self.inactive.remove(&mut self.pages, at as u32);

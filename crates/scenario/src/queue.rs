@@ -43,7 +43,9 @@ const EXPIRE: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
 pub(crate) struct Queue {
     scheduler: Scheduler,
     sectors_max: u64,
-    plug: Nanos,
+    /// Ticks for which it is plugged, and how long one is.
+    plug_ticks: u64,
+    tick: u64,
     plugged_until: Option<Nanos>,
     next_id: u64,
     /// Reads and writes that wait.
@@ -62,11 +64,12 @@ struct Direction {
 }
 
 impl Queue {
-    pub(crate) fn new(spec: &QueueSpec, sector_bytes: u64) -> Queue {
+    pub(crate) fn new(spec: &QueueSpec, tick: Nanos, sector_bytes: u64) -> Queue {
         Queue {
             scheduler: spec.scheduler,
             sectors_max: (spec.max_request.0 / sector_bytes).max(1),
-            plug: spec.plug,
+            plug_ticks: u64::from(spec.plug_ticks),
+            tick: tick.0,
             plugged_until: None,
             next_id: 0,
             waiting: [Direction::default(), Direction::default()],
@@ -82,8 +85,8 @@ impl Queue {
 
     /// Takes in `extent`, joined to a neighbour or cut where it is longer than a request may be.
     pub(crate) fn add(&mut self, now: Nanos, op: Op, extent: Extent, purpose: Purpose) {
-        if self.plug > Nanos::ZERO && self.is_empty() {
-            self.plugged_until = Some(now + self.plug);
+        if self.plug_ticks > 0 && self.tick > 0 && self.is_empty() {
+            self.plugged_until = Some(Nanos((now.0 / self.tick + self.plug_ticks) * self.tick));
         }
         if !self.waiting[index(op)].merge(extent, purpose, self.sectors_max) {
             let id = self.next_id;
@@ -235,8 +238,8 @@ mod tests {
     use super::*;
     use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 
-    fn queue(scheduler: Scheduler, plug: Nanos) -> Queue {
-        Queue::new(&QueueSpec { scheduler, plug, ..QueueSpec::default() }, 512)
+    fn queue(scheduler: Scheduler, plug_ticks: u32) -> Queue {
+        Queue::new(&QueueSpec { scheduler, plug_ticks, ..QueueSpec::default() }, Nanos::MILLISECOND, 512)
     }
 
     fn device(parallel: u32) -> Fixed {
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn neighbours_become_one_request() {
-        let mut queue = queue(Scheduler::Noop, Nanos::ZERO);
+        let mut queue = queue(Scheduler::Noop, 0);
         for start in [0, 8, 24, 16] {
             queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
         }
@@ -272,7 +275,7 @@ mod tests {
 
     #[test]
     fn deadline_takes_reads_first_and_in_order() {
-        let mut queue = queue(Scheduler::Deadline, Nanos::ZERO);
+        let mut queue = queue(Scheduler::Deadline, 0);
         queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
         for start in [100, 900, 500] {
             queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
@@ -282,7 +285,7 @@ mod tests {
 
     #[test]
     fn noop_takes_the_oldest() {
-        let mut queue = queue(Scheduler::Noop, Nanos::ZERO);
+        let mut queue = queue(Scheduler::Noop, 0);
         queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
         for start in [900, 500] {
             queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
@@ -292,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_plugged_queue_opens_in_time_for_four_or_when_somebody_waits() {
-        let mut queue = queue(Scheduler::Noop, Nanos(3_000_000));
+        let mut queue = queue(Scheduler::Noop, 3);
         let mut device = device(8);
         queue.add(Nanos::ZERO, Op::Read, extent(0, 8), DIRECT);
         queue.dispatch(Nanos(1), &mut device);

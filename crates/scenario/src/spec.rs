@@ -96,8 +96,9 @@ pub struct QueueSpec {
     pub max_request: Bytes,
     /// Requests of a kind that wait at most; who prefetches or writes back then waits for room.
     pub requests: u32,
-    /// How long the first request waits for neighbours if nobody waits for it; 0 in kernels since 2.6.39.
-    pub plug: Nanos,
+    /// With the how-manieth tick of the timer the first request goes, if nobody waits for it and no neighbours have come
+    /// (`unplug_delay`); 0 for at once, as in kernels since 2.6.39.
+    pub plug_ticks: u32,
 }
 
 impl Default for QueueSpec {
@@ -106,9 +107,20 @@ impl Default for QueueSpec {
             scheduler: Scheduler::Deadline,
             max_request: Bytes(512 << 10),
             requests: 128,
-            plug: Nanos::ZERO,
+            plug_ticks: 0,
         }
     }
+}
+
+/// Which page goes when room is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The coldest of those used at most once; as in Linux.
+    #[default]
+    TwoLists,
+    /// The one whose last use is longest ago.
+    Lru,
 }
 
 /// The page cache.
@@ -119,6 +131,8 @@ pub struct MemorySpec {
     pub size: Bytes,
     /// The unit in which it holds it.
     pub page: Bytes,
+    /// Which page goes when room is needed.
+    pub replacement: Replacement,
     /// The longest window of the kernel's read-ahead; 0 for none.
     pub read_ahead: Bytes,
     /// Whether the next window is asked for while the program is still in the last one.
@@ -140,6 +154,7 @@ impl Default for MemorySpec {
         MemorySpec {
             size: Bytes(1 << 30),
             page: Bytes(4 << 10),
+            replacement: Replacement::TwoLists,
             read_ahead: Bytes(128 << 10),
             asynchronous: true,
             dirty_background: 0.1,
@@ -157,11 +172,14 @@ impl Default for MemorySpec {
 pub struct CpuSpec {
     /// How many programs run at full speed side by side.
     pub cores: u32,
+    /// The kernel's timer. Sleeps end with the second tick after they begin, as on kernels without high-resolution timers;
+    /// 0 for exact ones.
+    pub tick: Nanos,
 }
 
 impl Default for CpuSpec {
     fn default() -> CpuSpec {
-        CpuSpec { cores: 2 }
+        CpuSpec { cores: 2, tick: Nanos::ZERO }
     }
 }
 
@@ -330,8 +348,6 @@ pub struct PrefetchSpec {
     pub how: How,
     /// What one call asks for.
     pub call: Bytes,
-    /// Sleeps end with the second tick after, as on kernels without high-resolution timers; 0 for exact ones.
-    pub tick: Nanos,
     /// What all readings together may fill ahead of their programs; none for a quarter of memory if the limit is `auto`,
     /// and no bound if it is the paper's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -346,7 +362,6 @@ impl Default for PrefetchSpec {
             most: Bytes(512 << 20),
             how: How::Readahead,
             call: Bytes(128 << 10),
-            tick: Nanos::ZERO,
             room: None,
         }
     }

@@ -67,6 +67,7 @@ pub fn run(
 struct World {
     now: Nanos,
     page_bytes: u64,
+    tick: Nanos,
     /// Pages in the longest window of the kernel's read-ahead.
     window_max: u64,
     asynchronous: bool,

@@ -1,7 +1,7 @@
 //! The page cache as a plain list of pages with the time at which each came to its place, and the property that the fast
 //! one does the same.
 
-use super::{FileId, PageCache, State};
+use super::{FileId, PageCache, Replacement, State};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ struct Entry {
 /// Every question is a search through all pages.
 #[derive(Default)]
 struct Naive {
+    is_lru: bool,
     capacity: usize,
     clock: u64,
     entries: Vec<Entry>,
@@ -46,9 +47,11 @@ impl Naive {
     }
 
     fn touch(&mut self, page: (usize, u64)) {
-        let now = self.tick();
+        let (now, is_lru) = (self.tick(), self.is_lru);
         let Some(entry) = self.find(page) else { return };
-        if !entry.referenced {
+        if is_lru {
+            entry.since = now;
+        } else if !entry.referenced {
             entry.referenced = true;
         } else if !entry.is_active {
             entry.is_active = true;
@@ -115,9 +118,13 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn the_fast_cache_holds_the_same_pages(capacity in 1usize..16, steps in prop::collection::vec(any_step(), 0..300)) {
-        let mut fast = PageCache::new(capacity);
-        let mut naive = Naive { capacity, ..Naive::default() };
+    fn the_fast_cache_holds_the_same_pages(
+        is_lru: bool,
+        capacity in 1usize..16,
+        steps in prop::collection::vec(any_step(), 0..300),
+    ) {
+        let mut fast = PageCache::new(capacity, if is_lru { Replacement::Lru } else { Replacement::TwoLists });
+        let mut naive = Naive { is_lru, capacity, ..Naive::default() };
         for _ in 0..2 {
             fast.add_file(24);
         }

@@ -42,6 +42,13 @@ impl Scenario {
             ("process", !self.process.is_empty(), "there is none; write a [[process]]"),
             ("run.repetitions", self.run.repetitions > 0, "at least 1"),
             ("cpu.cores", self.cpu.cores > 0, "at least 1"),
+            (
+                "queue.plug_ticks",
+                self.queue.plug_ticks == 0 || self.cpu.tick > Nanos::ZERO,
+                "they need a tick of the timer; set cpu.tick",
+            ),
+            ("cpu.tick", self.cpu.tick <= Nanos::SECOND, "a second at most"),
+            ("queue.plug_ticks", self.queue.plug_ticks <= 1000, "1000 at most"),
             ("queue.requests", self.queue.requests > 0, "at least 1"),
             ("queue.max_request", self.queue.max_request.0 >= page, "at least one page"),
             (

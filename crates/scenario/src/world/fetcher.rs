@@ -99,7 +99,7 @@ impl World {
             fetcher.wake = None;
             return;
         };
-        let tick = self.prefetch.tick.0;
+        let tick = self.tick.0;
         let earliest = match tick {
             0 => self.now + SHORTEST_SLEEP,
             tick => Nanos((self.now.0 / tick + 2) * tick),
