@@ -30,6 +30,8 @@ pub struct ProcessOutcome {
     pub waited_read: Nanos,
     /// Time in which it could not write because too much was dirty.
     pub waited_write: Nanos,
+    /// Time in which it paused.
+    pub slept: Nanos,
     /// Time in which reads of its file were outstanding, whoever had asked.
     pub reading: Nanos,
     /// What it read, in bytes.

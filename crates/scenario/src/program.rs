@@ -88,7 +88,8 @@ impl Program {
         if let Some(pause) = self.spec.pause.filter(|pause| crossed(pause.every.0)) {
             self.rest.push(Step::Pause(pause.length));
         }
-        let output = (self.read as f64 * self.spec.output_ratio) as u64;
+        // What is read twice is not written twice: the output has its place on the drive.
+        let output = (self.read.min(self.spec.size.0) as f64 * self.spec.output_ratio) as u64;
         if output > self.written {
             self.rest.push(Step::Write { length: output - self.written });
             self.written = output;

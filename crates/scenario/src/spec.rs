@@ -209,7 +209,7 @@ pub struct ProcessSpec {
     pub compute: Option<Bytes>,
     /// Time on a core for each call, besides.
     pub think: Nanos,
-    /// Bytes that it writes for each byte that it reads.
+    /// Bytes that it writes for each byte of its file that it reads for the first time.
     pub output_ratio: f64,
     /// In which order it reads.
     pub access: Access,

@@ -50,6 +50,7 @@ pub(super) struct Process {
     queued: Nanos,
     waited_read: Nanos,
     waited_write: Nanos,
+    slept: Nanos,
 }
 
 impl Process {
@@ -81,6 +82,7 @@ impl Process {
             queued: Nanos::ZERO,
             waited_read: Nanos::ZERO,
             waited_write: Nanos::ZERO,
+            slept: Nanos::ZERO,
         }
     }
 
@@ -133,6 +135,8 @@ impl World {
         if !process.has_begun {
             process.has_begun = true;
             self.follow(index);
+        } else {
+            process.slept += self.now - process.since;
         }
         self.advance(index);
     }
@@ -265,6 +269,7 @@ impl World {
             queued: process.queued,
             waited_read: process.waited_read,
             waited_write: process.waited_write,
+            slept: process.slept,
             reading: self.reading_time(process.file),
             read_bytes: process.read,
             written_bytes: process.written,

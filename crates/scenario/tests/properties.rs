@@ -1,0 +1,191 @@
+//! What must hold for any program: the distance stays within its bound, and reading ahead does no harm.
+
+use proptest::prelude::*;
+use sakiyomi_drive::spec::builtin;
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_scenario::spec::{
+    Access, Back, Distance, DriveChoice, How, MemorySpec, Pause, PrefetchSpec, ProcessSpec, RunSpec,
+};
+use sakiyomi_scenario::{Outcome, Scenario, run};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const MILLISECOND: u64 = 1_000_000;
+/// What the automatic limit may be exceeded by.
+const PIECE: u64 = MIB;
+
+fn outcome(scenario: &Scenario) -> Outcome {
+    let drive = scenario.drive.model.as_ref().map(|name| builtin(name).unwrap().spec());
+    run(scenario, drive.as_ref(), 0).unwrap_or_else(|error| panic!("{error}\n{}", scenario.to_toml()))
+}
+
+fn with_limit(scenario: &Scenario, limit: Distance) -> Scenario {
+    Scenario { prefetch: PrefetchSpec { limit, ..scenario.prefetch.clone() }, ..scenario.clone() }
+}
+
+/// How far reading ahead may be behind going alone: two hundredths, and what it takes to find out.
+fn does_no_harm(scenario: &Scenario) -> Result<(), TestCaseError> {
+    let plain = outcome(&with_limit(scenario, Distance::Off)).elapsed;
+    let ahead = outcome(&with_limit(scenario, Distance::Auto)).elapsed;
+    let allowed = Nanos(plain.0 + plain.0 / 50 + 20 * MILLISECOND);
+    prop_assert!(
+        ahead <= allowed,
+        "alone {:.3} s, with prefetching {:.3} s\n{}",
+        plain.as_secs_f64(),
+        ahead.as_secs_f64(),
+        with_limit(scenario, Distance::Auto).to_toml()
+    );
+    Ok(())
+}
+
+/// Sizes whose orders of magnitude are all alike likely.
+fn size(from: u64, to: u64) -> impl Strategy<Value = Bytes> {
+    let (low, high) = ((from as f64).ln(), (to as f64).ln());
+    (low..high).prop_map(|exponent| Bytes(exponent.exp() as u64))
+}
+
+fn any_drive() -> impl Strategy<Value = DriveChoice> {
+    let fixed = (1u64..50_000, 1u32..64, prop::option::of(1_000_000u64..500_000_000)).prop_map(
+        |(latency_us, parallel, bandwidth)| {
+            let bandwidth = bandwidth.map_or(String::new(), |rate| format!(",bandwidth={rate}"));
+            let fixed = format!("latency={latency_us}us,parallel={parallel}{bandwidth}");
+            DriveChoice { fixed: Some(fixed), ..DriveChoice::default() }
+        },
+    );
+    let model = prop::sample::select(vec!["deskstar-7k250", "spinpoint-hd160jj", "scorpio-wd10tpvx"])
+        .prop_map(|name| DriveChoice { model: Some(name.to_owned()), ..DriveChoice::default() });
+    prop_oneof![fixed, model]
+}
+
+fn any_process() -> impl Strategy<Value = ProcessSpec> {
+    let pause = (size(64 * KIB, 16 * MIB), 0u64..300)
+        .prop_map(|(every, length)| Pause { every, length: Nanos(length * MILLISECOND) });
+    let back = (size(MIB, 16 * MIB), 0.1..0.9f64)
+        .prop_map(|(every, share)| Back { every, by: Bytes((every.0 as f64 * share) as u64) });
+    (
+        (size(4 * KIB, 64 * MIB), size(512, MIB), prop::option::of(size(1_000_000, 1_000_000_000))),
+        (prop::option::weighted(0.3, pause), prop::option::weighted(0.2, back)),
+        (prop::option::weighted(0.3, 0.0..1.0f64), prop::option::weighted(0.2, size(64 * KIB, 4 * MIB))),
+        any::<bool>(),
+    )
+        .prop_map(|((size, call, compute), (pause, back), (output, pieces), cached)| ProcessSpec {
+            name: "program".to_owned(),
+            size,
+            call: Bytes(call.0.min(size.0)),
+            compute,
+            output_ratio: output.unwrap_or(0.0),
+            pieces,
+            pause,
+            back,
+            // Rarely: nothing happens then.
+            cached: cached && size.0 % 4 == 0,
+            ..ProcessSpec::default()
+        })
+}
+
+fn any_memory() -> impl Strategy<Value = MemorySpec> {
+    let windows = prop::sample::select(vec![0, 32 * KIB, 128 * KIB, 128 * KIB, MIB, 8 * MIB]);
+    (size(16 * MIB, 1024 * MIB), windows).prop_map(|(size, read_ahead)| MemorySpec {
+        size,
+        read_ahead: Bytes(read_ahead),
+        ..MemorySpec::default()
+    })
+}
+
+fn any_scenario() -> impl Strategy<Value = Scenario> {
+    (any_drive(), any_memory(), any_process(), 1u64..1000).prop_map(|(drive, memory, process, seed)| {
+        Scenario {
+            name: "any".to_owned(),
+            run: RunSpec { seed, repetitions: 1 },
+            drive,
+            queue: Default::default(),
+            memory,
+            cpu: Default::default(),
+            process: vec![process],
+            prefetch: PrefetchSpec::default(),
+            vary: Default::default(),
+            published: Vec::new(),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_fixed_limit_is_exceeded_by_one_step_at_most(
+        scenario in any_scenario(),
+        limit in size(4 * KIB, 64 * MIB),
+        step in size(4 * KIB, 32 * MIB),
+        reads: bool,
+    ) {
+        let mut scenario = with_limit(&scenario, Distance::Fixed(limit));
+        scenario.prefetch.step = step;
+        scenario.prefetch.how = if reads { How::Read } else { How::Readahead };
+        let longest = outcome(&scenario).processes[0].distances.longest;
+        prop_assert!(longest <= limit.0 + step.0.min(limit.0), "{longest}\n{}", scenario.to_toml());
+    }
+
+    #[test]
+    fn the_automatic_limit_is_exceeded_by_one_piece_at_most(
+        scenario in any_scenario(),
+        most in size(MIB, 64 * MIB),
+        room in size(4 * KIB, 256 * MIB),
+    ) {
+        let mut scenario = with_limit(&scenario, Distance::Auto);
+        scenario.prefetch.most = most;
+        scenario.prefetch.room = Some(room);
+        let longest = outcome(&scenario).processes[0].distances.longest;
+        prop_assert!(longest <= most.0 + PIECE, "{longest}\n{}", scenario.to_toml());
+        prop_assert!(longest <= room.0, "{longest} of {room:?}\n{}", scenario.to_toml());
+    }
+
+    #[test]
+    fn the_time_of_any_program_is_accounted_for(scenario in any_scenario(), limit in size(4 * KIB, 64 * MIB)) {
+        for limit in [Distance::Off, Distance::Auto, Distance::Fixed(limit)] {
+            let process = &outcome(&with_limit(&scenario, limit)).processes[0];
+            let accounted = process.ran + process.queued + process.waited_read + process.waited_write + process.slept;
+            prop_assert_eq!(accounted, process.elapsed);
+        }
+    }
+
+    #[test]
+    fn a_cached_file_is_left_alone(scenario in any_scenario()) {
+        let mut scenario = scenario;
+        scenario.process[0].cached = true;
+        scenario.memory.size = Bytes(1 << 30);
+        does_no_harm(&scenario)?;
+        prop_assert_eq!(outcome(&with_limit(&scenario, Distance::Auto)).processes[0].prefetched_bytes, 0);
+    }
+
+    #[test]
+    fn a_random_reader_is_not_harmed(scenario in any_scenario(), block in size(4 * KIB, 64 * KIB)) {
+        let mut scenario = scenario;
+        let process = &mut scenario.process[0];
+        process.access = Access::Random;
+        (process.size, process.call, process.reads) = (Bytes(1 << 30), block, Some(500));
+        does_no_harm(&scenario)?;
+    }
+
+    #[test]
+    fn a_device_ten_times_slower_than_the_program_does_no_harm(scenario in any_scenario(), rate in size(1_000_000, 100_000_000)) {
+        let mut scenario = scenario;
+        let fixed = format!("latency=100us,parallel=32,bandwidth={}", rate.0);
+        scenario.drive = DriveChoice { fixed: Some(fixed), ..DriveChoice::default() };
+        scenario.process[0].compute = Some(Bytes(rate.0 * 10));
+        does_no_harm(&scenario)?;
+    }
+
+    #[test]
+    fn tiny_memory_does_no_harm(scenario in any_scenario(), memory in size(256 * KIB, 8 * MIB)) {
+        let mut scenario = scenario;
+        scenario.memory.size = memory;
+        scenario.memory.read_ahead = Bytes(scenario.memory.read_ahead.0.min(128 * KIB));
+        does_no_harm(&scenario)?;
+    }
+
+    #[test]
+    fn no_program_is_harmed(scenario in any_scenario()) {
+        does_no_harm(&scenario)?;
+    }
+}
