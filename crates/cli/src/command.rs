@@ -5,6 +5,7 @@ mod doctor;
 mod drive;
 mod mount;
 mod probe;
+mod scenario;
 mod shell;
 mod sim;
 mod sweep;
@@ -30,6 +31,7 @@ use crate::args::{Common, HELP};
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi trace generate pc pc.csv
   sakiyomi probe . --out result
+  sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
@@ -68,6 +70,9 @@ pub(crate) enum Command {
     /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
+    /// Experiments in virtual time: programs, page cache, prefetching and a drive together
+    #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
+    Scenario(scenario::Command),
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -93,6 +98,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mount(mount) => mount.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
+        Command::Scenario(scenario) => scenario.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

@@ -13,6 +13,7 @@ mod outcome;
 mod output;
 mod progress;
 mod simulation;
+mod vary;
 
 use std::io;
 use std::process::ExitCode;

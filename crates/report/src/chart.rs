@@ -13,11 +13,12 @@ mod over_time;
 mod palette;
 mod probe;
 mod room;
+mod scenario;
 mod svg;
 mod tradeoff;
 mod validation;
 
-use crate::schema::{Document, ProbeResult, SimResult, SweepResult, ValidateResult};
+use crate::schema::{Document, ProbeResult, ScenarioResult, SimResult, SweepResult, ValidateResult};
 
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
@@ -73,6 +74,12 @@ pub fn validate(result: &ValidateResult) -> Vec<Chart> {
 #[must_use]
 pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
     probe::charts(document)
+}
+
+/// The charts of an experiment in virtual time; none where nothing was run.
+#[must_use]
+pub fn scenario(result: &ScenarioResult) -> Vec<Chart> {
+    scenario::charts(result)
 }
 
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
@@ -164,6 +171,11 @@ mod tests {
         #[test]
         fn any_probe_can_be_drawn(result in sample::any_broken_probe()) {
             prop_assert!(probe(&Document::probe(Run::default(), result)).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_scenario_can_be_drawn(result in sample::any_scenario()) {
+            prop_assert!(scenario(&result).iter().all(is_sound));
         }
 
         #[test]

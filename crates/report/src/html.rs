@@ -7,6 +7,7 @@
 mod compare;
 mod page;
 mod probe;
+mod scenario;
 mod series;
 mod sim;
 mod sweep;
@@ -14,6 +15,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use scenario::scenario;
 pub use sim::sim;
 pub use sweep::sweep;
 pub use validate::validate;
@@ -54,6 +56,11 @@ mod tests {
     #[test]
     fn one_validation() {
         insta::assert_snapshot!(skeleton(&validate(&sample::validation())));
+    }
+
+    #[test]
+    fn one_scenario() {
+        insta::assert_snapshot!(skeleton(&scenario(&sample::scenario())));
     }
 
     #[test]
@@ -99,7 +106,15 @@ mod tests {
             &mut case.reason,
         ];
         names.into_iter().for_each(|name| *name = evil.to_owned());
+        let mut experiment = sample::scenario();
+        experiment.result.name = evil.to_owned();
+        experiment.result.varied[0] = evil.to_owned();
+        experiment.result.points[0].values[0] = evil.to_owned();
+        experiment.result.points[0].limit = evil.to_owned();
+        experiment.result.points[0].processes[0].name = evil.to_owned();
+        experiment.result.points[0].processes[0].prefetcher = evil.to_owned();
         let pages = [
+            scenario(&experiment),
             sim(&document),
             compare(&document, &document),
             sweep(&exploration),
@@ -177,6 +192,12 @@ mod tests {
         #[test]
         fn any_probe_is_a_page(result in sample::any_broken_probe()) {
             let page = probe(&Document::probe(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
+        }
+
+        #[test]
+        fn any_scenario_is_a_page(result in sample::any_scenario()) {
+            let page = scenario(&Document::scenario(Run::default(), result));
             prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
         }
 

@@ -13,7 +13,7 @@
 //! | which points of a sweep nothing beats | [`pareto`] |
 //!
 //! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
-//! table of totals (`totals`) and the cases of a probe (`probe`): what is said is the same wherever it is read.
+//! table of totals (`totals`) the cases of a probe (`probe`) and the points of an experiment (`scenario`): what is said is the same wherever it is read.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;
@@ -25,10 +25,13 @@ pub mod text;
 
 mod label;
 mod probe;
+mod scenario;
 mod totals;
 mod verdict;
 
 #[cfg(test)]
 mod sample;
 
-pub use schema::{Document, Machine, ProbeResult, Run, SimResult, SweepResult, ValidateResult};
+pub use schema::{
+    Document, Machine, ProbeResult, Run, ScenarioResult, SimResult, SweepResult, ValidateResult,
+};

@@ -4,6 +4,7 @@
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
 mod probe;
+mod scenario;
 mod sim;
 mod sweep;
 mod validate;
@@ -11,6 +12,7 @@ mod validate;
 use serde::{Deserialize, Serialize};
 
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use scenario::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
@@ -31,6 +33,9 @@ pub const VALIDATE_SCHEMA: &str = "sakiyomi.validate/1";
 
 /// The name and version of a [`ProbeResult`] document.
 pub const PROBE_SCHEMA: &str = "sakiyomi.probe/1";
+
+/// The name and version of a [`ScenarioResult`] document.
+pub const SCENARIO_SCHEMA: &str = "sakiyomi.scenario/1";
 
 /// One result with what is known about the run that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +77,14 @@ impl Document<ProbeResult> {
     #[must_use]
     pub fn probe(run: Run, result: ProbeResult) -> Self {
         Document { schema: PROBE_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<ScenarioResult> {
+    /// A document of one experiment in virtual time.
+    #[must_use]
+    pub fn scenario(run: Run, result: ScenarioResult) -> Self {
+        Document { schema: SCENARIO_SCHEMA.to_owned(), run, result }
     }
 }
 
@@ -139,6 +152,14 @@ mod tests {
         document.result.targets.truncate(1);
         document.result.cases.truncate(1);
         document.result.choices.truncate(1);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn keys_of_a_scenario_are_stable() {
+        let mut document = sample::scenario();
+        document.result.points.truncate(1);
+        document.result.points[0].processes[0].distance.truncate(1);
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
     }
 

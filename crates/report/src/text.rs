@@ -2,6 +2,7 @@
 
 mod compare;
 mod probe;
+mod scenario;
 mod sim;
 mod style;
 mod sweep;
@@ -9,6 +10,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use scenario::scenario;
 pub use sim::sim;
 pub use style::Style;
 pub use sweep::sweep;
@@ -22,6 +24,11 @@ mod tests {
     use proptest::prelude::*;
 
     const PLAIN: Style = Style { width: 100, colour: false };
+
+    #[test]
+    fn one_scenario() {
+        insta::assert_snapshot!(scenario(&sample::scenario(), PLAIN));
+    }
 
     #[test]
     fn one_simulation() {
@@ -86,6 +93,12 @@ mod tests {
         #[test]
         fn any_probe_has_a_text(result in sample::any_broken_probe(), width: usize) {
             let text = probe(&Document::probe(Run::default(), result), Style { width, colour: false });
+            prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
+        }
+
+        #[test]
+        fn any_scenario_has_a_text(result in sample::any_scenario(), width: usize) {
+            let text = scenario(&Document::scenario(Run::default(), result), Style { width, colour: false });
             prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
         }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
@@ -21,15 +21,13 @@ use crate::outcome::simulation_run;
 use crate::output::OutDir;
 use crate::progress::Progress;
 use crate::simulation::simulate;
+use crate::vary;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.segments.count=4,16,64 \\
       --vary cache.segments.replacement=lru,fifo --out sweep
 ";
-
-/// More combinations than this are a slip.
-const POINTS_MAX: usize = 100_000;
 
 /// Simulate all combinations of settings.
 #[derive(Debug, Args)]
@@ -52,12 +50,7 @@ impl Sweep {
             "a sweep reads its trace once for each combination, and stdin can be read only once; give a file"
         );
         let spec = self.workload.drive.spec(common)?;
-        let varied: Vec<(String, Vec<String>)> =
-            self.vary.iter().map(|text| parse_vary(text)).collect::<Result<_>>()?;
-        for (index, (key, _)) in varied.iter().enumerate() {
-            let twice = varied[..index].iter().any(|(before, _)| before == key);
-            ensure!(!twice, "--vary {key} is given twice; name all its values in one");
-        }
+        let varied = vary::parse(&self.vary)?;
         let drives = combinations(&spec, &varied)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
 
@@ -147,22 +140,10 @@ struct Tried {
     simulated: Nanos,
 }
 
-fn parse_vary(text: &str) -> Result<(String, Vec<String>)> {
-    let example = "write it like --vary cache.read_ahead.max=64KiB,256KiB,1MiB";
-    let (key, values) =
-        text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {example}"))?;
-    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-    ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {example}");
-    Ok((key.trim().to_owned(), values))
-}
-
 /// Every combination of values with the drive that has them, the last key varying fastest. All are checked before any
 /// is simulated.
 fn combinations(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
-    let count = varied.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
-    if count.is_none_or(|count| count > POINTS_MAX) {
-        bail!("more than {POINTS_MAX} combinations; vary fewer keys, or fewer values of each");
-    }
+    vary::check_count(varied)?;
     let mut drives = vec![(Vec::new(), spec.clone())];
     for (key, values) in varied {
         let mut wider = Vec::with_capacity(drives.len() * values.len());

@@ -161,6 +161,23 @@ impl Axis {
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
+    /// How much faster, as a share: around zero and the values, up to ten times.
+    pub(super) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) =
+            extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();
+        let margin = ((high - low) * 0.08).max(0.01);
+        let (low, high) = (low - margin, high + margin);
+        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), number::whole_percent)
+    }
+
+    /// Sizes from zero on, in steps of a power of two.
+    pub(super) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
+        let (_, high) = extent(values.map(|bytes| bytes as f64)).unwrap_or_default();
+        let to = high.clamp(4096.0, HIGHEST_RATE) * 1.05;
+        let step = 2f64.powf((to / Y_TICKS).log2().ceil());
+        Axis::linear(title, 0.0, to, step, |bytes| number::round_bytes(bytes as u64))
+    }
+
     /// Named rows from the top down.
     pub(super) fn rows(labels: Vec<String>) -> Axis {
         let count = labels.len().max(1) as f64;
@@ -318,6 +335,8 @@ mod tests {
             prop_assert!(is_sound(&Axis::spans("", span as f64)));
             prop_assert!(is_sound(&Axis::counts("", span as f64)));
             prop_assert!(is_sound(&Axis::shares_around("", [share].into_iter())));
+            prop_assert!(is_sound(&Axis::gains("", [share].into_iter())));
+            prop_assert!(is_sound(&Axis::sizes("", [from, to].into_iter())));
             prop_assert!(is_sound(&Axis::log_spans("", [from as f64, to as f64].into_iter())));
             prop_assert!(is_sound(&Axis::log_sizes("", [from, to].into_iter(), share.clamp(0.0, 0.5))));
             for value in [share, from as f64] {

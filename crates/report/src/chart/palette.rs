@@ -82,6 +82,11 @@ pub(super) fn read(class: ReadClass) -> RGBColor {
     }
 }
 
+/// The colour of a line among many, which also have their names beside them.
+pub(super) fn series(index: usize) -> RGBColor {
+    [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY][index % 6]
+}
+
 /// The colour of a run where two share one picture.
 pub(super) fn side(index: usize) -> RGBColor {
     if index == 0 { BLUE } else { VERMILLION }

@@ -1,0 +1,143 @@
+//! The points of an experiment in rows and columns, and in words: what the page and the terminal text have in common.
+
+use crate::number::{NONE, bytes, duration, percent, signed_percent};
+use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
+
+/// What the columns of [`Points`] mean.
+pub(crate) const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: reading that went on while \
+                                 the program did something else. Wasted: prefetched, and evicted before it was used. \
+                                 Faster: the time without prefetching over that with it, less one.";
+
+/// All points as a table.
+pub(crate) struct Points {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    /// So many of the columns are text.
+    pub(crate) text_columns: usize,
+}
+
+/// One row for each point, and for each program where there are several.
+pub(crate) fn table(result: &ScenarioResult) -> Points {
+    let has_names = result.points.iter().any(|point| point.processes.len() > 1);
+    let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
+    let has_speedup = result.points.iter().any(|point| point.limit != "off");
+    // A point may have more or fewer values than there are keys; rows and header then still line up.
+    let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);
+    let mut header: Vec<String> =
+        (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
+    header.extend(has_names.then(|| "program".to_owned()));
+    let text_columns = header.len();
+    header.extend(["time", "computes", "waits", "hidden", "wasted"].map(str::to_owned));
+    header.extend(has_speedup.then(|| "faster".to_owned()));
+    if has_published {
+        header.extend(["published", "off by", "faster"].map(str::to_owned));
+    }
+    let rows = result.points.iter().flat_map(|point| {
+        let (names, speedup, published) = (has_names, has_speedup, has_published);
+        let row = move |(index, process)| row(point, index, process, keys, (names, speedup, published));
+        point.processes.iter().enumerate().map(row)
+    });
+    Points { rows: rows.collect(), header, text_columns }
+}
+
+fn row(
+    point: &ScenarioPoint,
+    index: usize,
+    process: &ScenarioProcess,
+    keys: usize,
+    (has_names, has_speedup, has_published): (bool, bool, bool),
+) -> Vec<String> {
+    let first = index == 0;
+    let mut row: Vec<String> = (0..keys)
+        .map(|key| if first { point.values.get(key).cloned().unwrap_or_default() } else { String::new() })
+        .collect();
+    row.extend(has_names.then(|| process.name.clone()));
+    row.extend([
+        duration(process.elapsed_ns),
+        duration(process.computed_ns),
+        duration(process.waited_ns()),
+        duration(process.hidden_ns),
+        if process.wasted_bytes == 0 { NONE.to_owned() } else { bytes(process.wasted_bytes) },
+    ]);
+    let faster = |ratio: Option<f64>| ratio.filter(|_| first).map_or(NONE.to_owned(), signed_percent);
+    if has_speedup {
+        row.push(faster(Some(point.speedup_ratio).filter(|_| point.limit != "off")));
+    }
+    if has_published {
+        let published = point.published_elapsed_ns.filter(|_| first);
+        row.push(published.map_or(NONE.to_owned(), duration));
+        row.push(faster(published.map(|ns| point.elapsed_ns as f64 / ns.max(1) as f64 - 1.0)));
+        row.push(faster(point.published_speedup_ratio));
+    }
+    row
+}
+
+/// `gzip.size` of `process.gzip.size`: a column's head has little room.
+pub(crate) fn last_word(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// What an experiment says.
+pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
+    let Some(last) = result.points.last() else { return vec!["Nothing was run.".to_owned()] };
+    let mut sentences = Vec::new();
+    if result.points.len() == 1 {
+        sentences.extend(last.processes.iter().map(|process| about(process, last)));
+    }
+    let ahead = || result.points.iter().filter(|point| point.limit != "off");
+    let best = ahead().max_by(|a, b| a.speedup_ratio.total_cmp(&b.speedup_ratio));
+    let worst = ahead().min_by(|a, b| a.speedup_ratio.total_cmp(&b.speedup_ratio));
+    if let (Some(best), Some(worst), true) = (best, worst, result.points.len() > 1) {
+        let named = |point: &ScenarioPoint| {
+            format!("{} ({})", signed_percent(point.speedup_ratio), point.values.join(", "))
+        };
+        sentences.push(format!(
+            "Prefetching makes the programs faster by {} at best and {} at worst.",
+            named(best),
+            named(worst)
+        ));
+    }
+    sentences.extend(published(result));
+    sentences
+}
+
+/// What a program did with its time, and what the prefetcher did about it.
+fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
+    let share = |ns: u64| percent(ns as f64 / process.elapsed_ns.max(1) as f64);
+    let mut text = format!(
+        "{} takes {}: it computes {} of the time and waits for I/O {}",
+        process.name,
+        duration(process.elapsed_ns),
+        share(process.computed_ns),
+        share(process.waited_ns())
+    );
+    if point.limit != "off" {
+        text.push_str(&format!(
+            "; the prefetcher ({}) makes it {} faster",
+            process.prefetcher,
+            signed_percent(point.speedup_ratio)
+        ));
+    }
+    text.push('.');
+    text
+}
+
+/// How far the simulated speed-ups are from the published ones.
+fn published(result: &ScenarioResult) -> Option<String> {
+    let pairs: Vec<(f64, f64)> = result
+        .points
+        .iter()
+        .filter(|point| point.limit != "off")
+        .filter_map(|point| Some((point.speedup_ratio, point.published_speedup_ratio?)))
+        .collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    Some(format!(
+        "Over the {} points with a published speed-up it is {} on average, and {} was published.",
+        pairs.len(),
+        signed_percent(mean(|pair| pair.0)),
+        signed_percent(mean(|pair| pair.1))
+    ))
+}
