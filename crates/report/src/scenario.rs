@@ -30,7 +30,7 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
     header.extend(["time", "computes", "waits", "hidden", "wasted"].map(str::to_owned));
     header.extend(has_speedup.then(|| "faster".to_owned()));
     if has_published {
-        header.extend(["published", "off by", "faster"].map(str::to_owned));
+        header.extend(["published", "off by", "publ. faster"].map(str::to_owned));
     }
     let rows = result.points.iter().flat_map(|point| {
         let (names, speedup, published) = (has_names, has_speedup, has_published);

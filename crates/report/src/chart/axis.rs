@@ -167,7 +167,8 @@ impl Axis {
             extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();
         let margin = ((high - low) * 0.08).max(0.01);
         let (low, high) = (low - margin, high + margin);
-        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), number::whole_percent)
+        let label = |ratio| number::whole_percent(ratio).replace('-', "−");
+        Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), label)
     }
 
     /// Sizes from zero on, in steps of a power of two.

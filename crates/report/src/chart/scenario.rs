@@ -63,10 +63,14 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     let frame = Frame {
         name: "limit",
         title: TITLE,
-        keys: vec![
-            Key { label: "simulated, one line for each file", colour: palette::series(0) },
-            Key { label: "published", colour: palette::INK },
-        ],
+        keys: if lines.iter().all(|line| line.published.is_empty()) {
+            Vec::new()
+        } else {
+            vec![
+                Key { label: "simulated", colour: palette::series(0) },
+                Key { label: "published", colour: palette::INK },
+            ]
+        },
         panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 560 }],
         left: LEFT,
     };
@@ -105,15 +109,19 @@ fn draw_labels(lines: &[Line<'_>], (x, y): (&Axis, &Axis), plot: &mut Plot<'_>) 
     });
     let mut ends: Vec<(f64, f64, usize)> = ends.collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // From the top down if they would leave the plot above, and otherwise from the bottom up.
-    let top = 1.0 - APART * ends.len() as f64;
-    let mut lowest: f64 = 0.0;
-    for (place, right, index) in ends {
-        let height = place.clamp(0.0, 1.0).min(top.max(0.0) + APART * (index as f64 + 1.0)).max(lowest);
-        lowest = height + APART;
+    // Upwards as far apart as they must be, and then down again from the top.
+    let mut free = 0.0;
+    for (place, ..) in &mut ends {
+        *place = place.max(free);
+        free = *place + APART;
+    }
+    let mut free: f64 = 1.0;
+    for (place, right, index) in ends.into_iter().rev() {
+        let place = place.min(free);
+        free = place - APART;
         let style = frame::text(palette::series(index), HPos::Left, VPos::Center);
         let label = frame::short(&lines[index].label, LABEL_LENGTH);
-        plot.draw_series(std::iter::once(Text::new(label, (right + 0.012, height.min(1.0)), style)))?;
+        plot.draw_series(std::iter::once(Text::new(label, (right + 0.012, place.max(0.0)), style)))?;
     }
     Ok(())
 }
