@@ -133,6 +133,70 @@ fn a_sweep_tries_every_combination_and_marks_the_undominated() {
     );
 }
 
+/// A program that waits as long as it computes, unless somebody reads ahead.
+const SCENARIO: &str = "
+    name = 'a filter on a network drive'
+    drive.fixed = 'latency=3.5ms,parallel=64'
+    published = [
+        { at = { 'prefetch.limit' = 'off' }, elapsed = '0.5s' },
+        { at = { 'prefetch.limit' = '4MiB' }, elapsed = '0.25s' },
+    ]
+    vary = { 'prefetch.limit' = ['off', '4MiB', 'auto'] }
+    [[process]]
+    name = 'filter'
+    size = '16MiB'
+    compute = '37MB'
+    [queue]
+    plug_ticks = 1
+    [cpu]
+    tick = '10ms'
+";
+
+#[test]
+fn a_scenario_gives_the_same_result_each_time_with_what_was_published_beside() {
+    let scratch = Scratch::new("scenario");
+    fs::write(scratch.0.join("filter.toml"), SCENARIO).unwrap();
+    let words = "scenario run filter.toml --json --out out";
+    let (first, second) = (json(&scratch.ok(words)), json(&scratch.ok(words)));
+    assert_eq!(first["schema"], "sakiyomi.scenario/1");
+    assert_eq!(first["result"], second["result"]);
+    let points = first["result"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    assert_eq!(points[1]["published_speedup_ratio"], 1.0);
+    assert_eq!(points[0]["elapsed_ns"], points[1]["plain_elapsed_ns"]);
+    assert!(points[1]["speedup_ratio"].as_f64().unwrap() > 0.3, "{}", points[1]);
+    let names = scratch.names("out");
+    assert_eq!(names, ["report.html", "result.json", "times.svg"]);
+    let varied = json(
+        &scratch
+            .ok("scenario run filter.toml --json --vary prefetch.limit=off --vary cpu.cores=1,2 --seed 7"),
+    );
+    assert_eq!(varied["result"]["varied"].to_string(), r#"["cpu.cores","prefetch.limit"]"#);
+    assert_eq!(varied["result"]["points"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_scenario_that_cannot_be_run_is_refused_in_words() {
+    let scratch = Scratch::new("scenario_refused");
+    fs::write(scratch.0.join("filter.toml"), SCENARIO).unwrap();
+    fs::write(scratch.0.join("unknown.toml"), format!("{SCENARIO}\ncolour = 1\n")).unwrap();
+    fs::write(scratch.0.join("large.toml"), SCENARIO.replace("parallel=64", "size=1MiB")).unwrap();
+    for (words, sentence) in [
+        ("missing.toml", "cannot read the experiment missing.toml; scenarios/ has some"),
+        ("unknown.toml", "unknown field `colour`"),
+        ("large.toml", "make them smaller, or the device larger"),
+        ("filter.toml --vary memory.sice=1GiB", "unknown field `sice`"),
+        ("filter.toml --vary process.gzip.size=1GiB", "no process is called `gzip`"),
+        ("filter.toml --vary memory.size", "there is no `=`"),
+        ("filter.toml --vary memory.size=1kB", "memory.size: at least 16 pages"),
+        ("filter.toml --vary drive.model=deskstar-7k250", "drive: name one of `model` and `fixed`"),
+    ] {
+        let said = scratch.refused(&format!("scenario run {words} --out out"));
+        assert!(said.starts_with("sakiyomi: ") && said.contains(sentence), "{words}: {said}");
+        assert!(!scratch.0.join("out").exists(), "{words} left something behind");
+    }
+}
+
 #[test]
 fn traces_survive_conversion_there_and_back() {
     let scratch = Scratch::new("convert");

@@ -149,7 +149,10 @@ fn combinations(base: &Scenario, varied: &[(String, Vec<String>)]) -> Result<Vec
             for value in values {
                 let mut scenario = scenario.clone();
                 scenario.set(key, value)?;
-                wider.push(Combination { values: [chosen.as_slice(), &[value.clone()]].concat(), scenario });
+                wider.push(Combination {
+                    values: [chosen.as_slice(), std::slice::from_ref(value)].concat(),
+                    scenario,
+                });
             }
         }
         combinations = wider;
