@@ -59,15 +59,15 @@ fn row(
         duration(process.hidden_ns),
         if process.wasted_bytes == 0 { NONE.to_owned() } else { bytes(process.wasted_bytes) },
     ]);
-    let faster = |ratio: Option<f64>| ratio.filter(|_| first).map_or(NONE.to_owned(), signed_percent);
+    let change = |ratio: Option<f64>| ratio.filter(|_| first).map_or(NONE.to_owned(), signed_percent);
     if has_speedup {
-        row.push(faster(Some(point.speedup_ratio).filter(|_| point.limit != "off")));
+        row.push(change(Some(point.speedup_ratio).filter(|_| point.limit != "off")));
     }
     if has_published {
         let published = point.published_elapsed_ns.filter(|_| first);
         row.push(published.map_or(NONE.to_owned(), duration));
-        row.push(faster(published.map(|ns| point.elapsed_ns as f64 / ns.max(1) as f64 - 1.0)));
-        row.push(faster(point.published_speedup_ratio));
+        row.push(change(published.map(|ns| point.elapsed_ns as f64 / ns.max(1) as f64 - 1.0)));
+        row.push(change(point.published_speedup_ratio));
     }
     row
 }
@@ -88,17 +88,21 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let best = ahead().max_by(|a, b| a.speedup_ratio.total_cmp(&b.speedup_ratio));
     let worst = ahead().min_by(|a, b| a.speedup_ratio.total_cmp(&b.speedup_ratio));
     if let (Some(best), Some(worst), true) = (best, worst, result.points.len() > 1) {
-        let named = |point: &ScenarioPoint| {
-            format!("{} ({})", signed_percent(point.speedup_ratio), point.values.join(", "))
-        };
+        let named =
+            |point: &ScenarioPoint| format!("{} ({})", faster(point.speedup_ratio), point.values.join(", "));
         sentences.push(format!(
-            "Prefetching makes the programs faster by {} at best and {} at worst.",
+            "With prefetching the programs are {} at best, {} at worst.",
             named(best),
             named(worst)
         ));
     }
     sentences.extend(published(result));
     sentences
+}
+
+/// `37.3 % faster`, `5.5 % slower`.
+fn faster(ratio: f64) -> String {
+    format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { "slower" } else { "faster" })
 }
 
 /// What a program did with its time, and what the prefetcher did about it.
@@ -113,9 +117,9 @@ fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     );
     if point.limit != "off" {
         text.push_str(&format!(
-            "; the prefetcher ({}) makes it {} faster",
+            "; the prefetcher ({}) makes it {}",
             process.prefetcher,
-            signed_percent(point.speedup_ratio)
+            faster(point.speedup_ratio)
         ));
     }
     text.push('.');

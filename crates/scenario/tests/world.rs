@@ -89,3 +89,22 @@ fn the_same_input_gives_the_same_outcome() {
     drive.drive.fixed = None;
     assert_ne!(outcome(&drive), outcome(&with(&drive, "run.seed", "3")));
 }
+
+/// As in the experiments on regulated performance: ten programs, each with one read of its own file outstanding.
+#[test]
+fn random_readers_share_a_drive() {
+    let mut text = "name = 'rivals'\ndrive.model = 'scorpio-wd1200bevs'\n".to_owned();
+    for rival in 0..10 {
+        let process = "size = '2GiB'\ncall = '4KiB'\naccess = 'random'\nreads = 100\ndirect = true\n";
+        text.push_str(&format!("[[process]]\nname = 'r{rival}'\n{process}"));
+    }
+    let together = outcome(&scenario(&text));
+    assert!(together.processes.iter().all(|process| process.read_bytes == 100 * 4096));
+    let mut alone = scenario(&text);
+    alone.process.truncate(1);
+    let alone = outcome(&alone).elapsed;
+    let mean = together.processes.iter().map(|process| process.elapsed).sum::<Nanos>() / 10;
+    let ratio = mean.0 as f64 / alone.0 as f64;
+    // Less than ten times: the drive chooses the nearest of those that wait, and alone its arm has shorter ways.
+    assert!((3.0..11.0).contains(&ratio), "{ratio}");
+}
