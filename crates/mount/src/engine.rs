@@ -33,6 +33,17 @@ pub(crate) struct Wish {
     /// Not complete before it is on the medium.
     pub(crate) fua: bool,
     pub(crate) extents: Vec<Extent>,
+    /// Of the drive; without one, of the file.
+    bytes: u64,
+    begun: Begun,
+}
+
+/// When an access began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// In the trace.
+    number: u64,
+    at: Nanos,
 }
 
 /// How an access goes on, until both sides have ended.
@@ -50,9 +61,7 @@ struct Pending<T> {
 
 /// What is told of an access when it has been answered.
 struct Account {
-    number: u64,
     wish: Wish,
-    begun: Nanos,
     timeline: Timeline,
     watch: Arc<Watch>,
 }
@@ -84,10 +93,32 @@ impl Engine {
         self.live.as_ref().map(Live::busy)
     }
 
+    /// Whether accesses take a drive's time, or else only the backing file's.
+    pub(crate) fn has_drive(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// An access begins now.
+    pub(crate) fn begin(&self) -> Begun {
+        // A drive's time begins with what it is first asked.
+        let at = if self.has_drive() { self.timeline.now() } else { self.timeline.begin() };
+        Begun { number: self.watch.begin(), at }
+    }
+
     /// What a read is for the drive.
-    pub(crate) fn read(&self, stream: StreamId, file: FileId, offset: u64, length: u64) -> Wish {
-        let extents = self.layout().extents(file, offset, length, self.sector);
-        Wish { stream, op: Op::Read, fua: false, extents }
+    pub(crate) fn read(
+        &self,
+        begun: Begun,
+        stream: StreamId,
+        file: FileId,
+        offset: u64,
+        length: u64,
+    ) -> Wish {
+        // Without a drive only a trace says where it was.
+        let places = self.has_drive() || self.watch.is_recording();
+        let extents =
+            if places { self.layout().extents(file, offset, length, self.sector) } else { Vec::new() };
+        Wish { stream, op: Op::Read, fua: false, bytes: self.bytes(&extents, length), extents, begun }
     }
 
     /// What a write is for the drive; blocks without a place get one.
@@ -101,12 +132,22 @@ impl Engine {
         let mut layout = self.layout();
         layout.place(file, offset, length)?;
         let extents = layout.extents(file, offset, length, self.sector);
-        Ok(Wish { stream, op: Op::Write, fua: false, extents })
+        drop(layout);
+        let bytes = self.bytes(&extents, length);
+        Ok(Wish { stream, op: Op::Write, fua: false, extents, bytes, begun: self.begin() })
     }
 
     /// What a flush is for the drive.
     pub(crate) fn flush(&self, stream: StreamId) -> Wish {
-        Wish { stream, op: Op::Flush, fua: false, extents: vec![Extent::new(Lba(0), Sectors(0))] }
+        let nowhere = Extent::new(Lba(0), Sectors(0));
+        Wish { stream, op: Op::Flush, fua: false, extents: vec![nowhere], bytes: 0, begun: self.begin() }
+    }
+
+    fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
+        if !self.has_drive() {
+            return length;
+        }
+        extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
     }
 
     /// Does both sides, `backing` on a thread of its own, and has it answered.
@@ -131,13 +172,13 @@ impl Engine {
         result: T,
         answer: impl FnOnce(io::Result<T>) + Send + 'static,
     ) {
-        if self.live.is_none() {
-            let account = self.account(wish);
-            answer(Ok(result));
-            return account.tell(&[]);
-        }
         let pending = self.pending(wish, Some(Ok(result)), answer);
         self.ask_device(&pending);
+    }
+
+    /// Tells of an access that was answered by who took it, without a drive.
+    pub(crate) fn answered(&self, wish: &Wish) {
+        self.watch.end(&wish.ended(&[], self.timeline.now()));
     }
 
     fn pending<T: Send + 'static>(
@@ -151,18 +192,11 @@ impl Engine {
     }
 
     fn account(&self, wish: Wish) -> Account {
-        Account {
-            number: self.watch.begin(),
-            // A drive's time begins with what it is first asked.
-            begun: if self.live.is_some() { self.timeline.now() } else { self.timeline.begin() },
-            wish,
-            timeline: self.timeline.clone(),
-            watch: Arc::clone(&self.watch),
-        }
+        Account { wish, timeline: self.timeline.clone(), watch: Arc::clone(&self.watch) }
     }
 
     fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
-        let Wish { stream, op, fua, extents } = pending.account.wish.clone();
+        let Wish { stream, op, fua, extents, .. } = pending.account.wish.clone();
         let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
             return pending.end(|sides| sides.device = Some(Vec::new()));
         };
@@ -194,10 +228,14 @@ impl<T> Pending<T> {
 
 impl Account {
     fn tell(&self, ends: &[Completion]) {
-        let answered = self.timeline.now();
-        let arrival = ends.first().map_or(self.begun, |end| end.request.arrival);
-        let Wish { stream, op, extents, .. } = &self.wish;
-        let ended = Ended { number: self.number, stream: *stream, op: *op, extents, ends, arrival, answered };
-        self.watch.end(&ended);
+        self.watch.end(&self.wish.ended(ends, self.timeline.now()));
+    }
+}
+
+impl Wish {
+    fn ended<'a>(&'a self, ends: &'a [Completion], answered: Nanos) -> Ended<'a> {
+        let Wish { stream, op, ref extents, bytes, begun, .. } = *self;
+        let arrival = ends.first().map_or(begun.at, |end| end.request.arrival);
+        Ended { number: begun.number, stream, op, extents, bytes, ends, arrival, answered }
     }
 }

@@ -1,5 +1,6 @@
 //! What is in files: each access takes the drive's time and does the backing file's I/O.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
@@ -13,7 +14,7 @@ use sakiyomi_model::StreamId;
 use super::Files;
 use super::handles::Open;
 use super::nodes::Node;
-use crate::engine::{Engine, Wish};
+use crate::engine::{Begun, Engine};
 use crate::layout::{FileId, NoSpace};
 
 impl From<NoSpace> for io::Error {
@@ -52,21 +53,59 @@ impl Files {
     }
 
     pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, stream: StreamId, reply: ReplyData) {
+        let begun = self.engine.begin();
+        let reply = match self.read_at_once(begun, handle, offset, size, stream, reply) {
+            Ok(()) => return,
+            Err(reply) => reply,
+        };
         let open = match self.open.get(handle) {
             Ok(open) => open,
             Err(error) => return reply.error(error.into()),
         };
-        let wish = self.engine.read(stream, open.node.id, offset, size.into());
+        let wish = self.engine.read(begun, stream, open.node.id, offset, size.into());
         let size = size as usize;
         let answer = move |read: io::Result<Vec<u8>>| match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error.into()),
         };
-        match read_cached(&open.file, offset, size) {
+        let mut bytes = vec![0; size];
+        match read_cached(&open.file, offset, &mut bytes) {
             // Handing it to a thread would cost more than all else.
-            Some(bytes) => self.engine.run_ready(wish, bytes, answer),
-            None => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
+            true => self.engine.run_ready(wish, bytes, answer),
+            false => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
         }
+    }
+
+    /// Where there is no drive, what is in memory is answered here and now; the reply is given back where that cannot be.
+    /// Nothing is allocated, and no lock is met that another thread holds, but for the places of a trace.
+    fn read_at_once(
+        &self,
+        begun: Begun,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        stream: StreamId,
+        reply: ReplyData,
+    ) -> Result<(), ReplyData> {
+        thread_local! {
+            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        if self.engine.has_drive() {
+            return Err(reply);
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            buffer.resize(buffer.len().max(size), 0);
+            let bytes = &mut buffer[..size];
+            let read = |open: &Open| {
+                let cached = read_cached(&open.file, offset, bytes);
+                cached.then(|| self.engine.read(begun, stream, open.node.id, offset, size as u64))
+            };
+            let Ok(Some(wish)) = self.open.with(handle, read) else { return Err(reply) };
+            reply.data(&buffer[..size]);
+            self.engine.answered(&wish);
+            Ok(())
+        })
     }
 
     pub(super) fn write_file(
@@ -82,8 +121,9 @@ impl Files {
         // Where there is a page cache, the kernel asks for the flush itself.
         let synced = how.synced && self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
-            let wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
-            Ok((open, Wish { fua: synced, ..wish }))
+            let mut wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
+            wish.fua = synced;
+            Ok((open, wish))
         });
         let (open, wish) = match planned {
             Ok(planned) => planned,
@@ -251,15 +291,15 @@ pub(crate) fn place_data(engine: &Engine, id: FileId, file: &File, stat: &Stat) 
     Ok(())
 }
 
-/// What the file has, up to `size` bytes.
-/// All of it, if that takes no waiting.
-fn read_cached(file: &File, offset: u64, size: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; size];
-    let read = preadv2(file, &mut [IoSliceMut::new(&mut bytes)], offset, ReadWriteFlags::NOWAIT);
+/// Fills `bytes`, if that takes no waiting.
+fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
+    let size = bytes.len();
+    let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
     // Fewer may be the file's end, or what is cached: the slow way knows.
-    (read == Ok(size)).then_some(bytes)
+    read == Ok(size)
 }
 
+/// What the file has, up to `size` bytes.
 fn read_up_to(file: &File, offset: u64, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut filled = 0;
