@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 
-use crate::layout::{FileId, Layout, NoSpace};
+use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
 use crate::live::{Access, Live, Timeline};
 use crate::watch::{Ended, Watch};
 use crate::workers::Workers;
@@ -17,6 +17,8 @@ use crate::workers::Workers;
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Mutex<Layout>,
+    /// None where names and attributes cost nothing.
+    metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
     /// None where only the backing directory's own time counts.
     live: Option<Live>,
@@ -69,6 +71,7 @@ struct Account {
 impl Engine {
     pub(crate) fn new(
         layout: Layout,
+        metadata: Option<Metadata>,
         sector: Bytes,
         live: Option<Live>,
         timeline: Timeline,
@@ -76,12 +79,19 @@ impl Engine {
         threads: usize,
     ) -> io::Result<Engine> {
         let workers = Workers::start(threads)?;
-        Ok(Engine { layout: Mutex::new(layout), sector, live, workers, timeline, watch })
+        let (layout, metadata) = (Mutex::new(layout), metadata.map(Mutex::new));
+        Ok(Engine { layout, metadata, sector, live, workers, timeline, watch })
     }
 
     pub(crate) fn layout(&self) -> MutexGuard<'_, Layout> {
         // What can panic in there is a bug that has been told; the places stay usable.
         self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What names and attributes cost; nothing where that is not asked for.
+    pub(crate) fn metadata<R>(&self, work: impl FnOnce(&mut Metadata) -> R) -> Option<R> {
+        let metadata = self.metadata.as_ref()?;
+        Some(work(&mut metadata.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     pub(crate) fn watch(&self) -> &Watch {
@@ -130,9 +140,13 @@ impl Engine {
         length: u64,
     ) -> Result<Wish, NoSpace> {
         let mut layout = self.layout();
+        let changes = self.metadata.is_some() && !layout.has(file, offset, length);
         layout.place(file, offset, length)?;
         let extents = layout.extents(file, offset, length, self.sector);
         drop(layout);
+        if changes {
+            self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
+        }
         let bytes = self.bytes(&extents, length);
         Ok(Wish { stream, op: Op::Write, fua: false, extents, bytes, begun: self.begin() })
     }
@@ -141,6 +155,15 @@ impl Engine {
     pub(crate) fn flush(&self, stream: StreamId) -> Wish {
         let nowhere = Extent::new(Lba(0), Sectors(0));
         Wish { stream, op: Op::Flush, fua: false, extents: vec![nowhere], bytes: 0, begun: self.begin() }
+    }
+
+    /// What reading or writing blocks is for the drive.
+    fn blocks(&self, stream: StreamId, op: Op, runs: &[Run]) -> Wish {
+        let sectors = BLOCK / self.sector.0;
+        let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
+        let bytes = runs.iter().map(|run| run.blocks * BLOCK).sum();
+        let extents = runs.iter().map(extent).collect();
+        Wish { stream, op, fua: false, extents, bytes, begun: self.begin() }
     }
 
     fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
@@ -174,6 +197,31 @@ impl Engine {
     ) {
         let pending = self.pending(wish, Some(Ok(result)), answer);
         self.ask_device(&pending);
+    }
+
+    /// Has the drive do what metadata costs, and then `answer` called; should the drive refuse, it is dropped, which is
+    /// an input/output error to who waits.
+    pub(crate) fn charge(
+        self: &Arc<Engine>,
+        stream: StreamId,
+        work: Work,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let (engine, Work { reads, writes }) = (Arc::clone(self), work);
+        self.charge_runs(stream, Op::Read, &reads, move || {
+            engine.charge_runs(stream, Op::Write, &writes, answer);
+        });
+    }
+
+    fn charge_runs(&self, stream: StreamId, op: Op, runs: &[Run], answer: impl FnOnce() + Send + 'static) {
+        if runs.is_empty() {
+            return answer();
+        }
+        self.run_ready(self.blocks(stream, op, runs), (), move |done| {
+            if done.is_ok() {
+                answer();
+            }
+        });
     }
 
     /// Tells of an access that was answered by who took it, without a drive.

@@ -8,15 +8,17 @@
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
+//! | `fs/metadata.rs` | what names and attributes cost |
 //! | `fs/handles.rs` | open files and directories |
 //!
-//! Names and attributes cost no time on the drive, as if a file system had them in memory; what is in files does. Where
-//! the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
+//! What is in files costs time on the drive; names and attributes only where that is asked for, else they are as if a file
+//! system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
 //! attributes, and copying within the file system falls back to reading and writing, as on a disk.
 
 mod attributes;
 pub(crate) mod content;
 mod handles;
+mod metadata;
 mod names;
 pub(crate) mod nodes;
 mod requests;
@@ -32,6 +34,7 @@ use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 
 use crate::engine::Engine;
+use crate::layout::FileId;
 use crate::process::Processes;
 use attributes::attributes;
 use handles::{Handles, Listing, Open};
@@ -96,9 +99,9 @@ impl Files {
         handle: u64,
         from: u64,
         reply: &mut ReplyDirectoryPlus,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<FileId>> {
         let directory = self.nodes.get(number)?;
-        let (mut added, mut failed) = (0, None);
+        let (mut added, mut failed) = (Vec::new(), None);
         self.listings.get(handle)?.each(from, |entry| {
             let (name, place) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.offset() as u64);
             // The kernel knows these two.
@@ -122,10 +125,12 @@ impl Files {
             if full && !itself {
                 self.forgotten(node.number, 1);
             }
-            added += usize::from(!full);
+            if !full {
+                added.push(node.id);
+            }
             !full
         })?;
         // What came before a failure is told first; asked for the rest, it fails again. Nothing is left out in silence.
-        failed.filter(|_| added == 0).map_or(Ok(()), Err)
+        failed.filter(|_| added.is_empty()).map_or(Ok(added), Err)
     }
 }

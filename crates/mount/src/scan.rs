@@ -65,6 +65,7 @@ impl Scan<'_> {
         found: &mut Vec<(PathBuf, FileId)>,
     ) -> io::Result<Vec<PathBuf>> {
         let directory = open_below(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        self.meet(&rustix::fs::fstat(&directory)?);
         let mut below = Vec::new();
         for name in names(&directory)? {
             let here = path.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
@@ -77,7 +78,7 @@ impl Scan<'_> {
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => below.push(here),
                 FileType::RegularFile => {
-                    let id = self.id(&stat);
+                    let id = self.meet(&stat);
                     if self.there.insert(id) {
                         self.engine.layout().truncate(id, stat.st_size.max(0) as u64);
                         found.push((here, id));
@@ -90,8 +91,11 @@ impl Scan<'_> {
         Ok(below)
     }
 
-    fn id(&self, stat: &Stat) -> FileId {
-        FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
+    fn meet(&self, stat: &Stat) -> FileId {
+        let id =
+            FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino };
+        self.engine.metadata(|metadata| metadata.meet(id));
+        id
     }
 
     fn place(&self, root: &OwnedFd, path: &Path, id: FileId) -> io::Result<()> {

@@ -18,7 +18,7 @@ use sakiyomi_trace::atomic::AtomicFile;
 use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
 use crate::fs::{Files, FsOptions};
-use crate::layout::{BLOCK, Layout, LayoutError, Placement};
+use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
 use crate::live::{Live, Timeline};
 use crate::record::{Recording, StartError};
 use crate::unmount::unmount;
@@ -72,6 +72,8 @@ pub struct Options {
     pub direct_io: bool,
     /// The page cache keeps what is written, too.
     pub writeback: bool,
+    /// Names and attributes are on the drive, too.
+    pub metadata: bool,
 }
 
 impl Default for Options {
@@ -85,6 +87,7 @@ impl Default for Options {
             record: None,
             direct_io: false,
             writeback: false,
+            metadata: false,
         }
     }
 }
@@ -152,7 +155,9 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     }
     let timeline = Timeline::new(options.speed);
     let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
-    let engine = Engine::new(layout, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
+    let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
+    let engine =
+        Engine::new(layout, metadata, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
     let engine = Arc::new(engine);
     scan::place_all(&backing, &root, &engine)?;
     let session = start_session(root, &directory, &engine, options)?;
@@ -186,6 +191,9 @@ fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options
         }
     };
     let mut layout = Layout::new(capacity, options.placement, options.seed);
+    if options.metadata {
+        layout.reserve_metadata();
+    }
     if let Some(path) = &options.layout {
         let wrong = |source| Error::Layout { path: path.clone(), source };
         match File::open(path) {

@@ -71,6 +71,9 @@ pub(crate) struct Mount {
     /// Without the page cache: each access goes to the drive
     #[arg(long)]
     direct_io: bool,
+    /// Names and attributes cost time, too: what is not in memory is read, what changes goes to a journal
+    #[arg(long)]
+    metadata: bool,
     /// The page cache keeps what is written for a while
     #[arg(long, conflicts_with = "direct_io")]
     writeback: bool,
@@ -117,6 +120,7 @@ impl Mount {
             record: self.record.clone(),
             direct_io: self.direct_io,
             writeback: self.writeback,
+            metadata: self.metadata,
         })
     }
 

@@ -6,7 +6,7 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
 use sakiyomi_model::StreamId;
@@ -15,7 +15,7 @@ use super::Files;
 use super::handles::Open;
 use super::nodes::Node;
 use crate::engine::{Begun, Engine};
-use crate::layout::{FileId, NoSpace};
+use crate::layout::{FileId, NoSpace, Part};
 
 impl From<NoSpace> for io::Error {
     fn from(_: NoSpace) -> io::Error {
@@ -148,16 +148,24 @@ impl Files {
         });
     }
 
-    pub(super) fn sync(&self, file: impl Syncable, data_only: bool, stream: StreamId, reply: ReplyEmpty) {
-        let wish = self.engine.flush(stream);
-        self.engine.run(
-            wish,
-            move || file.sync(data_only),
-            move |synced| match synced {
+    /// Brings a file onto the medium: first, where they cost something, the changes of its `parts`.
+    pub(super) fn sync(
+        &self,
+        request: &Request,
+        parts: Vec<Part>,
+        file: impl Syncable,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let (engine, stream) = (Arc::clone(&self.engine), self.stream(request));
+        let flush = move || {
+            let done = move |synced| match synced {
                 Ok(()) => reply.ok(),
-                Err(error) => reply.error(error.into()),
-            },
-        );
+                Err(error) => reply.error(errno(error)),
+            };
+            engine.run(engine.flush(stream), move || file.sync(data_only), done);
+        };
+        self.safe(request, || parts, flush);
     }
 
     pub(super) fn truncate(&self, number: u64, size: u64, handle: Option<u64>) -> io::Result<()> {
@@ -211,13 +219,14 @@ impl Files {
         }
     }
 
-    /// The kernel has forgotten a file; if it has no name either, its blocks are free.
-    pub(super) fn forgotten(&self, number: u64, lookups: u64) {
-        if let Some(node) = self.nodes.forget(number, lookups)
-            && node.stat().is_ok_and(|stat| stat.st_nlink == 0)
-        {
+    /// The kernel does not know a file any more, which is given then; if it has no name either, its blocks are free.
+    pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
+        let node = self.nodes.forget(number, lookups)?;
+        if node.stat().is_ok_and(|stat| stat.st_nlink == 0) {
             self.engine.layout().remove(node.id);
+            self.engine.metadata(|metadata| metadata.remove(node.id));
         }
+        Some(node)
     }
 }
 

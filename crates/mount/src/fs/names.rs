@@ -89,7 +89,7 @@ impl Files {
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
                 // The kernel is not told of a file that could not be opened.
-                let opened = node.open(access).inspect_err(|_| self.forgotten(node.number, 1));
+                let opened = node.open(access).inspect_err(|_| drop(self.forgotten(node.number, 1)));
                 Ok(((node, stat), File::from(opened?)))
             }
             Err(error) => Err(error.into()),
