@@ -19,7 +19,13 @@ use crate::fs::content::place_data;
 use crate::layout::{BLOCK, FileId};
 
 /// Places every file below `root`, and frees the places of those that are no more.
-pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Result<(), Error> {
+pub(crate) fn place_all(
+    backing: &Path,
+    root: &OwnedFd,
+    engine: &Engine,
+    go_on: fn() -> bool,
+) -> Result<(), Error> {
+    let asked = || if go_on() { Ok(()) } else { Err(Error::Interrupted) };
     let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
     let mut scan = Scan { engine, device: stat.st_dev, there: BTreeSet::new() };
     // Directories still to be read, the next one last: memory grows with their number, not with that of files.
@@ -27,6 +33,7 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     let mut found = Vec::new();
     // First who is there: the places of files that have gone are free for those that have come.
     while let Some(path) = left.pop() {
+        asked()?;
         match scan.directory(root, &path, &mut found) {
             Ok(mut below) => left.append(&mut below),
             Err(error) if !path.as_os_str().is_empty() && is_passed_over(&error) => {}
@@ -35,6 +42,7 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     }
     engine.layout().retain(&scan.there);
     for (path, id) in found {
+        asked()?;
         scan.place(root, &path, id).map_err(|error| scan.told(backing, &path, error))?;
     }
     Ok(())

@@ -74,6 +74,8 @@ pub struct Options {
     pub writeback: bool,
     /// Names and attributes are on the drive, too.
     pub metadata: bool,
+    /// Asked while the files are laid out, which takes long where there are many: false ends it.
+    pub go_on: fn() -> bool,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             direct_io: false,
             writeback: false,
             metadata: false,
+            go_on: || true,
         }
     }
 }
@@ -133,6 +136,9 @@ pub struct Finished {
 pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Mounted, Error> {
     check::can_mount()?;
     let (backing, directory) = check::directories(backing, directory)?;
+    for (what, path) in [("layout", &options.layout), ("trace", &options.record)] {
+        path.as_deref().map_or(Ok(()), |path| check::outside(what, path, &directory))?;
+    }
     if !(0.001..=1e6).contains(&options.speed) {
         return Err(Error::Speed(options.speed));
     }
@@ -159,7 +165,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let engine =
         Engine::new(layout, metadata, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
     let engine = Arc::new(engine);
-    scan::place_all(&backing, &root, &engine)?;
+    scan::place_all(&backing, &root, &engine, options.go_on)?;
     let session = start_session(root, &directory, &engine, options)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
