@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `fs.rs` | what a mount has |
 //! | `fs/requests.rs` | what the kernel asks, and who answers |
+//! | `fs/answers.rs` | kinds of answers |
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
@@ -15,6 +16,7 @@
 //! system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
 //! attributes, and copying within the file system falls back to reading and writing, as on a disk.
 
+mod answers;
 mod attributes;
 pub(crate) mod content;
 mod handles;
@@ -36,10 +38,10 @@ use sakiyomi_model::StreamId;
 use crate::engine::Engine;
 use crate::layout::FileId;
 use crate::process::Processes;
+use answers::BELIEVED;
 use attributes::attributes;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
-use requests::BELIEVED;
 
 /// How the kernel is to use it.
 #[derive(Clone, Copy, Debug, Default)]

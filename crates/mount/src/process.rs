@@ -1,6 +1,6 @@
 //! Whose request it is: FUSE names the thread, a trace names the process.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Finds the processes of threads; looking takes some ten microseconds, so it remembers.
 #[derive(Debug, Default)]
-pub(crate) struct Processes(PerThread<HashMap<u32, (u32, Instant)>>);
+pub(crate) struct Processes(PerThread<BTreeMap<u32, (u32, Instant)>>);
 
 impl Processes {
     /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.

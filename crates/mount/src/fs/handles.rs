@@ -1,7 +1,7 @@
 //! What the kernel has opened.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use crate::per_thread::PerThread;
 pub(super) struct Handles<T> {
     table: Mutex<(HashMap<u64, Arc<T>>, u64)>,
     /// What each thread has used of the table and is still in it.
-    used: PerThread<HashMap<u64, Arc<T>>>,
+    used: PerThread<BTreeMap<u64, Arc<T>>>,
 }
 
 impl<T> Default for Handles<T> {

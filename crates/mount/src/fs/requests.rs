@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -13,85 +13,17 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use rustix::fs::{AtFlags, OFlags, Stat};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::Files;
+use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
 use super::attributes::{self, Change, attributes, kind};
 use super::content::{WriteHow, errno};
-use super::names::Caller;
-use super::nodes::{self, Node};
-use crate::layout::{BLOCK, FileId, Part};
-
-/// So long the kernel may believe what it was told: others may change the backing directory.
-pub(super) const BELIEVED: Duration = Duration::from_secs(1);
+use super::nodes;
+use crate::layout::{BLOCK, Part};
 
 /// Requests that the kernel sends without waiting for answers, at most: more than any drive takes.
 const BACKGROUND_MAX: u16 = 4096;
-
-fn caller(request: &Request) -> Caller {
-    Caller { user: request.uid(), group: request.gid() }
-}
-
-fn entry(reply: ReplyEntry, found: io::Result<(Arc<Node>, Stat)>) {
-    match found {
-        Ok((node, stat)) => reply.entry(&BELIEVED, &attributes(node.number, &stat), Generation(0)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn attr(reply: ReplyAttr, number: INodeNo, found: io::Result<Stat>) {
-    match found {
-        Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn id(found: &io::Result<(Arc<Node>, Stat)>) -> Option<FileId> {
-    found.as_ref().ok().map(|(node, _)| node.id)
-}
-
-fn empty(reply: ReplyEmpty, done: io::Result<()>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn value(reply: ReplyXattr, size: u32, value: io::Result<Vec<u8>>) {
-    match value {
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-impl Files {
-    /// Answers with what was made under a new name.
-    fn made_known(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        reply: ReplyEntry,
-        made: io::Result<(Arc<Node>, Stat)>,
-    ) {
-        let file = id(&made);
-        self.changed(request, made, || self.name(parent.0, file), move |made| entry(reply, made));
-    }
-
-    fn taken_away(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        flags: AtFlags,
-        reply: ReplyEmpty,
-    ) {
-        let file = self.named(parent.0, name);
-        let done = self.remove(parent.0, name, flags);
-        self.changed(request, done, || self.name(parent.0, file), move |done| empty(reply, done));
-    }
-}
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
