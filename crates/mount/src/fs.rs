@@ -50,6 +50,8 @@ pub(crate) struct FsOptions {
     pub(crate) direct_io: bool,
     /// The page cache keeps what is written, too.
     pub(crate) writeback: bool,
+    /// Descriptors that files which are only known take at most.
+    pub(crate) descriptors: usize,
     /// There is a drive, whose size is that of the file system.
     pub(crate) has_drive: bool,
 }
@@ -70,7 +72,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, options: FsOptions) -> io::Result<Files> {
         Ok(Files {
-            nodes: Nodes::new(root)?,
+            nodes: Nodes::new(root, options.descriptors)?,
             open: Handles::default(),
             listings: Handles::default(),
             engine,

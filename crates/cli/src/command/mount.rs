@@ -125,6 +125,7 @@ impl Mount {
             writeback: self.writeback,
             metadata: self.metadata,
             go_on: || go_on().is_ok(),
+            ..Options::default()
         })
     }
 

@@ -222,7 +222,7 @@ impl Files {
     /// The kernel does not know a file any more, which is given then; if it has no name either, its blocks are free.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let node = self.nodes.forget(number, lookups)?;
-        if node.stat().is_ok_and(|stat| stat.st_nlink == 0) {
+        if node.is_gone() {
             self.engine.layout().remove(node.id);
             self.engine.metadata(|metadata| metadata.remove(node.id));
         }

@@ -76,7 +76,7 @@ impl Files {
     pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
         self.engine.metadata(|_| ())?;
         let parent = self.nodes.get(parent).ok()?;
-        let stat = rustix::fs::statat(parent.place(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(self.nodes.id(&stat))
     }
 

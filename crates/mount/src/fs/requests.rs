@@ -315,7 +315,7 @@ impl Filesystem for Files {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let backing =
-            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place())?)) {
+            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?)) {
                 Ok(backing) => backing,
                 Err(error) => return reply.error(errno(error)),
             };
