@@ -13,7 +13,7 @@
  * -EINVAL.
  *
  * Threads. A reader may be used by any thread, but by one at a time. Different readers are independent. A reader
- * starts threads of its own when its first bytes are read; the process's signals may be delivered to them.
+ * starts threads of its own when it has had to wait; the process's signals may be delivered to them.
  *
  * Fork. A child must not use, and not close, the readers of its parent.
  */

@@ -8,12 +8,13 @@
 //! ```
 //!
 //! The program's side is a plain buffered reader. It tells a thread its position and how long it waited, by atomic
-//! numbers ([`progress`]); the thread runs the [controller](crate::controller) and has the page cache filled ahead
-//! ([`ahead`]). Nothing else passes between the two: what is read is what the kernel gives at the moment of reading, so
-//! a file that grows, shrinks or is written to reads as it would without help.
+//! numbers (`progress`); the thread runs the [controller](crate::controller) and has the page cache filled ahead
+//! (`ahead`). Nothing else passes between the two: what is read is what the kernel gives at the moment of reading, so a
+//! file that grows, shrinks or is written to reads as it would without help.
 //!
-//! The thread is started when the first bytes are read and enough is left for it to matter. Where nothing can be read
-//! ahead (a pipe, a terminal, files in memory, small files) this is a plain reader.
+//! The thread is started when a read has had to wait and enough is left for it to matter; so files that are in memory
+//! are read at the speed of a plain reader. Where nothing can be read ahead (a pipe, a terminal, small files) this is a
+//! plain reader.
 
 mod ahead;
 mod progress;
@@ -216,10 +217,16 @@ impl PrefetchReader {
         self.offset += bytes;
         match &self.ahead {
             Help::Runs(ahead) if steps_back || reaches => ahead.call(),
-            Help::NotYet if bytes > 0 => self.ahead = self.begin_ahead(from, since),
+            Help::NotYet if bytes > 0 && self.wants_help() => self.ahead = self.begin_ahead(from, since),
             _ => {}
         }
         result
+    }
+
+    /// Where nobody has waited yet, there is nothing to hide, and a thread would only cost. But a fixed limit is always
+    /// kept.
+    fn wants_help(&self) -> bool {
+        matches!(self.options.limit, Limit::Fixed { .. }) || self.progress.has_waited()
     }
 
     /// After a first read that began at a position and a time.
@@ -252,10 +259,10 @@ enum Into<'a> {
     Program(&'a mut [u8]),
 }
 
-fn read_once(file: &File, kind: Kind, target: &mut [u8], at: u64) -> io::Result<usize> {
+fn read_once(mut file: &File, kind: Kind, target: &mut [u8], at: u64) -> io::Result<usize> {
     loop {
         let result = match kind {
-            Kind::Stream => { &*file }.read(target),
+            Kind::Stream => file.read(target),
             _ => file.read_at(target, at),
         };
         match result {
@@ -319,7 +326,10 @@ impl PrefetchReader {
 impl BufRead for PrefetchReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.unread.is_empty() {
-            self.buffer.resize(BUFFER, 0);
+            if self.buffer.is_empty() {
+                // Zeros that come from the system cost nothing until they are touched.
+                self.buffer = vec![0; BUFFER];
+            }
             self.unread = 0..0;
             self.unread = 0..self.pull(Into::Buffer)?;
         }

@@ -38,7 +38,7 @@ pub(super) struct Task {
     pub(super) limit: Limit,
     /// What may lie ahead, in bytes; a quarter of what is available if none.
     pub(super) memory: Option<u64>,
-    /// Where the reader's first read began, and when.
+    /// Where the last read of the reader began, and when.
     pub(super) from: u64,
     pub(super) since: Nanos,
     pub(super) size: u64,

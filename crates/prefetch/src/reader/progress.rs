@@ -85,6 +85,10 @@ impl Progress {
         bytes > 0 && position >= self.call_at.load(Relaxed)
     }
 
+    pub(super) fn has_waited(&self) -> bool {
+        self.waits.load(Relaxed) > 0
+    }
+
     /// What there is to see. A read that is under way counts as waiting.
     pub(super) fn see(&self, now: Nanos) -> Sight {
         let position = self.position.load(SeqCst);
