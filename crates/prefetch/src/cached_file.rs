@@ -86,10 +86,18 @@ impl CachedFile {
 
     /// Has the kernel read it ahead; false if it does not.
     fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
+        const TIMES: u32 = 2;
         let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
-        let asked = page_cache::fetch_in_pieces(&self.file, range.clone(), piece);
-        // A full queue cuts it short now and then; what brings nothing at all is not read ahead here.
-        let able = asked.is_ok() && self.find(range).is_some_and(|after| after.cached > before.cached);
+        let mut able = false;
+        // A full queue cuts it short now and then: what is missing is asked for once more.
+        for _ in 0..TIMES {
+            let Ok(asked) = page_cache::fetch_in_pieces(&self.file, range.clone(), piece) else { break };
+            able |= self.find(range).is_some_and(|after| after.cached > before.cached);
+            if asked.is_whole() {
+                break;
+            }
+        }
+        // What brings nothing at all is not read ahead here.
         if !able {
             self.by_reading.store(true, Ordering::Relaxed);
         }

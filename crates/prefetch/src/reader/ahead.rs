@@ -187,8 +187,9 @@ impl Watch {
     }
 
     fn send(&self, order: Order) -> bool {
-        let (file, can_grow) = (Arc::clone(&self.task.file), self.task.can_grow);
-        self.fetcher.start(Errand { file, can_grow, order })
+        let Task { file, progress, can_grow, .. } = &self.task;
+        let (file, progress, can_grow) = (Arc::clone(file), Arc::clone(progress), *can_grow);
+        self.fetcher.start(Errand { file, progress, can_grow, order })
     }
 
     /// What was wanted is ordered. If nobody can do it, it is as if it were refused.
@@ -262,8 +263,25 @@ impl Watch {
 /// Something to be done with a file.
 struct Errand {
     file: Arc<CachedFile>,
+    progress: Arc<Progress>,
     can_grow: bool,
     order: Order,
+}
+
+impl Errand {
+    /// In parts, so that it ends soon after its reader.
+    fn bring(&self, range: &Range<u64>) -> Brought {
+        const PART: u64 = 1 << 20;
+        let mut sum = Brought { bytes: 0, done: true };
+        let mut at = range.start;
+        while at < range.end && sum.done && !self.progress.is_over() {
+            let end = range.end.min(at + PART);
+            let Brought { bytes, done } = self.file.bring(&(at..end));
+            sum = Brought { bytes: sum.bytes + bytes, done };
+            at = end;
+        }
+        sum
+    }
 }
 
 enum Order {
@@ -292,15 +310,9 @@ impl Job for Errand {
     }
 
     fn carry_out(self) -> Answer {
-        let came = match self.order {
-            Order::Fetch(range) => {
-                let brought = self.file.bring(&range);
-                Came::Brought(range, brought)
-            }
-            Order::Look(range) => {
-                let found = self.file.find(&range);
-                Came::Found(range, found)
-            }
+        let came = match &self.order {
+            Order::Fetch(range) => Came::Brought(range.clone(), self.bring(range)),
+            Order::Look(range) => Came::Found(range.clone(), self.file.find(range)),
             Order::Measure => Came::Measured,
         };
         let metadata = self.can_grow.then(|| self.file.file().metadata().ok()).flatten();

@@ -146,7 +146,7 @@ proptest! {
             file.set_len(size as u64).unwrap();
             held.resize(size, 0);
             // What is in the buffer is older.
-            reader.seek(SeekFrom::Current(0)).unwrap();
+            reader.seek(SeekFrom::Start(reader.position())).unwrap();
             let at = (reader.position() as usize).min(size);
             let read = reader.read(&mut chunk).unwrap();
             prop_assert!(chunk[..read] == held[at..at + read]);
