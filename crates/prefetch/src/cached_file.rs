@@ -126,3 +126,59 @@ impl CachedFile {
 fn page_bytes(found: &Residency, length: u64) -> u64 {
     length.div_ceil(found.pages.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::{Scratch, content, skipped};
+    use std::fs::OpenOptions;
+
+    const SIZE: u64 = 3_000_000;
+
+    /// A file that is not in memory; none where files stay there.
+    fn cold(test: &str, by_reading: bool) -> Option<(Scratch, CachedFile)> {
+        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let file = CachedFile::new(File::open(scratch.path()).unwrap());
+        file.by_reading.store(by_reading, Ordering::Relaxed);
+        if file.find(&(0..SIZE)).is_none_or(|found| found.cached > 0) {
+            skipped(test, "files stay in memory here, or it cannot be seen");
+            return None;
+        }
+        Some((scratch, file))
+    }
+
+    #[test]
+    fn what_is_brought_is_there_whether_asked_for_or_read() {
+        for by_reading in [false, true] {
+            let Some((_scratch, file)) = cold("what_is_brought_is_there", by_reading) else { return };
+            let range = 100_000..SIZE;
+            let length = range.end - range.start;
+            assert_eq!(file.bring(&range), Brought { bytes: length, done: true });
+            assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
+            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is there already");
+            assert_eq!(file.is_read_instead(), by_reading);
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_needs_not_be_brought() {
+        for by_reading in [false, true] {
+            let Some((_scratch, file)) = cold("what_lies_behind_the_end", by_reading) else { return };
+            assert_eq!(file.bring(&(SIZE + 10_000..SIZE + 20_000)), Brought { bytes: 0, done: true });
+            assert!(file.bring(&(SIZE - 10_000..SIZE + 20_000)).done);
+            assert!(file.find(&(SIZE - 10_000..SIZE)).unwrap().cached == 10_000);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_said_to_be_there() {
+        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let file = CachedFile::new(OpenOptions::new().write(true).open(scratch.path()).unwrap());
+        file.by_reading.store(true, Ordering::Relaxed);
+        if file.find(&(0..SIZE)).is_some_and(|found| found.cached > 0) {
+            skipped("what_cannot_be_read", "files stay in memory here");
+            return;
+        }
+        assert_eq!(file.bring(&(0..SIZE)), Brought { bytes: 0, done: false });
+    }
+}

@@ -16,6 +16,8 @@ pub mod reader;
 
 mod cached_file;
 mod fetcher;
+#[cfg(test)]
+mod scratch;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 pub use reader::PrefetchReader;

@@ -1,45 +1,9 @@
 use super::*;
 use proptest::prelude::*;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file, removed at the end, beside the test's program: on a disk more often than `/tmp` is.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn with(content: &[u8]) -> Scratch {
-        let program = std::env::current_exe().unwrap();
-        Scratch::inside(program.parent().unwrap(), content)
-    }
-
-    fn inside(directory: &Path, content: &[u8]) -> Scratch {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = directory.join(format!("sakiyomi-reader-{}-{number}", std::process::id()));
-        fs::write(&path, content).unwrap();
-        Scratch(path)
-    }
-
-    /// On the disk, and not in memory.
-    fn chilled(self) -> Scratch {
-        let file = File::open(&self.0).unwrap();
-        sakiyomi_linux::page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
-        self
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Bytes that differ from place to place.
-fn content(size: usize) -> Vec<u8> {
-    (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
-}
+use crate::scratch::{Scratch, content, skipped};
 
 /// One that reads ahead whatever it finds.
 fn eager(path: &Path) -> PrefetchReader {
@@ -92,7 +56,7 @@ proptest! {
         let scratch = Scratch::with(&bytes);
         let scratch = if cold { scratch.chilled() } else { scratch };
         let options = Builder { limit, memory: None };
-        let mut reader = options.open(&scratch.0).unwrap();
+        let mut reader = options.open(scratch.path()).unwrap();
         let mut at = 0u64;
         let rest = |at: u64| &bytes[(at as usize).min(size)..];
         for step in steps {
@@ -138,8 +102,8 @@ proptest! {
     ) {
         let scratch = Scratch::with(&content(3_000_000));
         let scratch = if cold { scratch.chilled() } else { scratch };
-        let mut reader = eager(&scratch.0);
-        let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        let mut reader = eager(scratch.path());
+        let file = OpenOptions::new().write(true).open(scratch.path()).unwrap();
         let mut held = content(3_000_000);
         let mut chunk = vec![0; 200_000];
         for size in sizes {
@@ -159,8 +123,8 @@ proptest! {
 fn what_is_appended_while_it_is_read_is_read_and_read_ahead() {
     let mut bytes = content(2_000_000);
     let scratch = Scratch::with(&bytes);
-    let mut reader = eager(&scratch.0);
-    let mut file = OpenOptions::new().append(true).open(&scratch.0).unwrap();
+    let mut reader = eager(scratch.path());
+    let mut file = OpenOptions::new().append(true).open(scratch.path()).unwrap();
     let mut got = Vec::new();
     for round in 0..5 {
         reader.read_to_end(&mut got).unwrap();
@@ -180,7 +144,7 @@ fn until(reader: &PrefetchReader, wanted: impl Fn(Option<State>) -> bool) {
 #[test]
 fn what_is_in_memory_already_is_left_alone() {
     let scratch = Scratch::with(&content(4 << 20));
-    let mut reader = eager(&scratch.0);
+    let mut reader = eager(scratch.path());
     reader.fill_buf().unwrap();
     until(&reader, |state| state == Some(State::Idle(crate::Idle::Resident)));
     assert_eq!((reader.statistics().prefetched_bytes, reader.statistics().ahead.is_empty()), (0, true));
@@ -189,13 +153,13 @@ fn what_is_in_memory_already_is_left_alone() {
 #[test]
 fn what_is_not_in_memory_is_brought_there_as_far_as_the_limit_and_no_further() {
     let scratch = Scratch::with(&content(8 << 20)).chilled();
-    let file = File::open(&scratch.0).unwrap();
+    let file = File::open(scratch.path()).unwrap();
     let all = sakiyomi_linux::page_cache::residency(&file, 0..8 << 20).unwrap();
     if all.cached > 0 {
         skipped("what_is_not_in_memory_is_brought_there", "files stay in memory here");
         return;
     }
-    let mut reader = eager(&scratch.0);
+    let mut reader = eager(scratch.path());
     reader.fill_buf().unwrap();
     until(&reader, |state| state == Some(State::Ahead));
     // The kernel's own read-ahead brings part of it.
@@ -217,7 +181,7 @@ fn files_in_memory_are_read_plainly() {
     let bytes = content(3_000_000);
     let scratch = Scratch::inside(directory, &bytes);
     let mut got = Vec::new();
-    let mut reader = eager(&scratch.0);
+    let mut reader = eager(scratch.path());
     reader.read_to_end(&mut got).unwrap();
     assert!(got == bytes && reader.statistics().prefetched_bytes == 0);
 }
@@ -259,7 +223,7 @@ fn a_directory_is_refused_in_a_sentence() {
 fn an_open_file_is_read_from_where_it_is_and_stays_there() {
     let bytes = content(1_000_000);
     let scratch = Scratch::with(&bytes);
-    let mut file = File::open(&scratch.0).unwrap();
+    let mut file = File::open(scratch.path()).unwrap();
     file.seek(SeekFrom::Start(123_456)).unwrap();
     let mut got = Vec::new();
     let mut reader = Builder::default().over(file.try_clone().unwrap()).unwrap();
@@ -271,14 +235,9 @@ fn an_open_file_is_read_from_where_it_is_and_stays_there() {
 #[test]
 fn errors_of_the_file_are_the_programs() {
     let scratch = Scratch::with(b"not for reading");
-    let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+    let file = OpenOptions::new().write(true).open(scratch.path()).unwrap();
     let mut reader = Builder::default().over(file).unwrap();
     for _ in 0..2 {
         assert!(reader.fill_buf().is_err() && reader.read(&mut [0; 1 << 20]).is_err());
     }
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
