@@ -11,6 +11,7 @@
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | a file without name or descriptor | [`file_handle`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
@@ -22,6 +23,7 @@ pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod fake;
+pub mod file_handle;
 pub mod loop_device;
 pub mod method;
 pub mod page_cache;

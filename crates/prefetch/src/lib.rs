@@ -8,7 +8,16 @@
 //! | what | where |
 //! |---|---|
 //! | how far ahead, and whether at all: pure, told the time | [`controller`] |
+//! | a reader for programs that are made for it: `Read`, `BufRead`, `Seek` | [`reader`] |
+//! | carrying out what the controller wants: threads, and one file of which parts are brought into memory | `fetcher`, `cached_file` |
 
 pub mod controller;
+pub mod reader;
+
+mod cached_file;
+mod fetcher;
+#[cfg(test)]
+mod scratch;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
+pub use reader::PrefetchReader;
