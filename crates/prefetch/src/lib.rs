@@ -12,12 +12,16 @@
 //! | carrying out what the controller wants: threads, and one file of which parts are brought into memory | `fetcher`, `cached_file` |
 
 pub mod controller;
+#[cfg(feature = "system")]
 pub mod reader;
 
+#[cfg(feature = "system")]
 mod cached_file;
+#[cfg(feature = "system")]
 mod fetcher;
-#[cfg(test)]
+#[cfg(all(test, feature = "system"))]
 mod scratch;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
+#[cfg(feature = "system")]
 pub use reader::PrefetchReader;
