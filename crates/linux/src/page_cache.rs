@@ -118,9 +118,22 @@ pub fn residency_by(file: &File, range: Range<u64>, by: By) -> Result<Residency,
 /// # Errors
 /// If the system refuses, or does not say what came of it.
 pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
+    let piece = piece(file)
+        .map_err(|source| Error::System { what: "fetch pages of a file into memory".into(), source })?;
+    fetch_in_pieces(file, range, piece)
+}
+
+/// The same for who asks again and again, and has found out [how large pieces are](piece).
+///
+/// # Errors
+/// If the system refuses, or does not say what came of it.
+///
+/// # Panics
+/// If pieces are of nothing.
+pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Residency, Error> {
+    assert!(piece > 0, "pieces of nothing");
     let failed = |source| Error::System { what: "fetch pages of a file into memory".into(), source };
     let wanted = clipped(file, range.clone()).map_err(failed)?;
-    let piece = piece(file).map_err(failed)?;
     let mut at = wanted.start;
     while let Some(length) = NonZeroU64::new(piece.min(wanted.end.saturating_sub(at))) {
         fadvise(file, at, Some(length), Advice::WillNeed).map_err(|error| failed(error.into()))?;
@@ -277,7 +290,10 @@ const USUAL_PIECE: u64 = 128 << 10;
 ///
 /// That is `read_ahead_kb` or more, but an open file has that of the time when it was opened: so it is only
 /// believed if it is smaller than what the kernel starts from.
-fn piece(file: &File) -> io::Result<u64> {
+///
+/// # Errors
+/// If the system does not say which device it is on.
+pub fn piece(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     let of_device = metadata.file_type().is_block_device();
     let device = if of_device { metadata.rdev() } else { metadata.dev() };
