@@ -19,6 +19,7 @@ pub mod command;
 pub mod memory;
 
 mod descriptor;
+mod directory;
 mod thread;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::pread;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
+pub use directory::{Entry, entries, open_beside};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
@@ -139,12 +141,12 @@ impl Process {
         Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
     }
 
-    /// One of its directories that is open.
+    /// One of its directories that is open, as a place to begin from; nothing is asked of the file system.
     ///
     /// # Errors
     /// If it is not open any more, or is no directory.
     pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)
     }
 
