@@ -1,0 +1,207 @@
+//! How far ahead pays: the automatic limit.
+//!
+//! The way is cut into *rounds*, in each of which the program goes half of the limit. After a round in which it waited
+//! for I/O more than a twentieth of the time, the limit doubles, if
+//!
+//! - the last doubling made it faster, as it does where the device serves several requests at a time, or where larger
+//!   runs save seeks; or
+//! - the limit is less than the *horizon*, twice what the program computes on in the time of its longest wait: so much
+//!   must lie ahead to bridge such a wait (Patterson et al., SOSP 1995, call it the prefetch horizon).
+//!
+//! A device that is busy all the time is helped by neither, and a longer distance would only be a longer queue in front
+//! of it: a program that waits more than half of the time gets no more than its device delivers in half a second.
+//! Rounds without waiting let the limit decay, slowly, as in the streaming reads of PostgreSQL. What was evicted before
+//! it was used halves the limit, and holds it there for some time.
+
+use sakiyomi_model::Nanos;
+
+use super::reading::PIECE;
+
+/// The least limit, from which it begins, in bytes.
+pub(super) const START: u64 = 512 << 10;
+/// How many rounds that doubling would not have helped show that it does not.
+const FLAT: u32 = 3;
+/// How many rounds without waiting before the limit decays, at first; more, if it had to wait after that.
+const CALM: u32 = 16;
+const MOST_CALM: u32 = 1024;
+
+/// Where the program was, and what it had spent by then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    now: Nanos,
+    at: u64,
+    ran: Nanos,
+    waited: Nanos,
+}
+
+/// What follows from what was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    GoOn,
+    /// It waits nearly all the time, and more distance does not help: perhaps none would be as good.
+    TryAlone {
+        /// How fast it goes with our help, in bytes per second.
+        with: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Pace {
+    most: u64,
+    limit: u64,
+    round: Mark,
+    /// Where it was when it last moved.
+    moved: Mark,
+    longest_wait: Nanos,
+    /// How fast it went when the limit last doubled, in bytes per second.
+    rate_before: u64,
+    /// Bytes per second on a core.
+    compute_rate: u64,
+    flat: u32,
+    calm: u32,
+    calm_wanted: u32,
+    /// What the limit was before it decayed.
+    before_decay: Option<u64>,
+    /// No more than this until then, and how long that was: what lay further ahead was evicted.
+    ceiling: (u64, Nanos, Nanos),
+    next_trial: Nanos,
+    trial_pause: Nanos,
+}
+
+/// Bytes per second.
+pub(super) fn rate(bytes: u64, time: Nanos) -> u64 {
+    let per_second = u128::from(bytes) * 1_000_000_000 / u128::from(time.0.max(1));
+    u64::try_from(per_second).unwrap_or(u64::MAX)
+}
+
+/// What goes by at a rate in a time, in bytes.
+fn amount(rate: u64, time: Nanos) -> u64 {
+    let bytes = u128::from(rate) * u128::from(time.0) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+impl Pace {
+    pub(super) fn new(most: u64) -> Pace {
+        Pace {
+            most,
+            limit: START.min(most),
+            round: Mark::default(),
+            moved: Mark::default(),
+            longest_wait: Nanos::ZERO,
+            rate_before: 0,
+            compute_rate: 0,
+            flat: 0,
+            calm: 0,
+            calm_wanted: CALM,
+            before_decay: None,
+            ceiling: (u64::MAX, Nanos::ZERO, Nanos(5_000_000_000)),
+            next_trial: Nanos::ZERO,
+            trial_pause: Nanos(10_000_000_000),
+        }
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How long the program computes on so many bytes.
+    pub(super) fn time_for(&self, bytes: u64) -> u64 {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.compute_rate.max(1));
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// Reading ahead begins.
+    pub(super) fn begin(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
+        self.limit = START.min(self.most);
+        (self.flat, self.calm, self.rate_before) = (0, 0, 0);
+        (self.calm_wanted, self.before_decay) = (CALM, None);
+        self.longest_wait = Nanos::ZERO;
+        self.resume(now, at, ran, waited);
+    }
+
+    /// Reading ahead goes on after a trial, which is not repeated soon.
+    pub(super) fn resume(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
+        self.round = Mark { now, at, ran, waited };
+        self.moved = self.round;
+        self.flat = 0;
+    }
+
+    /// What lay ahead was evicted before it was used.
+    pub(super) fn shrink(&mut self, now: Nanos) {
+        self.limit = (self.limit / 2).max(START).min(self.most);
+        let hold = self.ceiling.2;
+        self.ceiling = (self.limit, now + hold, Nanos(hold.0.saturating_mul(2).min(60_000_000_000)));
+        (self.calm, self.before_decay) = (0, None);
+    }
+
+    pub(super) fn see(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) -> Told {
+        let mark = Mark { now, at, ran, waited };
+        if at > self.moved.at {
+            self.longest_wait = self.longest_wait.max(waited.saturating_sub(self.moved.waited));
+            self.moved = mark;
+        }
+        if at.saturating_sub(self.round.at) < self.limit / 2 {
+            return Told::GoOn;
+        }
+        let told = self.end_round(mark);
+        self.round = mark;
+        told
+    }
+
+    fn end_round(&mut self, mark: Mark) -> Told {
+        let Mark { now, at, ran, waited } = self.round;
+        let (took, went) = (mark.now.saturating_sub(now), mark.at - at);
+        let waited = mark.waited.saturating_sub(waited).0;
+        let rate = rate(went, took);
+        self.learn_compute_rate(went, mark.ran.saturating_sub(ran));
+        if waited.saturating_mul(20) <= took.0 {
+            self.stay_calm();
+            return Told::GoOn;
+        }
+        self.calm = 0;
+        let half_busy = waited.saturating_mul(2) > took.0;
+        let held = if mark.now < self.ceiling.1 { self.ceiling.0 } else { u64::MAX };
+        let queue = if half_busy { amount(rate, Nanos(500_000_000)).max(START) } else { u64::MAX };
+        let most = self.most.min(held).min(queue);
+        let horizon = amount(self.compute_rate, self.longest_wait).saturating_mul(2);
+        if let Some(before) = self.before_decay.take() {
+            self.calm_wanted = (self.calm_wanted * 4).min(MOST_CALM);
+            self.limit = before.min(most).max(self.limit);
+            return Told::GoOn;
+        }
+        let faster = rate > self.rate_before.saturating_add(self.rate_before / 20);
+        if self.limit < most && (faster || self.limit < horizon) {
+            self.limit = self.limit.saturating_mul(2).min(most);
+            self.rate_before = rate;
+            self.flat = 0;
+            return Told::GoOn;
+        }
+        self.flat = self.flat.saturating_add(1);
+        let mostly_waits = u128::from(waited) * 100 > u128::from(took.0) * 85;
+        if self.flat >= FLAT && mostly_waits && mark.now >= self.next_trial {
+            self.next_trial = mark.now + self.trial_pause;
+            self.trial_pause = Nanos(self.trial_pause.0.saturating_mul(2).min(300_000_000_000));
+            return Told::TryAlone { with: rate };
+        }
+        Told::GoOn
+    }
+
+    /// A moving mean over some four rounds.
+    fn learn_compute_rate(&mut self, went: u64, ran: Nanos) {
+        let now = rate(went, ran.max(Nanos(1_000)));
+        self.compute_rate = if self.compute_rate == 0 { now } else { self.compute_rate / 4 * 3 + now / 4 };
+    }
+
+    fn stay_calm(&mut self) {
+        self.flat = 0;
+        self.calm += 1;
+        if self.calm >= self.calm_wanted {
+            self.calm = 0;
+            self.before_decay = Some(self.limit);
+            // Not by more than a piece, so that what lies ahead is never further than the limit and one piece.
+            let less = (self.limit / 8).min(PIECE);
+            self.limit = (self.limit - less).max(START.min(self.most));
+            self.longest_wait = self.longest_wait / 2;
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! One program on its way through one sequence of bytes.
+
+use std::ops::Range;
+
+use sakiyomi_model::Nanos;
+
+use super::pace::{Pace, Told};
+use super::{Event, Idle, Limit, State};
+
+/// What is asked for at a time where the limit is automatic, in bytes, at most.
+pub(super) const PIECE: u64 = 1 << 20;
+/// What is asked for ends at multiples of this, so that the kernel's own read-ahead finds whole windows.
+const GRAIN: u64 = 128 << 10;
+/// How many fetches may be under way at a time: they can block.
+const CALLS: u32 = 8;
+/// How far one look reaches, in bytes.
+const LOOK: u64 = 64 << 20;
+/// Less than this ahead is not worth while, in bytes.
+const LEAST: u64 = 2 * GRAIN;
+/// How long a program is watched before it is said not to wait.
+const WATCH: Nanos = Nanos(50_000_000);
+/// The share of its time that a program must wait for I/O to be helped, in percent.
+const WAITS: u64 = 2;
+/// A program whose accesses skip at most this much, in bytes, is still sequential: positions and amounts are not seen
+/// at the same instant.
+const SLACK: u64 = 256 << 10;
+
+/// What a reading wants done.
+pub(super) enum Wish {
+    Fetch(Range<u64>),
+    Look(Range<u64>),
+}
+
+/// What the program has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    ran: Nanos,
+    waited: Nanos,
+    read: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Watching,
+    Ahead,
+    /// Nothing is asked for until the program has used up what lies ahead, and then while it is timed.
+    Trial {
+        with: u64,
+        alone: Option<(Nanos, u64)>,
+    },
+    /// Reading ahead makes it no faster; looked into again at that time.
+    IoBound {
+        until: Nanos,
+    },
+    Refused,
+}
+
+/// How the position moves.
+#[derive(Debug)]
+struct Access {
+    /// Moves forward since the last one that was not.
+    forward: u32,
+    /// How many of them make it sequential: more, each time that it was not.
+    wanted: u32,
+    /// Where the present run began, and what the program had read by then.
+    from: (u64, Option<u64>),
+}
+
+#[derive(Debug)]
+pub(super) struct Reading {
+    limit: Limit,
+    size: u64,
+    main: u64,
+    prefetch: u64,
+    access: Access,
+    phase: Phase,
+    pace: Pace,
+    spent: Spent,
+    /// When the present watch began, and what had been spent by then.
+    watch: (Nanos, Spent),
+    /// Whether a whole watch has shown no waiting.
+    does_not_wait: bool,
+    /// What was found in memory up to here.
+    resident_to: u64,
+    /// What has been looked at up to here.
+    looked_to: u64,
+    looking: bool,
+    calls: u32,
+    /// Whether the distance is being filled up: from when half of it is used up until it is full.
+    filling: bool,
+    /// Whether there is too little memory to begin.
+    cramped: bool,
+    begun: Nanos,
+    seen: Nanos,
+}
+
+impl Reading {
+    pub(super) fn new(limit: Limit, now: Nanos, at: u64, size: u64) -> Reading {
+        let most = match limit {
+            Limit::Fixed { limit, .. } => limit,
+            Limit::Auto { most } => most,
+        };
+        let main = at.min(size);
+        Reading {
+            limit,
+            size,
+            main,
+            prefetch: main,
+            access: Access { forward: 0, wanted: 2, from: (main, None) },
+            phase: Phase::Watching,
+            pace: Pace::new(most),
+            spent: Spent::default(),
+            watch: (now, Spent::default()),
+            does_not_wait: false,
+            resident_to: main,
+            looked_to: main,
+            looking: false,
+            calls: 0,
+            filling: true,
+            cramped: false,
+            begun: now,
+            seen: now,
+        }
+    }
+
+    pub(super) fn ahead(&self) -> Range<u64> {
+        self.main..self.prefetch
+    }
+
+    pub(super) fn distance(&self) -> u64 {
+        self.prefetch - self.main
+    }
+
+    /// Whether it takes part in the sharing of memory.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Ahead | Phase::Trial { .. })
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        match self.limit {
+            Limit::Fixed { limit, .. } => limit,
+            Limit::Auto { .. } => self.pace.limit(),
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self.phase {
+            Phase::Refused => State::Idle(Idle::Refused),
+            Phase::IoBound { .. } => State::Idle(Idle::IoBound),
+            Phase::Trial { .. } => State::Trial,
+            _ if self.cramped => State::Idle(Idle::NoMemory),
+            Phase::Ahead if self.prefetch >= self.size => State::Idle(Idle::Done),
+            Phase::Ahead => State::Ahead,
+            Phase::Watching if self.access.wanted > 2 && !self.access.is_sequential() => {
+                State::Idle(Idle::NotSequential)
+            }
+            Phase::Watching if self.main < self.resident_to => State::Idle(Idle::Resident),
+            Phase::Watching if self.does_not_wait => State::Idle(Idle::DoesNotWait),
+            Phase::Watching => State::Watching,
+        }
+    }
+
+    pub(super) fn wake(&self) -> Nanos {
+        const MILLISECOND: u64 = 1_000_000;
+        let pause = match self.phase {
+            Phase::Ahead => match self.limit {
+                Limit::Fixed { .. } => MILLISECOND,
+                Limit::Auto { .. } => {
+                    (self.pace.time_for(self.distance()) / 4).clamp(MILLISECOND / 2, 20 * MILLISECOND)
+                }
+            },
+            Phase::Trial { .. } => 2 * MILLISECOND,
+            Phase::Watching if self.seen.saturating_sub(self.begun) < WATCH => MILLISECOND,
+            Phase::Watching => match self.state() {
+                State::Idle(Idle::NotSequential | Idle::Resident | Idle::NoMemory) => 50 * MILLISECOND,
+                State::Idle(_) => 20 * MILLISECOND,
+                _ => 5 * MILLISECOND,
+            },
+            Phase::IoBound { .. } => 100 * MILLISECOND,
+            Phase::Refused => 1_000 * MILLISECOND,
+        };
+        self.seen + Nanos(pause)
+    }
+
+    /// Takes in what was seen.
+    pub(super) fn see(&mut self, now: Nanos, event: &Event) {
+        match *event {
+            Event::Spent { ran, waited, read, .. } => self.spent = Spent { ran, waited, read },
+            Event::At { at, .. } => self.move_to(now, at),
+            Event::Resized { size, .. } => {
+                self.size = size;
+                self.main = self.main.min(size);
+                self.prefetch = self.prefetch.clamp(self.main, size.max(self.main));
+            }
+            Event::Fetched { done, .. } => {
+                self.calls = self.calls.saturating_sub(1);
+                if !done {
+                    self.phase = Phase::Refused;
+                    self.prefetch = self.main;
+                }
+            }
+            Event::Found { ref range, cached, evicted, .. } => self.found(now, range, cached, evicted),
+            Event::Begun { .. } | Event::Ended { .. } | Event::Room { .. } => {}
+        }
+    }
+
+    fn move_to(&mut self, now: Nanos, at: u64) {
+        self.seen = now;
+        let at = at.min(self.size);
+        let sought = at < self.main;
+        let stays = self.access.see(self.main, at, self.spent.read);
+        self.main = at;
+        if sought || !stays {
+            // What was asked for from here on is asked for again: what is in memory still, costs nothing.
+            self.prefetch = at;
+            (self.resident_to, self.looked_to) = (at, at);
+            if self.is_active() {
+                self.phase = Phase::Watching;
+            }
+            self.begin_watch(now);
+        }
+        self.prefetch = self.prefetch.max(at);
+    }
+
+    fn begin_watch(&mut self, now: Nanos) {
+        self.watch = (now, self.spent);
+    }
+
+    /// The share of the time since the watch began in which the program waited, in percent.
+    fn waited_percent(&self, now: Nanos) -> u64 {
+        let waited = self.spent.waited.saturating_sub(self.watch.1.waited).0;
+        waited.saturating_mul(100) / now.saturating_sub(self.watch.0).0.max(1)
+    }
+
+    fn found(&mut self, now: Nanos, range: &Range<u64>, cached: u64, evicted: u64) {
+        self.looking = false;
+        let length = range.end - range.start;
+        if self.phase == Phase::Watching {
+            self.looked_to = self.looked_to.max(range.end);
+            if cached.saturating_add(length / 64) >= length {
+                self.resident_to = self.resident_to.max(range.end);
+            }
+            return;
+        }
+        // What was asked for ahead is gone, or has never come.
+        let missing = length.saturating_sub(cached);
+        if self.phase == Phase::Ahead && (evicted > length / 16 || missing > length / 4) {
+            self.pace.shrink(now);
+            self.prefetch = self.main;
+        }
+    }
+
+    /// What is to be done now. At most `share` bytes may be ahead, and `spare` more be taken.
+    pub(super) fn decide(&mut self, now: Nanos, share: u64, spare: u64, mut wish: impl FnMut(Wish)) {
+        self.cramped = share.min(spare.saturating_add(self.distance())) < LEAST;
+        match self.phase {
+            Phase::Watching => self.watch_on(now, &mut wish),
+            Phase::Ahead if matches!(self.limit, Limit::Auto { .. }) => self.keep_pace(now),
+            Phase::Trial { with, alone } => self.try_alone(now, with, alone),
+            Phase::IoBound { until } => self.wait_for_change(now, until),
+            Phase::Ahead | Phase::Refused => {}
+        }
+        if self.phase == Phase::Ahead && !self.cramped {
+            match self.limit {
+                Limit::Fixed { limit, step } => self.keep_fixed(limit, step.min(limit), spare, &mut wish),
+                Limit::Auto { .. } => self.fill(share, spare, &mut wish),
+            }
+        }
+    }
+
+    fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(Wish)) {
+        if !self.access.is_sequential() {
+            return;
+        }
+        // Whether it is there already is asked well before the program comes to where nobody has looked.
+        let from = self.looked_to.max(self.main);
+        if !self.looking && from < self.size && from < self.main + LOOK / 4 {
+            self.looking = true;
+            wish(Wish::Look(from..self.size.min(from + LOOK)));
+        }
+        let watched = now.saturating_sub(self.watch.0);
+        let waits = self.waited_percent(now) >= WAITS;
+        let unknown = self.looking || self.main < self.resident_to;
+        let fixed = matches!(self.limit, Limit::Fixed { .. });
+        if !unknown && (fixed || waits && watched.0 > 0) {
+            self.phase = Phase::Ahead;
+            self.does_not_wait = false;
+            self.filling = true;
+            self.pace.begin(now, self.main, self.spent.ran, self.spent.waited);
+        } else if watched >= WATCH {
+            self.does_not_wait = !waits;
+            self.begin_watch(now);
+        }
+    }
+
+    fn keep_pace(&mut self, now: Nanos) {
+        match self.pace.see(now, self.main, self.spent.ran, self.spent.waited) {
+            Told::GoOn => {}
+            Told::TryAlone { with } => self.phase = Phase::Trial { with, alone: None },
+        }
+    }
+
+    /// Times the program while it goes alone, and takes up reading ahead if that made it faster.
+    fn try_alone(&mut self, now: Nanos, with: u64, alone: Option<(Nanos, u64)>) {
+        const BYTES: u64 = 2 << 20;
+        const TIME: Nanos = Nanos(50_000_000);
+        const LONGEST: Nanos = Nanos(500_000_000);
+        let Some((since, from)) = alone else {
+            if self.main >= self.prefetch {
+                self.phase = Phase::Trial { with, alone: Some((now, self.main)) };
+            }
+            return;
+        };
+        let (took, went) = (now.saturating_sub(since), self.main.saturating_sub(from));
+        if (took < TIME || went < BYTES) && took < LONGEST {
+            return;
+        }
+        let rate = super::pace::rate(went, took);
+        if rate.saturating_mul(10) >= with.saturating_mul(9) {
+            self.phase = Phase::IoBound { until: now + Nanos(30_000_000_000) };
+            self.begin_watch(now);
+        } else {
+            self.phase = Phase::Ahead;
+            self.filling = true;
+            self.pace.resume(now, self.main, self.spent.ran, self.spent.waited);
+        }
+    }
+
+    /// Reading ahead did not help: until the program waits less than it did, or much time has passed.
+    fn wait_for_change(&mut self, now: Nanos, until: Nanos) {
+        const WINDOW: Nanos = Nanos(1_000_000_000);
+        if now.saturating_sub(self.watch.0) < WINDOW {
+            return;
+        }
+        if self.waited_percent(now) < 60 || now >= until {
+            self.phase = Phase::Watching;
+            self.does_not_wait = false;
+        }
+        self.begin_watch(now);
+    }
+
+    /// Figure 2 of the paper: a step at a time, unless the distance is more than the limit.
+    fn keep_fixed(&mut self, limit: u64, step: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
+        let end = self.size.min(self.prefetch + step.min(spare));
+        if self.calls == 0 && self.distance() <= limit && self.prefetch < end {
+            self.fetch_to(end, wish);
+        }
+    }
+
+    /// Fills the distance up in one run of pieces, once half of it is used up.
+    fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
+        let limit = self.pace.limit().min(share);
+        let target = self.size.min(self.main + limit);
+        if self.distance() <= limit / 2 {
+            self.filling = true;
+        }
+        let mut spare = spare;
+        let piece = PIECE.min(limit / 2).max(GRAIN);
+        while self.filling && self.calls < CALLS {
+            let mut end = target.min(self.prefetch + piece.min(spare));
+            if end < self.size {
+                end -= end % GRAIN;
+            }
+            if end <= self.prefetch {
+                self.filling = false;
+                self.look_back(wish);
+                break;
+            }
+            spare -= end - self.prefetch;
+            self.fetch_to(end, wish);
+        }
+    }
+
+    fn fetch_to(&mut self, end: u64, wish: &mut impl FnMut(Wish)) {
+        self.calls += 1;
+        wish(Wish::Fetch(self.prefetch..end));
+        self.prefetch = end;
+        self.looked_to = self.main;
+    }
+
+    /// Looks at what has been asked for: whether it has come, and is there still.
+    fn look_back(&mut self, wish: &mut impl FnMut(Wish)) {
+        const WORTH: u64 = 4 << 20;
+        // Once after each run of fetches, when all calls have returned.
+        if self.looking || self.calls > 0 || self.looked_to > self.main || self.distance() < WORTH {
+            return;
+        }
+        self.looking = true;
+        self.looked_to = self.prefetch;
+        wish(Wish::Look(self.main..self.prefetch.min(self.main + LOOK)));
+    }
+}
+
+impl Access {
+    /// Takes in a move, and says whether the accesses may still be taken for sequential.
+    fn see(&mut self, before: u64, at: u64, read: Option<u64>) -> bool {
+        const MOST_WANTED: u32 = 64;
+        let skipped = match (self.from.1, read) {
+            (Some(had), Some(has)) => {
+                at.saturating_sub(self.from.0) > has.saturating_sub(had).saturating_add(SLACK)
+            }
+            _ => false,
+        };
+        if at < before || skipped {
+            self.forward = 0;
+            self.wanted = (self.wanted * 2).min(MOST_WANTED);
+            self.from = (at, read);
+            return false;
+        }
+        if at > before {
+            self.forward = self.forward.saturating_add(1);
+        }
+        if self.from.1.is_none() || at.saturating_sub(self.from.0) > 64 * SLACK {
+            self.from = (at, read);
+        }
+        true
+    }
+
+    fn is_sequential(&self) -> bool {
+        self.forward >= self.wanted
+    }
+}

@@ -1,0 +1,347 @@
+use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+const ID: ReadingId = ReadingId(0);
+
+/// A controller, one program, and a device in which all that is asked for arrives after a latency.
+struct World {
+    controller: Controller,
+    now: Nanos,
+    ran: Nanos,
+    waited: Nanos,
+    at: u64,
+    size: u64,
+    fetched: Vec<Range<u64>>,
+    looks: u64,
+    cached: bool,
+}
+
+impl World {
+    fn new(limit: Limit, size: u64) -> World {
+        let mut world = World {
+            controller: Controller::new(limit),
+            now: Nanos::ZERO,
+            ran: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            at: 0,
+            size,
+            fetched: Vec::new(),
+            looks: 0,
+            cached: false,
+        };
+        world.tell(Event::Begun { id: ID, at: 0, size });
+        world
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut todo = Vec::new();
+        self.controller.on(self.now, event, &mut todo);
+        for action in todo {
+            let answer = match action {
+                Action::Fetch { id, range } => {
+                    assert!(range.start < range.end && range.end <= self.size, "{range:?}");
+                    self.fetched.push(range.clone());
+                    Event::Fetched { id, range, done: true }
+                }
+                Action::Look { id, range } => {
+                    assert!(range.start < range.end && range.end <= self.size, "{range:?}");
+                    self.looks += 1;
+                    let known = self.fetched.iter().any(|fetched| fetched.contains(&range.start));
+                    let cached = if self.cached || known { range.end - range.start } else { 0 };
+                    Event::Found { id, range, cached, evicted: 0 }
+                }
+            };
+            self.tell(answer);
+        }
+    }
+
+    /// The program computes, waits, and then is found at a place.
+    fn go(&mut self, ran: u64, waited: u64, at: u64) {
+        self.ran += Nanos(ran);
+        self.waited += Nanos(waited);
+        self.now += Nanos(ran + waited);
+        self.at = at;
+        let read = Some(at);
+        self.tell(Event::Spent { id: ID, ran: self.ran, waited: self.waited, read });
+        self.tell(Event::At { id: ID, at });
+    }
+
+    fn state(&self) -> State {
+        self.controller.state(ID).unwrap()
+    }
+}
+
+#[test]
+fn a_fixed_limit_is_the_papers_figure_2() {
+    let mut world = World::new(Limit::Fixed { limit: 4 * MIB, step: MIB }, 64 * MIB);
+    for at in [1, 2, 3] {
+        world.go(1_000_000, 0, at * 4096);
+    }
+    // From where the program was when it turned out to be sequential, until the distance is more than the limit.
+    assert_eq!(world.fetched.len(), 5);
+    assert!(world.fetched.iter().all(|range| range.end - range.start == MIB));
+    let ahead = world.controller.ahead(ID).unwrap();
+    assert!(ahead.end - ahead.start > 4 * MIB && ahead.end - ahead.start <= 5 * MIB);
+    world.go(1_000_000, 0, 2 * MIB);
+    assert_eq!(world.fetched.len(), 6);
+}
+
+#[test]
+fn a_step_is_at_most_the_limit() {
+    let mut world = World::new(Limit::Fixed { limit: 64 << 10, step: 16 * MIB }, 64 * MIB);
+    for at in [1, 2, 3] {
+        world.go(1_000_000, 0, at * 4096);
+    }
+    assert!(world.fetched.iter().all(|range| range.end - range.start == 64 << 10));
+}
+
+#[test]
+fn who_does_not_wait_is_left_alone() {
+    let mut world = World::new(Limit::AUTO, 64 * MIB);
+    for at in 1..200 {
+        world.go(1_000_000, 0, at * 40_000);
+    }
+    assert_eq!((world.state(), world.fetched.len()), (State::Idle(Idle::DoesNotWait), 0));
+}
+
+#[test]
+fn what_is_in_memory_already_is_left_alone_even_where_the_program_waits() {
+    let mut world = World::new(Limit::AUTO, 640 * MIB);
+    world.cached = true;
+    for at in 1..200 {
+        world.go(1_000_000, 1_000_000, at * 40_000);
+    }
+    assert_eq!((world.state(), world.fetched.len()), (State::Idle(Idle::Resident), 0));
+}
+
+#[test]
+fn who_jumps_is_left_alone() {
+    let mut world = World::new(Limit::AUTO, 640 * MIB);
+    for step in 1..200u64 {
+        world.go(1_000_000, 9_000_000, step * 7_777_777 * 4096 % (640 * MIB));
+    }
+    assert_eq!(world.state(), State::Idle(Idle::NotSequential));
+    let fetched: u64 = world.fetched.iter().map(|range| range.end - range.start).sum();
+    assert!(fetched <= 8 * MIB, "{fetched}");
+}
+
+#[test]
+fn who_skips_forward_is_not_sequential() {
+    let mut world = World::new(Limit::AUTO, 640 * MIB);
+    for step in 1..100u64 {
+        let (read, at) = (step * 4096, step * MIB);
+        world.now += Nanos(10_000_000);
+        world.waited += Nanos(9_000_000);
+        world.ran += Nanos(1_000_000);
+        let (ran, waited) = (world.ran, world.waited);
+        world.tell(Event::Spent { id: ID, ran, waited, read: Some(read) });
+        world.tell(Event::At { id: ID, at });
+    }
+    assert_eq!((world.state(), world.fetched.len()), (State::Idle(Idle::NotSequential), 0));
+}
+
+#[test]
+fn who_waits_is_run_ahead_of_and_the_distance_grows_while_it_helps() {
+    let mut world = World::new(Limit::AUTO, 4096 * MIB);
+    for step in 1..400u64 {
+        // The more lies ahead, the less it waits.
+        let wait = if world.controller.limit(ID).unwrap() >= 8 * MIB { 0 } else { 8_000_000 };
+        world.go(1_000_000, wait, step * 512 * 1024);
+    }
+    let limit = world.controller.limit(ID).unwrap();
+    assert!((7 * MIB..=8 * MIB).contains(&limit), "{limit}");
+    assert_eq!(world.state(), State::Ahead);
+}
+
+#[test]
+fn what_is_evicted_before_it_is_used_halves_the_distance() {
+    let mut world = World::new(Limit::AUTO, 4096 * MIB);
+    for step in 1..60u64 {
+        world.go(1_000_000, 400_000 * 1000 / step.pow(2), step * MIB);
+    }
+    let before = world.controller.limit(ID).unwrap();
+    assert!(before > MIB, "{before}");
+    let range = world.controller.ahead(ID).unwrap();
+    let length = range.end - range.start;
+    world.tell(Event::Found { id: ID, range, cached: length / 2, evicted: length / 2 });
+    assert_eq!(world.controller.limit(ID).unwrap(), before / 2);
+}
+
+#[test]
+fn a_file_that_is_ten_times_as_slow_to_read_is_left_alone_after_a_trial() {
+    let mut world = World::new(Limit::AUTO, 4096 * MIB);
+    for step in 1..2000u64 {
+        world.go(1_000_000, 19_000_000, step * MIB);
+        if world.state() == State::Idle(Idle::IoBound) {
+            return;
+        }
+    }
+    panic!("{:?}", world.state());
+}
+
+#[test]
+fn the_room_is_never_exceeded_and_is_shared() {
+    let mut controller = Controller::new(Limit::Fixed { limit: 64 * MIB, step: MIB });
+    let mut todo = Vec::new();
+    controller.on(Nanos::ZERO, Event::Room { bytes: 10 * MIB }, &mut todo);
+    let ids: Vec<_> = (0..20).map(ReadingId).collect();
+    for &id in &ids {
+        controller.on(Nanos::ZERO, Event::Begun { id, at: 0, size: 100 * MIB }, &mut todo);
+    }
+    for step in 1..50u64 {
+        for &id in &ids {
+            controller.on(Nanos(step * 1_000_000), Event::At { id, at: step * 4096 }, &mut todo);
+            while let Some(action) = todo.pop() {
+                let answer = match action {
+                    Action::Fetch { id, range } => Event::Fetched { id, range, done: true },
+                    Action::Look { id, range } => Event::Found { id, range, cached: 0, evicted: 0 },
+                };
+                controller.on(Nanos(step * 1_000_000), answer, &mut todo);
+            }
+            assert!(controller.taken() <= 10 * MIB, "{}", controller.taken());
+        }
+    }
+    for id in ids {
+        controller.on(Nanos::SECOND, Event::Ended { id }, &mut todo);
+    }
+    assert_eq!(controller.taken(), 0);
+}
+
+#[test]
+fn answers_that_come_after_the_end_are_passed_over() {
+    let mut controller = Controller::new(Limit::AUTO);
+    let mut todo = Vec::new();
+    controller.on(Nanos::ZERO, Event::Begun { id: ID, at: 0, size: 10 }, &mut todo);
+    controller.on(Nanos::ZERO, Event::Ended { id: ID }, &mut todo);
+    controller.on(Nanos::ZERO, Event::Fetched { id: ID, range: 0..10, done: true }, &mut todo);
+    assert_eq!((controller.state(ID), controller.wake(ID)), (None, None));
+}
+
+/// What can happen to one of several readings.
+#[derive(Clone, Debug)]
+enum Step {
+    /// It computes, waits, and goes on by so much.
+    Go {
+        ran: u64,
+        waited: u64,
+        by: u64,
+    },
+    Seek {
+        to: u64,
+    },
+    Resize {
+        size: u64,
+    },
+    /// The oldest call that is under way returns; how much of what is looked at is there, in 64ths.
+    Answer {
+        done: bool,
+        cached: u64,
+        evicted: u64,
+    },
+    Room {
+        bytes: u64,
+    },
+    End,
+}
+
+const SIZE: u64 = 256 * MIB;
+
+fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
+    let step = prop_oneof![
+        30 => (0..5_000_000u64, 0..50_000_000u64, 0..MIB).prop_map(|(ran, waited, by)| Step::Go { ran, waited, by }),
+        30 => (0..200u64, any::<bool>(), 1..64u64).prop_map(|(_, cached, quick)| Step::Answer {
+            done: true,
+            cached: if cached { 64 } else { quick },
+            evicted: 0,
+        }),
+        2 => (any::<bool>(), 0..65u64, 0..65u64)
+            .prop_map(|(done, cached, evicted)| Step::Answer { done, cached, evicted }),
+        1 => (0..SIZE * 2).prop_map(|to| Step::Seek { to }),
+        1 => (0..SIZE * 2).prop_map(|size| Step::Resize { size }),
+        1 => prop_oneof![Just(u64::MAX), 0..SIZE].prop_map(|bytes| Step::Room { bytes }),
+        1 => Just(Step::End),
+    ];
+    prop::collection::vec((0..3u32, step), 1..600)
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        (4096..64 * MIB, 4096..16 * MIB).prop_map(|(limit, step)| Limit::Fixed { limit, step }),
+        (0..600 * MIB).prop_map(|most| Limit::Auto { most }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn the_distance_never_exceeds_the_limit_and_one_step_or_piece(limit in limits(), steps in steps()) {
+        let mut controller = Controller::new(limit);
+        // For each reading: where it is, its size, what it has spent; none if it has ended.
+        let mut readings: [Option<(u64, u64, Nanos, Nanos)>; 3] = [None; 3];
+        let mut calls: Vec<Action> = Vec::new();
+        let mut now = Nanos::ZERO;
+        for (which, step) in steps {
+            let id = ReadingId(which);
+            let Some((at, size, ran, waited)) = &mut readings[which as usize] else {
+                controller.on(now, Event::Begun { id, at: 0, size: SIZE }, &mut calls);
+                readings[which as usize] = Some((0, SIZE, Nanos::ZERO, Nanos::ZERO));
+                // What was asked for under this name before is not answered any more.
+                continue;
+            };
+            match step {
+                Step::Go { ran: on_core, waited: waiting, by } => {
+                    now += Nanos(on_core + waiting);
+                    *ran += Nanos(on_core);
+                    *waited += Nanos(waiting);
+                    *at = (*at + by).min(*size);
+                    controller.on(now, Event::Spent { id, ran: *ran, waited: *waited, read: None }, &mut calls);
+                    controller.on(now, Event::At { id, at: *at }, &mut calls);
+                }
+                Step::Seek { to } => {
+                    *at = to;
+                    controller.on(now, Event::At { id, at: to }, &mut calls);
+                }
+                Step::Resize { size: new } => {
+                    *size = new;
+                    calls.retain(|call| !matches!(call, Action::Fetch { id: of, .. } if *of == id));
+                    controller.on(now, Event::Resized { id, size: new }, &mut calls);
+                }
+                Step::Answer { done, cached, evicted } => {
+                    let Some(call) = (!calls.is_empty()).then(|| calls.remove(0)) else { continue };
+                    let event = match call {
+                        Action::Fetch { id, range } => Event::Fetched { id, range, done },
+                        Action::Look { id, range } => {
+                            let length = range.end - range.start;
+                            let (cached, evicted) = (length / 64 * cached, length / 64 * evicted);
+                            Event::Found { id, range, cached, evicted }
+                        }
+                    };
+                    controller.on(now, event, &mut calls);
+                }
+                Step::Room { bytes } => controller.on(now, Event::Room { bytes }, &mut calls),
+                Step::End => {
+                    controller.on(now, Event::Ended { id }, &mut calls);
+                    calls.retain(|call| {
+                        let (Action::Fetch { id: of, .. } | Action::Look { id: of, .. }) = call;
+                        *of != id
+                    });
+                    readings[which as usize] = None;
+                    continue;
+                }
+            }
+            let ahead = controller.ahead(id).unwrap();
+            let allowed = match limit {
+                Limit::Fixed { limit, step } => limit + step.min(limit),
+                Limit::Auto { .. } => controller.limit(id).unwrap() + MIB,
+            };
+            prop_assert!(ahead.end - ahead.start <= allowed, "{:?} {} {:?}", ahead, allowed, controller.state(id));
+            let taken: u64 = (0..3).filter_map(|id| controller.ahead(ReadingId(id))).map(|ahead| ahead.end - ahead.start).sum();
+            prop_assert_eq!(controller.taken(), taken);
+            for call in &calls {
+                let (Action::Fetch { range, .. } | Action::Look { range, .. }) = call;
+                prop_assert!(range.start < range.end, "{:?}", call);
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Reading ahead of a program at a controlled distance (Fukayama et al., Waseda 2006).
+//!
+//! The program reads a file from its beginning to its end and computes on what it reads; a second reader goes through
+//! the same file ahead of it, and so puts the data into the page cache. Nothing but the page cache passes between the
+//! two. How far ahead is the whole question: too little, and the program still waits; too much, and what was read is
+//! evicted before it is used.
+//!
+//! | what | where |
+//! |---|---|
+//! | how far ahead, and whether at all: pure, told the time | [`controller`] |
+
+pub mod controller;
+
+pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
