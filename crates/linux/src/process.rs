@@ -32,8 +32,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::str;
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat};
+use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::pread;
+
+pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside};

@@ -8,7 +8,9 @@
 //! | what | where |
 //! |---|---|
 //! | how far ahead, and whether at all: pure, told the time | [`controller`] |
+//! | what unmodified programs read, and reading it ahead of them | [`follow`] |
 
 pub mod controller;
+pub mod follow;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
