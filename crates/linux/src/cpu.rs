@@ -22,6 +22,13 @@ pub fn of_this_thread() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Time that all threads of this process have spent on cores.
+#[must_use]
+pub fn of_this_process() -> Duration {
+    let process = own_process();
+    process.user + process.system
+}
+
 /// Watches CPU time from a moment on.
 #[derive(Debug)]
 pub struct Meter {

@@ -13,11 +13,12 @@ mod over_time;
 mod palette;
 mod probe;
 mod room;
+mod run;
 mod svg;
 mod tradeoff;
 mod validation;
 
-use crate::schema::{Document, ProbeResult, SimResult, SweepResult, ValidateResult};
+use crate::schema::{Document, ProbeResult, RunResult, SimResult, SweepResult, ValidateResult};
 
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
@@ -73,6 +74,12 @@ pub fn validate(result: &ValidateResult) -> Vec<Chart> {
 #[must_use]
 pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
     probe::charts(document)
+}
+
+/// The charts of a program that was run with reading ahead; none where no file was followed.
+#[must_use]
+pub fn run(result: &RunResult) -> Vec<Chart> {
+    run::charts(result)
 }
 
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {

@@ -7,6 +7,7 @@
 mod compare;
 mod page;
 mod probe;
+mod run;
 mod series;
 mod sim;
 mod sweep;
@@ -14,6 +15,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use run::run;
 pub use sim::sim;
 pub use sweep::sweep;
 pub use validate::validate;

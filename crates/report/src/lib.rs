@@ -31,4 +31,4 @@ mod verdict;
 #[cfg(test)]
 mod sample;
 
-pub use schema::{Document, Machine, ProbeResult, Run, SimResult, SweepResult, ValidateResult};
+pub use schema::{Document, Machine, ProbeResult, Run, RunResult, SimResult, SweepResult, ValidateResult};

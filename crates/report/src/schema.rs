@@ -4,6 +4,7 @@
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
 mod probe;
+mod run;
 mod sim;
 mod sweep;
 mod validate;
@@ -11,6 +12,7 @@ mod validate;
 use serde::{Deserialize, Serialize};
 
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
@@ -31,6 +33,9 @@ pub const VALIDATE_SCHEMA: &str = "sakiyomi.validate/1";
 
 /// The name and version of a [`ProbeResult`] document.
 pub const PROBE_SCHEMA: &str = "sakiyomi.probe/1";
+
+/// The name and version of a [`RunResult`] document.
+pub const RUN_SCHEMA: &str = "sakiyomi.run/1";
 
 /// One result with what is known about the run that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +77,14 @@ impl Document<ProbeResult> {
     #[must_use]
     pub fn probe(run: Run, result: ProbeResult) -> Self {
         Document { schema: PROBE_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<RunResult> {
+    /// A document of one program that was run with reading ahead.
+    #[must_use]
+    pub fn run(run: Run, result: RunResult) -> Self {
+        Document { schema: RUN_SCHEMA.to_owned(), run, result }
     }
 }
 

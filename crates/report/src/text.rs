@@ -2,6 +2,7 @@
 
 mod compare;
 mod probe;
+mod run;
 mod sim;
 mod style;
 mod sweep;
@@ -9,6 +10,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use run::run;
 pub use sim::sim;
 pub use style::Style;
 pub use sweep::sweep;

@@ -60,7 +60,11 @@ pub(super) struct Account {
     /// How long it was in each state.
     pub(super) idle: BTreeMap<Idle, Nanos>,
     pub(super) curve: Curve,
+    /// The longest wait on one spot while the program was alone.
+    longest_wait: Nanos,
     last: Option<(Nanos, u64, Spent)>,
+    /// What it had waited when it last moved.
+    moved: Nanos,
 }
 
 /// Progress and its price.
@@ -83,6 +87,11 @@ impl Account {
         prefetch: u64,
     ) {
         if let Some((then, from, before)) = self.last.replace((now, position, spent)) {
+            if position == from {
+                self.longest_wait = self.longest_wait.max(spent.waited.saturating_sub(self.moved));
+            } else {
+                self.moved = spent.waited;
+            }
             let (time, waited) = (now.saturating_sub(then), spent.waited.saturating_sub(before.waited));
             let share = if state == Some(State::Ahead) || state == Some(State::Idle(Idle::Done)) {
                 &mut self.helped
@@ -100,18 +109,30 @@ impl Account {
         self.curve.add(Point { at: now, main: position, prefetch, waited: spent.waited });
     }
 
-    /// How long the program would have waited besides, had it waited for what was brought as it did while it was alone;
-    /// none if it never was, or nothing was brought.
-    pub(super) fn hidden(&self) -> Option<Nanos> {
+    /// How long the program would have waited besides; none if nothing was brought, or it was never alone.
+    ///
+    /// Estimated in two ways, of which the lesser counts: had it waited for each byte that was brought as it did for those
+    /// before, which exaggerates, because the kernel's own read-ahead had only begun; and had the kernel kept two windows
+    /// of its read-ahead on their way, each for as long as the longest wait.
+    pub(super) fn hidden(&self, read_ahead: Option<u64>) -> Option<Nanos> {
         const LEAST: u64 = 64 << 10;
         if self.brought == 0 || self.alone.bytes < LEAST {
             return None;
         }
         let helped = self.helped.bytes.min(self.brought);
-        let expected = u128::from(self.alone.waited.0) * u128::from(helped) / u128::from(self.alone.bytes);
-        let expected = Nanos(u64::try_from(expected).unwrap_or(u64::MAX));
+        let as_before = share(self.alone.waited, helped, self.alone.bytes);
+        let by_windows = read_ahead
+            .filter(|&window| window > 0)
+            .map(|window| share(self.longest_wait, helped, 2 * window).saturating_sub(self.helped.ran));
+        let expected = by_windows.map_or(as_before, |by_windows| by_windows.min(as_before));
         Some(expected.saturating_sub(self.helped.waited))
     }
+}
+
+/// So much of a time as `part` is of `whole`, which may be less.
+fn share(time: Nanos, part: u64, whole: u64) -> Nanos {
+    let nanos = u128::from(time.0) * u128::from(part) / u128::from(whole.max(1));
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -138,6 +159,10 @@ mod tests {
         account.see(Nanos(200), 1 << 20, spent(100, 100), Some(State::Watching), 0);
         account.brought = 4 << 20;
         account.see(Nanos(700), 5 << 20, spent(500, 120), Some(State::Ahead), 6 << 20);
-        assert_eq!(account.hidden(), Some(Nanos(380)));
+        assert_eq!(account.hidden(None), Some(Nanos(380)));
+        account.longest_wait = Nanos(80);
+        // 32 times two windows, less what was computed and waited meanwhile.
+        assert_eq!(account.hidden(Some(64 << 10)), Some(Nanos(380)));
+        assert_eq!(account.hidden(Some(256 << 10)), Some(Nanos(8 * 80 - 400 - 20)));
     }
 }

@@ -112,7 +112,7 @@ impl Tally {
             read,
             brought: account.brought,
             wasted: account.brought.min(ahead),
-            hidden: account.hidden(),
+            hidden: account.hidden(page_cache::read_ahead(reading.current().device)),
             idle: why_idle(reading, state),
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },

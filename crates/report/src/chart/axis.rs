@@ -104,6 +104,14 @@ impl Axis {
         Axis::linear(title, 0.0, to, step, number::round_count)
     }
 
+    /// Bytes from zero to `max`, rounded up to a tick.
+    pub(super) fn sizes(title: &'static str, max: f64) -> Axis {
+        let max = if max.is_finite() { max.clamp(4096.0, HIGHEST_RATE) } else { 4096.0 };
+        let step = 2f64.powf((max / Y_TICKS).log2().ceil());
+        let to = (max / step).ceil() * step;
+        Axis::linear(title, 0.0, to, step, |bytes| number::round_bytes(bytes as u64))
+    }
+
     /// Shares from nothing to all.
     pub(super) fn shares(title: &'static str) -> Axis {
         Axis::linear(title, 0.0, 1.0, 0.25, number::whole_percent)
