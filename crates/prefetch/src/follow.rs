@@ -231,6 +231,12 @@ impl Follower {
 
     /// A program has a regular file newly open.
     fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
+        // Whoever had this number last may not know yet that it means another file.
+        let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
+        let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
+        for id in had {
+            self.look_at(id, now);
+        }
         let of_it = |reading: &&mut Reading| reading.program == number;
         let mut own = self.readings.values_mut().filter(of_it);
         if own.any(|reading| reading.has_open(file) && reading.current().is_same(&identity)) {
@@ -339,7 +345,9 @@ impl Follower {
         match answer {
             Answer::Fetched { range, brought } => {
                 reading.account.brought += brought.bytes;
-                self.tell(now, Event::Fetched { id, range, done: brought.done });
+                // One of many files that cannot be read, or what lies between two, is no reason to stop.
+                let done = brought.done || reading.row.len() > 1;
+                self.tell(now, Event::Fetched { id, range, done });
             }
             Answer::Found { range, found } => {
                 // Where the system does not tell, it is taken to have come, and not to have been there before.

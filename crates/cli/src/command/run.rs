@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use sakiyomi_linux::process::command::{Running, Signals, StartError, Status, end_by, wait_for_other};
 use sakiyomi_model::Bytes;
@@ -117,7 +117,7 @@ impl Run {
             self.tell(follower.finish(), begun.elapsed(), None, out.as_ref(), common);
             return Ok(ExitCode::SUCCESS);
         }
-        let running = Running::start(&self.command)?;
+        let running = Running::start(&self.command, &signals)?;
         let follower = Follower::start(running.number(), options);
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
@@ -138,8 +138,7 @@ impl Run {
         let limit = match (self.limit, self.step) {
             (Distance::Auto, None) => Limit::AUTO,
             (Distance::Auto, Some(step)) => {
-                ensure!(step.0 == 0, "--step {step} is for a fixed distance; give one, as --limit 64MiB");
-                anyhow::bail!("--step 0: nothing would be read; leave it out")
+                bail!("--step {step} is for a fixed distance; give one, as --limit 64MiB")
             }
             (Distance::Fixed(limit), step) => {
                 let step = step.map_or(limit.0 / 4, |step| step.0);
@@ -195,7 +194,7 @@ impl Run {
 }
 
 fn write(out: &OutDir, document: &Document<RunResult>) -> Result<()> {
-    out.write_json("run", document)?;
+    out.write_json("run.json", document)?;
     out.write("report.html", html::run(document).as_bytes())?;
     out.write_charts(&chart::run(&document.result))
 }

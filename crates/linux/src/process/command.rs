@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::ptr;
 use std::thread;
@@ -29,8 +30,17 @@ const PASSED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Signals to this process, which from now on are read and do nothing by themselves.
-#[derive(Debug)]
-pub struct Signals(OwnedFd);
+pub struct Signals {
+    read: OwnedFd,
+    /// What was held back before, as it shall be for the command.
+    before: libc::sigset_t,
+}
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signals").field("read", &self.read).finish_non_exhaustive()
+    }
+}
 
 /// A signal that has come.
 struct Came {
@@ -46,11 +56,12 @@ impl Signals {
     /// If the system refuses.
     pub fn hold() -> io::Result<Signals> {
         let set = set_of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
-        // SAFETY: `set` was filled; the old mask is not asked for. Where children that end are ignored, they could not
+        let mut before = set_of([].into_iter());
+        // SAFETY: `set` was filled, and `before` is. Where children that end are ignored, they could not
         // be waited for, so that is put right: the default action is no handler.
         let descriptor = unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
@@ -60,7 +71,8 @@ impl Signals {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: a descriptor that was just made, which nobody else knows.
-        Ok(Signals(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+        let read = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Signals { read, before })
     }
 
     /// The next one that has come; none if there is none left.
@@ -69,7 +81,7 @@ impl Signals {
         let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
         let size = size_of::<libc::signalfd_siginfo>();
         // SAFETY: the kernel writes at most `size` bytes into a structure of that size.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), size) };
+        let read = unsafe { libc::read(self.read.as_raw_fd(), (&raw mut info).cast(), size) };
         let whole = usize::try_from(read) == Ok(size);
         whole.then(|| Came { signal: info.ssi_signo.cast_signed(), from_kernel: info.ssi_code > 0 })
     }
@@ -133,11 +145,33 @@ impl Running {
     ///
     /// # Panics
     /// If `words` is empty.
-    pub fn start(words: &[OsString]) -> Result<Running, StartError> {
+    pub fn start(words: &[OsString], signals: &Signals) -> Result<Running, StartError> {
         let (program, arguments) = words.split_first().expect("a command has a name");
-        let started = match Command::new(program).args(arguments).spawn() {
+        let start = |mut command: Command| {
+            let before = signals.before;
+            // SAFETY: between fork and exec only a system call is made, on a copy of a set.
+            unsafe {
+                command.pre_exec(move || {
+                    match libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) {
+                        0 => Ok(()),
+                        error => Err(io::Error::from_raw_os_error(error)),
+                    }
+                });
+            }
+            command.spawn()
+        };
+        let command = |program: &OsStr| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        };
+        let started = match start(command(program)) {
             // A script that does not say what runs it: shells, and all that ask `execvp`, take it for one of theirs.
-            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => by_shell(program, arguments),
+            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(program).args(arguments);
+                start(shell)
+            }
             other => other,
         };
         let child = started.map_err(|source| match source.kind() {
@@ -228,10 +262,6 @@ impl Running {
     }
 }
 
-fn by_shell(script: &OsStr, arguments: &[OsString]) -> io::Result<Child> {
-    Command::new("/bin/sh").arg(script).args(arguments).spawn()
-}
-
 /// Waits until a process that is not ours has ended, or until somebody asks us to end by a signal.
 ///
 /// # Errors
@@ -252,7 +282,7 @@ struct Woken {
 }
 
 fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
-    let mut watched = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(&signals.0, PollFlags::IN)];
+    let mut watched = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(&signals.read, PollFlags::IN)];
     match poll(&mut watched, None::<&Timespec>) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),

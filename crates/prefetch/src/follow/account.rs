@@ -115,7 +115,7 @@ impl Account {
     /// before, which exaggerates, because the kernel's own read-ahead had only begun; and had the kernel kept two windows
     /// of its read-ahead on their way, each for as long as the longest wait.
     pub(super) fn hidden(&self, read_ahead: Option<u64>) -> Option<Nanos> {
-        const LEAST: u64 = 64 << 10;
+        const LEAST: u64 = 16 << 10;
         if self.brought == 0 || self.alone.bytes < LEAST {
             return None;
         }

@@ -60,9 +60,15 @@ pub(super) struct Spent {
 #[derive(Debug)]
 struct Timed {
     thread: Thread,
+    /// As they were when time asleep was last counted.
     last: Times,
-    /// What it was last seen to sleep in; none until then.
+    ran: Duration,
+    turns: u64,
+    /// Whether it slept then.
+    slept: bool,
+    /// What it was last seen to sleep in, and how often and how long it has been looked at since.
     sleeps: Option<Sleeps>,
+    since: (Nanos, u32),
     /// In nanoseconds. Can fall: a thread that runs seems to sleep, until the kernel has counted.
     waited: i64,
     most_waited: i64,
@@ -123,7 +129,7 @@ impl Program {
         self.sampled = now;
         let past = &mut self.past;
         self.threads.retain(|_, timed| {
-            let is_there = timed.sample().is_ok();
+            let is_there = timed.sample(now).is_ok();
             if !is_there {
                 past.add(timed);
             }
@@ -233,31 +239,52 @@ impl Program {
 impl Spent {
     fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.ran = self.ran + nanos(timed.last.ran);
+        self.ran = self.ran + nanos(timed.ran);
         self.waited = self.waited + Nanos(timed.most_waited.unsigned_abs());
-        self.turns += timed.last.turns;
+        self.turns += timed.turns;
     }
 }
 
+/// What a thread was seen to sleep in is forgotten when it was not seen to sleep for so long and in so many looks.
+const FORGET: (Nanos, u32) = (Nanos(100_000_000), 20);
+
 impl Timed {
     fn new(thread: Thread) -> Timed {
-        Timed { thread, last: Times::default(), sleeps: None, waited: 0, most_waited: 0 }
+        Timed {
+            thread,
+            last: Times::default(),
+            ran: Duration::ZERO,
+            turns: 0,
+            slept: false,
+            sleeps: None,
+            since: (Nanos::ZERO, 0),
+            waited: 0,
+            most_waited: 0,
+        }
     }
 
     /// Time that it slept counts as waiting for I/O if that is what it was last seen to sleep in.
-    fn sample(&mut self) -> io::Result<()> {
+    ///
+    /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
+    /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
+    fn sample(&mut self, now: Nanos) -> io::Result<()> {
         let times = self.thread.times()?;
-        let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        let slept = signed(times.slept) - signed(self.last.slept);
-        if slept > 0
-            && let Ok(sleeps @ (Sleeps::ForIo | Sleeps::Otherwise)) = self.thread.sleeps()
-        {
-            self.sleeps = Some(sleeps);
+        let sleeps = self.thread.sleeps()?;
+        (self.ran, self.turns) = (times.ran, times.turns);
+        self.since.1 += 1;
+        if sleeps != Sleeps::Not {
+            (self.sleeps, self.since) = (Some(sleeps), (now, 0));
+        } else if !self.slept && times.turns == self.last.turns {
+            return Ok(());
+        } else if now.saturating_sub(self.since.0) > FORGET.0 && self.since.1 > FORGET.1 {
+            self.sleeps = None;
         }
         if self.sleeps == Some(Sleeps::ForIo) {
-            self.waited += slept;
+            let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+            self.waited += signed(times.slept) - signed(self.last.slept);
             self.most_waited = self.most_waited.max(self.waited);
         }
+        self.slept = sleeps != Sleeps::Not;
         self.last = times;
         Ok(())
     }

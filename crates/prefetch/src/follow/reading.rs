@@ -39,6 +39,8 @@ pub(super) struct Reading {
     pub(super) account: Account,
     /// When it last moved, and what its program had read by then.
     moved: (Nanos, Option<u64>),
+    /// What its program had read at the last look.
+    read: Option<u64>,
     /// The program reads it without moving its position.
     pub(super) is_still: bool,
 }
@@ -109,6 +111,7 @@ impl Reading {
             due: now,
             account: Account::default(),
             moved: (now, read),
+            read,
             is_still: false,
         }
     }
@@ -155,6 +158,9 @@ impl Reading {
                     return Seen::There;
                 }
                 program.hurry(now);
+                if self.coming.is_none() && self.row.len() == 1 {
+                    self.leave_for_good(program, now);
+                }
                 if self.coming.is_some() { Seen::Vacant } else { Seen::Gone }
             }
         }
@@ -166,6 +172,7 @@ impl Reading {
         let before = self.position;
         self.position = self.row.position(index, offset);
         let read = program.spent().read;
+        self.read = read;
         if self.position != before {
             self.moved = (now, read);
             self.is_still = false;
@@ -187,6 +194,14 @@ impl Reading {
         let at_end = offset >= self.row.size_of(index) && passed >= LARGE;
         let really = read.saturating_sub(before) >= passed - passed / 10;
         coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
+    }
+
+    /// The program has closed its only file, after it may have read some more of it.
+    fn leave_for_good(&mut self, program: &mut Program, now: Nanos) {
+        program.sample(now);
+        if let (Some(before), Some(read)) = (self.read, program.spent().read) {
+            self.position = self.row.size().min(self.position + read.saturating_sub(before));
+        }
     }
 
     fn leave(&mut self, index: usize, number: u32, program: &mut Program, now: Nanos) {
