@@ -323,6 +323,17 @@ impl Follower {
 
     fn end(&mut self, id: ReadingId, now: Nanos) {
         let state = self.controller.state(id);
+        if let Some(reading) = self.readings.get_mut(&id)
+            && let Some(program) = self.programs.get_mut(&reading.program)
+        {
+            program.sample(now);
+            reading.settle(program);
+            let (position, spent) = (reading.position, program.spent());
+            let helped = state.filter(|_| !self.options.watch_only);
+            let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
+            reading.account.see(now, position, spent, helped, prefetch);
+            self.tell(now, Event::At { id, at: position });
+        }
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
         self.tell(now, Event::Ended { id });
         self.pool.forget(id);

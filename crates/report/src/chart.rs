@@ -118,6 +118,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_drawn_whatever_is_in_it() {
+        let mut document = sample::run();
+        assert!(run(&document.result).iter().all(is_sound) && run(&document.result).len() == 2);
+        let points = &mut document.result.readings[0].points;
+        points[1].main_bytes = u64::MAX;
+        points[2].at_ns = u64::MAX;
+        points[4].io_wait_ns = 0;
+        assert!(run(&document.result).iter().all(is_sound));
+        assert!(run(&RunResult::default()).is_empty());
+    }
+
+    #[test]
     fn charts_have_different_names() {
         let (a, b) = (sample::result("short"), sample::result("long"));
         let mut names: Vec<&str> = compare(&a, &b).iter().map(|chart| chart.name).collect();

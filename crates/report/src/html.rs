@@ -25,7 +25,7 @@ mod tests {
     use super::*;
     use crate::sample;
     use crate::schema::{
-        ChunkPoint, CurvePoint, Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult,
+        ChunkPoint, CurvePoint, Document, ProbeResult, Run, RunResult, SimResult, SweepResult, ValidateResult,
     };
     use proptest::prelude::*;
 
@@ -61,6 +61,11 @@ mod tests {
     #[test]
     fn one_probe() {
         insta::assert_snapshot!(skeleton(&probe(&sample::probe())));
+    }
+
+    #[test]
+    fn one_run() {
+        insta::assert_snapshot!(skeleton(&run(&sample::run())));
     }
 
     #[test]
@@ -101,7 +106,14 @@ mod tests {
             &mut case.reason,
         ];
         names.into_iter().for_each(|name| *name = evil.to_owned());
+        let mut followed = sample::run();
+        followed.result.program = vec![evil.to_owned()];
+        followed.result.notes = vec![evil.to_owned()];
+        followed.result.limit = evil.to_owned();
+        followed.result.readings[0].name = evil.to_owned();
+        followed.result.readings[1].advice.as_mut().unwrap().bdi = evil.to_owned();
         let pages = [
+            run(&followed),
             sim(&document),
             compare(&document, &document),
             sweep(&exploration),
@@ -157,6 +169,8 @@ mod tests {
         assert!(validate(&nothing).contains("No request was judged."));
         let nothing = Document::probe(Run::default(), ProbeResult::default());
         assert!(probe(&nothing).contains("No method was measured."));
+        let nothing = Document::run(Run::default(), RunResult::default());
+        assert!(run(&nothing).contains("no file large enough was read"));
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 mod any_probe;
 mod probe;
+mod run;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
+pub(crate) use run::run;
 
 const MS: u64 = 1_000_000;
 

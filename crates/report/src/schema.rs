@@ -156,6 +156,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_run_are_stable_and_read_back() {
+        let mut document = sample::run();
+        document.result.readings[0].points.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<RunResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn unknown_keys_are_ignored() {
         let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
         assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);

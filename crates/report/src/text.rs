@@ -57,6 +57,16 @@ mod tests {
     }
 
     #[test]
+    fn one_run() {
+        let document = sample::run();
+        let mut watched = document.clone();
+        watched.result.dry_run = true;
+        let mut idle = document.clone();
+        idle.result.prefetched_bytes = 0;
+        insta::assert_snapshot!([document, watched, idle].map(|document| run(&document, PLAIN)).join("\n"));
+    }
+
+    #[test]
     fn nothing_at_all() {
         assert!(!probe(&Document::probe(Run::default(), ProbeResult::default()), PLAIN).is_empty());
         assert!(!validate(&Document::validate(Run::default(), ValidateResult::default()), PLAIN).is_empty());

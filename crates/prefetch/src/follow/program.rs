@@ -239,8 +239,8 @@ impl Program {
 impl Spent {
     fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.ran = self.ran + nanos(timed.ran);
-        self.waited = self.waited + Nanos(timed.most_waited.unsigned_abs());
+        self.ran += nanos(timed.ran);
+        self.waited += Nanos(timed.most_waited.unsigned_abs());
         self.turns += timed.turns;
     }
 }

@@ -158,9 +158,6 @@ impl Reading {
                     return Seen::There;
                 }
                 program.hurry(now);
-                if self.coming.is_none() && self.row.len() == 1 {
-                    self.leave_for_good(program, now);
-                }
                 if self.coming.is_some() { Seen::Vacant } else { Seen::Gone }
             }
         }
@@ -196,11 +193,11 @@ impl Reading {
         coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
     }
 
-    /// The program has closed its only file, after it may have read some more of it.
-    fn leave_for_good(&mut self, program: &mut Program, now: Nanos) {
-        program.sample(now);
+    /// The program is done with it, after it may have read some more since the last look.
+    pub(super) fn settle(&mut self, program: &Program) {
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             self.position = self.row.size().min(self.position + read.saturating_sub(before));
+            self.read = Some(read);
         }
     }
 
@@ -242,6 +239,7 @@ impl Reading {
         self.seat = Some(Seat { number, descriptor, index });
         self.vacant_since = None;
         self.position = self.row.position(index, open.position);
+        self.read = program.spent().read;
         true
     }
 
