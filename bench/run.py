@@ -144,7 +144,9 @@ class Bench:
                 of = self.compare(name, words, MODES, [data], around=around)
                 plain, run = of["plain"], of["run"]
                 # Of a pipeline, the shell is measured, which waits for the end.
-                if name != "tar":
+                if name != "tar" and plain["blocked"] < 0.05 * plain["elapsed"]:
+                    print("    it hardly waits: what the kernel reads ahead suffices")
+                elif name != "tar":
                     fall = 1 - run["blocked"] / max(plain["blocked"], 1e-9)
                     self.want("blocked falls by", f"{fall:.1%}", "95 %", fall >= 0.95)
                 if name == "md5sum":

@@ -38,7 +38,7 @@ use rustix::io::pread;
 pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
-pub use directory::{Entry, entries, open_beside};
+pub use directory::{Entry, entries, open_beside, open_directory};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, RawDir, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
 
 /// A regular file in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,14 @@ pub fn entries(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
         }
     }
     Ok(entries)
+}
+
+/// A directory as a place to begin from.
+///
+/// # Errors
+/// If there is none.
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Opens a file for reading by its name, seen from a directory, without waiting for anything but its file system.

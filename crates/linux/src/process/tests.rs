@@ -164,3 +164,27 @@ fn a_thread_that_computes_runs_and_one_that_waits_for_a_pipe_sleeps_without_io()
     soon("time on a core", || own.times().unwrap().ran >= Duration::from_millis(2));
     assert_eq!(own.sleeps().unwrap(), Sleeps::Not);
 }
+
+#[test]
+fn files_of_a_directory_come_in_its_order_and_without_its_directories() {
+    let scratch = Scratch::new("process_directory");
+    (0..50).for_each(|index| fs::write(scratch.path(&format!("file{index}")), "x").unwrap());
+    fs::create_dir(scratch.path("directory")).unwrap();
+    let directory = open_directory(scratch.root()).unwrap();
+    let order: Vec<OsString> = fs::read_dir(scratch.root())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .filter(|name| name != "directory")
+        .collect();
+    let found = entries(&directory).unwrap();
+    assert_eq!(found.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>(), order);
+    for entry in found {
+        let identity = identity_at(directory.as_fd(), Path::new(&entry.name)).unwrap();
+        assert_eq!((identity.inode, identity.kind), (entry.inode, Kind::Regular));
+        assert_eq!(
+            super::identity(open_beside(&directory, Path::new(&entry.name)).unwrap()).unwrap(),
+            identity
+        );
+    }
+    assert!(open_beside(&directory, Path::new("missing")).is_err());
+}

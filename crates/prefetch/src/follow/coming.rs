@@ -142,3 +142,85 @@ impl Coming {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_linux::process::{Kind, open_directory};
+
+    fn identity(inode: u64) -> Identity {
+        Identity { device: 1, inode, kind: Kind::Regular, size: 10 }
+    }
+
+    fn here() -> Arc<OwnedFd> {
+        Arc::new(open_directory(std::path::Path::new(".")).unwrap())
+    }
+
+    fn words(count: usize, at: usize) -> Coming {
+        let words = (0..count).map(|index| PathBuf::from(format!("file{index}"))).collect();
+        let mut coming = Coming::of_words(here(), Arc::new(words), at);
+        coming.unlocked = true;
+        coming
+    }
+
+    fn asked(coming: &mut Coming) -> Vec<usize> {
+        std::iter::from_fn(|| coming.ask().map(|(index, _)| index)).collect()
+    }
+
+    fn answer(coming: &mut Coming, index: usize, found: bool) {
+        let handle = Arc::new(Handle::new(Place::Named(here(), PathBuf::new()), None));
+        coming.answer(index, found.then(|| (identity(index as u64), handle)));
+    }
+
+    fn taken(coming: &mut Coming) -> Vec<u64> {
+        std::iter::from_fn(|| coming.take().map(|(identity, _)| identity.inode)).collect()
+    }
+
+    #[test]
+    fn nothing_is_asked_for_before_a_file_was_read_through() {
+        let mut coming = words(5, 0);
+        coming.unlocked = false;
+        assert!(asked(&mut coming).is_empty());
+        coming.unlocked = true;
+        assert_eq!(asked(&mut coming), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn files_are_taken_up_in_their_order_whatever_the_order_of_the_answers() {
+        let mut coming = words(20, 2);
+        assert_eq!(asked(&mut coming), (3..3 + AT_A_TIME).collect::<Vec<_>>());
+        answer(&mut coming, 4, true);
+        assert!(taken(&mut coming).is_empty(), "the one before is not known yet");
+        answer(&mut coming, 3, false);
+        answer(&mut coming, 5, true);
+        assert_eq!(taken(&mut coming), [4, 5]);
+        assert_eq!(asked(&mut coming), [11, 12, 13]);
+    }
+
+    #[test]
+    fn what_the_program_has_passed_is_forgotten() {
+        let mut coming = words(20, 0);
+        asked(&mut coming);
+        assert!(coming.move_to(4));
+        answer(&mut coming, 3, true);
+        answer(&mut coming, 5, true);
+        assert_eq!(taken(&mut coming), [5]);
+        assert!(!coming.move_to(2), "backwards");
+    }
+
+    #[test]
+    fn a_directory_is_gone_through_from_where_the_program_is() {
+        let is = Identity { kind: Kind::Directory, ..identity(99) };
+        let mut coming = Coming::of_directory(here(), is);
+        coming.unlocked = true;
+        assert!(coming.is_of(&is) && !coming.is_of_words() && asked(&mut coming).is_empty());
+        let entry = |inode: u64| Entry { name: format!("{inode}").into(), inode };
+        coming.listed([7, 5, 9, 3].map(entry).to_vec(), &identity(5));
+        assert_eq!(asked(&mut coming), [2, 3]);
+        assert_eq!((coming.place_of(&identity(3)), coming.place_of(&identity(7))), (Some(3), None));
+        let mut elsewhere = Coming::of_directory(here(), is);
+        elsewhere.unlocked = true;
+        elsewhere.listed(vec![entry(1)], &identity(2));
+        assert!(asked(&mut elsewhere).is_empty(), "the file is not in it");
+    }
+}
