@@ -126,7 +126,7 @@ class Bench:
         data = self.mounted / "data"
         programs = {
             "gzip -3": ["gzip", "-3", "-c", data], "md5sum": ["md5sum", data], "xz -1": ["xz", "-1", "-T1", "-c", data],
-            "zstd": ["zstd", "-q", "-c", data], "tar": ["sh", "-c", f"tar cf - {data} 2>/dev/null | cat > /dev/null"],
+            "zstd": ["zstd", "-q", "--single-thread", "-c", data], "tar": ["sh", "-c", f"tar cf - {data} 2>/dev/null | cat > /dev/null"],
         }
         with self.mount("fixed:latency=10ms,parallel=64"):
             device = os.stat(data).st_dev

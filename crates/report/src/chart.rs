@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_run_is_drawn_whatever_is_in_it() {
-        let mut document = sample::run();
+        let mut document = sample::followed();
         assert!(run(&document.result).iter().all(is_sound) && run(&document.result).len() == 2);
         let points = &mut document.result.readings[0].points;
         points[1].main_bytes = u64::MAX;

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn one_run() {
-        insta::assert_snapshot!(skeleton(&run(&sample::run())));
+        insta::assert_snapshot!(skeleton(&run(&sample::followed())));
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             &mut case.reason,
         ];
         names.into_iter().for_each(|name| *name = evil.to_owned());
-        let mut followed = sample::run();
+        let mut followed = sample::followed();
         followed.result.program = vec![evil.to_owned()];
         followed.result.notes = vec![evil.to_owned()];
         followed.result.limit = evil.to_owned();

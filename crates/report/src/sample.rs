@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
-pub(crate) use run::run;
+pub(crate) use run::followed;
 
 const MS: u64 = 1_000_000;
 

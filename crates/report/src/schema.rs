@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_run_are_stable_and_read_back() {
-        let mut document = sample::run();
+        let mut document = sample::followed();
         document.result.readings[0].points.truncate(1);
         let text = serde_json::to_string_pretty(&document).unwrap();
         assert_eq!(serde_json::from_str::<Document<RunResult>>(&text).unwrap(), document);

@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn one_run() {
-        let document = sample::run();
+        let document = sample::followed();
         let mut watched = document.clone();
         watched.result.dry_run = true;
         let mut idle = document.clone();

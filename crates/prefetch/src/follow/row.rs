@@ -38,7 +38,7 @@ impl<T> Row<T> {
     }
 
     pub(super) fn push(&mut self, of: T, size: u64) {
-        let start = self.size();
+        let start = self.files.last().map_or(0, |last| last.start + footprint(last.size));
         self.files.push(Member { start, size, of });
     }
 

@@ -6,7 +6,7 @@ const MS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
 /// `gzip` on storage that takes 10 ms, with one longer stall.
-pub(crate) fn run() -> Document<RunResult> {
+pub(crate) fn followed() -> Document<RunResult> {
     let point = |step: u64| {
         let stalled = if step > 30 { 8 } else { 0 };
         let main = step.min(30) * MIB + step.saturating_sub(38) * MIB;
