@@ -10,7 +10,7 @@ gain        on a mount whose accesses take 10 ms: plain, with run, with a read_a
             Wanted: blocked time (elapsed - on a core - waiting for a core) falls by 95 %, and md5sum is 4.5 times as fast
 harmless    a file in memory, one ten times as slow to read as to process, reads at random places, 10,000 small files, a
             group with less memory than the file, a throttled disk with a long read-ahead of its own.
-            Wanted: elapsed at most 1.02 times plain + 20 ms, and CPU at most 3 % + 30 ms more
+            Wanted: elapsed, or elapsed less waiting for a core, at most 1.02 times plain + 20 ms, and CPU at most 3 % + 30 ms more
 disk        gzip on an emulated hard disk that takes its output as well.
             Wanted: plain / run at least the lesser of 1.39 and 0.97 * plain / max(I/O, computing)
 
@@ -45,7 +45,8 @@ def shim(report, words):
     elapsed = time.monotonic_ns() - begun
     ran, queued, _ = map(int, Path(f"/proc/{child}/schedstat").read_text().split())
     _, status, _ = os.wait4(child, 0)
-    Path(report).write_text(json.dumps({"elapsed": elapsed / 1e9, "blocked": max(0, elapsed - ran - queued) / 1e9}))
+    times = {"elapsed": elapsed, "blocked": max(0, elapsed - ran - queued), "own": max(0, elapsed - queued)}
+    Path(report).write_text(json.dumps({name: time / 1e9 for name, time in times.items()}))
     sys.exit(os.waitstatus_to_exitcode(status))
 
 
@@ -177,8 +178,11 @@ class Bench:
     def is_harmless(self, name, words, cold=(), group=None):
         of = self.compare(name, words, ["plain", "run"], cold, group)
         plain, run = of["plain"], of["run"]
-        most = plain["elapsed"] * 1.02 + 0.02
-        self.want("elapsed", f"{run['elapsed']:.3f} s", f"{most:.3f} s", run["elapsed"] <= most)
+        # Others who want the cores make the program wait for one, with us or without.
+        within = {key: run[key] <= plain[key] * 1.02 + 0.02 for key in ("elapsed", "own")}
+        key = "elapsed" if within["elapsed"] else "own"
+        name = "elapsed" if key == "elapsed" else "elapsed, less waiting for a core"
+        self.want(name, f"{run[key]:.3f} s", f"{plain[key] * 1.02 + 0.02:.3f} s", within[key])
         most = plain["cpu"] * 1.03 + 0.03
         self.want("CPU", f"{run['cpu']:.3f} s", f"{most:.3f} s", run["cpu"] <= most)
 
