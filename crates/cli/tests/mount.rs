@@ -5,6 +5,8 @@ mod scratch;
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,12 +32,22 @@ struct Served {
 impl Served {
     /// `sakiyomi mount files disk`, once it is mounted.
     fn start(scratch: &Scratch, options: &str) -> Served {
+        Served::start_as(scratch, options, None)
+    }
+
+    /// The same as another user, whose directories they are.
+    fn start_as(scratch: &Scratch, options: &str, user: Option<u32>) -> Served {
         for name in ["files", "disk"] {
             fs::create_dir_all(scratch.0.join(name)).unwrap();
+            chown(scratch.0.join(name), user, user).unwrap();
         }
+        chown(&scratch.0, user, user).unwrap();
         let words = format!("60 {} mount files disk {options}", env!("CARGO_BIN_EXE_sakiyomi"));
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL"]).args(words.split_whitespace()).current_dir(&scratch.0);
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -124,6 +136,85 @@ fn what_a_killed_program_has_left_can_be_taken_away() {
 }
 
 #[test]
+fn ctrl_c_while_files_are_laid_out_leaves_nothing() {
+    if !can_mount("ctrl_c_while_files_are_laid_out") {
+        return;
+    }
+    let scratch = Scratch::new("mount_interrupted");
+    fs::create_dir_all(scratch.0.join("disk")).unwrap();
+    for number in 0..2000 {
+        fs::create_dir_all(scratch.0.join(format!("files/{number}"))).unwrap();
+    }
+    // Whether it meets the scan or comes after it depends on the machine: nothing is left in either case.
+    for wait in [5, 10, 20, 40] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "INT", &format!("0.0{wait:02}"), env!("CARGO_BIN_EXE_sakiyomi")]);
+        command.args(["mount", "files", "disk", "--record", "trace.csv", "--layout", "places"]);
+        let ended = command.args(["--drive", "deskstar-7k250"]).current_dir(&scratch.0).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.is_empty() || said.contains("interrupted;") || said.contains("mounted on"), "{said}");
+        assert_eq!(scratch.names("disk"), [""; 0], "nothing is mounted");
+        for name in scratch.names(".") {
+            assert!(["disk", "files", "trace.csv", "places"].contains(&name.as_str()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_root_mounts_with_fusermount3() {
+    const NOBODY: u32 = 65534;
+    if !can_mount("who_is_not_root") || !others_can_mount(NOBODY) {
+        return;
+    }
+    let scratch = Scratch::new("mount_unprivileged");
+    let by_him = |words: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "20"]).args(words).current_dir(&scratch.0);
+        command.uid(NOBODY).gid(NOBODY).output().unwrap()
+    };
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let sakiyomi = env!("CARGO_BIN_EXE_sakiyomi");
+    let served = Served::start_as(&scratch, "--drive deskstar-7k250 --record trace.csv", Some(NOBODY));
+    let script =
+        "set -e; echo x >disk/file; mkdir disk/dir; ln disk/file disk/dir/link; mv disk/file disk/moved
+        chmod 600 disk/moved; cat disk/dir/link; rm disk/moved";
+    let output = by_him(&["sh", "-c", script]);
+    assert_eq!(output.stdout, b"x\n", "{}", said(&output));
+    assert_eq!(scratch.names("files/dir"), ["link"]);
+    let busy = by_him(&["sh", "-c", "cd disk && exec \"$0\" umount ../disk", sakiyomi]);
+    assert!(said(&busy).contains("is in use: close its files"), "{}", said(&busy));
+    let output = by_him(&[sakiyomi, "umount", "disk"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(served.ended().0, Some(0));
+    assert!(scratch.0.join("trace.csv").exists());
+    // Ctrl-C, and what is left after a kill.
+    let served = Served::start_as(&scratch, "", Some(NOBODY));
+    served.signal("INT");
+    assert_eq!(served.ended().0, Some(0));
+    let mut served = Served::start_as(&scratch, "", Some(NOBODY));
+    served.signal("KILL");
+    served.process.wait().unwrap();
+    assert!(by_him(&[sakiyomi, "umount", "disk"]).status.success());
+    assert_eq!(scratch.names("disk"), [""; 0]);
+}
+
+/// Whether another user reaches FUSE, its helper and this program here; says so if not.
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn others_can_mount(user: u32) -> bool {
+    let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
+    let able =
+        command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().is_ok_and(|tried| tried.status.success());
+    if !able {
+        eprintln!(
+            "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
+        );
+    }
+    able
+}
+
+#[test]
 fn each_second_is_a_line() {
     if !can_mount("each_second_is_a_line") {
         return;
@@ -160,6 +251,9 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
         ("mount files disk --drive fixed --set queue.depth=3", "--set is for hard disks"),
         ("mount files disk --fragment 5kB", "give a multiple of 4KiB"),
         ("mount files disk --record full", "full"),
+        ("mount files disk --record disk/trace.csv", "disk/trace.csv lies in"),
+        ("mount files disk --layout ./disk/places", "name a file elsewhere for the layout"),
+        ("mount files disk --drive fixed:latency=1ms,latency=2ms", "it is given twice"),
         (&format!("mount files disk {drive} --speed 0"), "a speed of 0 is not possible"),
         (&format!("mount files disk {drive} --layout full/file"), "line 1 of the layout is not"),
     ] {

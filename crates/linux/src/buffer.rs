@@ -14,6 +14,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use region::Region;
+pub use region::available_memory;
 pub(crate) use region::page_size;
 
 use crate::Error;

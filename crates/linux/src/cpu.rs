@@ -13,15 +13,6 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Time that the calling thread has spent on a core, to the nanosecond.
-#[must_use]
-pub fn of_this_thread() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure; this clock is there on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Time that all threads of this process have spent on cores.
 #[must_use]
 pub fn of_this_process() -> Duration {
@@ -173,6 +164,13 @@ impl Core {
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// What the calling thread has had of a core so far, to the nanosecond, in a system call that costs some 100 ns.
+#[must_use]
+pub fn of_this_thread() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 /// User and system time of this process, to which threads that have ended still count; to the microsecond.

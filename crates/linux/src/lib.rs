@@ -12,6 +12,7 @@
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
+//! | a file without name or descriptor | [`file_handle`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
@@ -23,6 +24,7 @@ pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod fake;
+pub mod file_handle;
 pub mod loop_device;
 pub mod method;
 pub mod page_cache;

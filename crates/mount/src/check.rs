@@ -27,6 +27,17 @@ pub(crate) fn directories(backing: &Path, directory: &Path) -> Result<(PathBuf, 
     Ok((backing, directory))
 }
 
+/// A file that is written when the mount ends does not lie in it.
+pub(crate) fn outside(what: &'static str, path: &Path, directory: &Path) -> Result<(), Error> {
+    // The file itself need not be there; a link that leads nowhere fails later, in words of its own.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let lies = fs::canonicalize(path).or_else(|_| fs::canonicalize(parent));
+    if lies.is_ok_and(|lies| lies.starts_with(directory)) {
+        return Err(Error::Covered { what, path: path.to_owned(), directory: directory.to_owned() });
+    }
+    Ok(())
+}
+
 fn resolved(role: &'static str, path: &Path) -> Result<PathBuf, Error> {
     let found = fs::canonicalize(path).and_then(|resolved| Ok((fs::metadata(&resolved)?, resolved)));
     match found.map_err(|error| unusable(role, path, error))? {

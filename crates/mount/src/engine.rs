@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 
-use crate::layout::{FileId, Layout, NoSpace};
+use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
 use crate::live::{Access, Live, Timeline};
 use crate::watch::{Ended, Watch};
 use crate::workers::Workers;
@@ -17,6 +17,8 @@ use crate::workers::Workers;
 #[derive(Debug)]
 pub(crate) struct Engine {
     layout: Mutex<Layout>,
+    /// None where names and attributes cost nothing.
+    metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
     /// None where only the backing directory's own time counts.
     live: Option<Live>,
@@ -33,6 +35,17 @@ pub(crate) struct Wish {
     /// Not complete before it is on the medium.
     pub(crate) fua: bool,
     pub(crate) extents: Vec<Extent>,
+    /// Of the drive; without one, of the file.
+    bytes: u64,
+    begun: Begun,
+}
+
+/// When an access began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// In the trace.
+    number: u64,
+    at: Nanos,
 }
 
 /// How an access goes on, until both sides have ended.
@@ -50,9 +63,7 @@ struct Pending<T> {
 
 /// What is told of an access when it has been answered.
 struct Account {
-    number: u64,
     wish: Wish,
-    begun: Nanos,
     timeline: Timeline,
     watch: Arc<Watch>,
 }
@@ -60,6 +71,7 @@ struct Account {
 impl Engine {
     pub(crate) fn new(
         layout: Layout,
+        metadata: Option<Metadata>,
         sector: Bytes,
         live: Option<Live>,
         timeline: Timeline,
@@ -67,12 +79,19 @@ impl Engine {
         threads: usize,
     ) -> io::Result<Engine> {
         let workers = Workers::start(threads)?;
-        Ok(Engine { layout: Mutex::new(layout), sector, live, workers, timeline, watch })
+        let (layout, metadata) = (Mutex::new(layout), metadata.map(Mutex::new));
+        Ok(Engine { layout, metadata, sector, live, workers, timeline, watch })
     }
 
     pub(crate) fn layout(&self) -> MutexGuard<'_, Layout> {
         // What can panic in there is a bug that has been told; the places stay usable.
         self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What names and attributes cost; nothing where that is not asked for.
+    pub(crate) fn metadata<R>(&self, work: impl FnOnce(&mut Metadata) -> R) -> Option<R> {
+        let metadata = self.metadata.as_ref()?;
+        Some(work(&mut metadata.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     pub(crate) fn watch(&self) -> &Watch {
@@ -84,10 +103,32 @@ impl Engine {
         self.live.as_ref().map(Live::busy)
     }
 
+    /// Whether accesses take a drive's time, or else only the backing file's.
+    pub(crate) fn has_drive(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// An access begins now.
+    pub(crate) fn begin(&self) -> Begun {
+        // A drive's time begins with what it is first asked.
+        let at = if self.has_drive() { self.timeline.now() } else { self.timeline.begin() };
+        Begun { number: self.watch.begin(), at }
+    }
+
     /// What a read is for the drive.
-    pub(crate) fn read(&self, stream: StreamId, file: FileId, offset: u64, length: u64) -> Wish {
-        let extents = self.layout().extents(file, offset, length, self.sector);
-        Wish { stream, op: Op::Read, fua: false, extents }
+    pub(crate) fn read(
+        &self,
+        begun: Begun,
+        stream: StreamId,
+        file: FileId,
+        offset: u64,
+        length: u64,
+    ) -> Wish {
+        // Without a drive only a trace says where it was.
+        let places = self.has_drive() || self.watch.is_recording();
+        let extents =
+            if places { self.layout().extents(file, offset, length, self.sector) } else { Vec::new() };
+        Wish { stream, op: Op::Read, fua: false, bytes: self.bytes(&extents, length), extents, begun }
     }
 
     /// What a write is for the drive; blocks without a place get one.
@@ -99,14 +140,37 @@ impl Engine {
         length: u64,
     ) -> Result<Wish, NoSpace> {
         let mut layout = self.layout();
+        let changes = self.metadata.is_some() && !layout.has(file, offset, length);
         layout.place(file, offset, length)?;
         let extents = layout.extents(file, offset, length, self.sector);
-        Ok(Wish { stream, op: Op::Write, fua: false, extents })
+        drop(layout);
+        if changes {
+            self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
+        }
+        let bytes = self.bytes(&extents, length);
+        Ok(Wish { stream, op: Op::Write, fua: false, extents, bytes, begun: self.begin() })
     }
 
     /// What a flush is for the drive.
     pub(crate) fn flush(&self, stream: StreamId) -> Wish {
-        Wish { stream, op: Op::Flush, fua: false, extents: vec![Extent::new(Lba(0), Sectors(0))] }
+        let nowhere = Extent::new(Lba(0), Sectors(0));
+        Wish { stream, op: Op::Flush, fua: false, extents: vec![nowhere], bytes: 0, begun: self.begin() }
+    }
+
+    /// What reading or writing blocks is for the drive.
+    fn blocks(&self, stream: StreamId, op: Op, runs: &[Run]) -> Wish {
+        let sectors = BLOCK / self.sector.0;
+        let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
+        let bytes = runs.iter().map(|run| run.blocks * BLOCK).sum();
+        let extents = runs.iter().map(extent).collect();
+        Wish { stream, op, fua: false, extents, bytes, begun: self.begin() }
+    }
+
+    fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
+        if !self.has_drive() {
+            return length;
+        }
+        extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
     }
 
     /// Does both sides, `backing` on a thread of its own, and has it answered.
@@ -131,13 +195,38 @@ impl Engine {
         result: T,
         answer: impl FnOnce(io::Result<T>) + Send + 'static,
     ) {
-        if self.live.is_none() {
-            let account = self.account(wish);
-            answer(Ok(result));
-            return account.tell(&[]);
-        }
         let pending = self.pending(wish, Some(Ok(result)), answer);
         self.ask_device(&pending);
+    }
+
+    /// Has the drive do what metadata costs, and then `answer` called; should the drive refuse, it is dropped, which is
+    /// an input/output error to who waits.
+    pub(crate) fn charge(
+        self: &Arc<Engine>,
+        stream: StreamId,
+        work: Work,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let (engine, Work { reads, writes }) = (Arc::clone(self), work);
+        self.charge_runs(stream, Op::Read, &reads, move || {
+            engine.charge_runs(stream, Op::Write, &writes, answer);
+        });
+    }
+
+    fn charge_runs(&self, stream: StreamId, op: Op, runs: &[Run], answer: impl FnOnce() + Send + 'static) {
+        if runs.is_empty() {
+            return answer();
+        }
+        self.run_ready(self.blocks(stream, op, runs), (), move |done| {
+            if done.is_ok() {
+                answer();
+            }
+        });
+    }
+
+    /// Tells of an access that was answered by who took it, without a drive.
+    pub(crate) fn answered(&self, wish: &Wish) {
+        self.watch.end(&wish.ended(&[], self.timeline.now()));
     }
 
     fn pending<T: Send + 'static>(
@@ -151,18 +240,11 @@ impl Engine {
     }
 
     fn account(&self, wish: Wish) -> Account {
-        Account {
-            number: self.watch.begin(),
-            // A drive's time begins with what it is first asked.
-            begun: if self.live.is_some() { self.timeline.now() } else { self.timeline.begin() },
-            wish,
-            timeline: self.timeline.clone(),
-            watch: Arc::clone(&self.watch),
-        }
+        Account { wish, timeline: self.timeline.clone(), watch: Arc::clone(&self.watch) }
     }
 
     fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
-        let Wish { stream, op, fua, extents } = pending.account.wish.clone();
+        let Wish { stream, op, fua, extents, .. } = pending.account.wish.clone();
         let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
             return pending.end(|sides| sides.device = Some(Vec::new()));
         };
@@ -194,10 +276,14 @@ impl<T> Pending<T> {
 
 impl Account {
     fn tell(&self, ends: &[Completion]) {
-        let answered = self.timeline.now();
-        let arrival = ends.first().map_or(self.begun, |end| end.request.arrival);
-        let Wish { stream, op, extents, .. } = &self.wish;
-        let ended = Ended { number: self.number, stream: *stream, op: *op, extents, ends, arrival, answered };
-        self.watch.end(&ended);
+        self.watch.end(&self.wish.ended(ends, self.timeline.now()));
+    }
+}
+
+impl Wish {
+    fn ended<'a>(&'a self, ends: &'a [Completion], answered: Nanos) -> Ended<'a> {
+        let Wish { stream, op, ref extents, bytes, begun, .. } = *self;
+        let arrival = ends.first().map_or(begun.at, |end| end.request.arrival);
+        Ended { number: begun.number, stream, op, extents, bytes, ends, arrival, answered }
     }
 }

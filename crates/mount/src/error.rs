@@ -41,6 +41,21 @@ pub enum Error {
     /// A mount that nobody serves.
     #[error("a mount whose program has ended is still on {}; `sakiyomi umount` takes it away", .0.display())]
     Dead(PathBuf),
+    /// What is kept at the end would be kept in what ends.
+    #[error(
+        "{} lies in {}, which is covered while it is mounted: name a file elsewhere for the {what}", path.display(), directory.display()
+    )]
+    Covered {
+        /// `trace` or `layout`.
+        what: &'static str,
+        /// Its file.
+        path: PathBuf,
+        /// The mount point.
+        directory: PathBuf,
+    },
+    /// Whoever asked for it does not want it any more.
+    #[error("interrupted; nothing is mounted")]
+    Interrupted,
     /// The kernel or the container lacks FUSE.
     #[error(
         "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or let the container have the device"

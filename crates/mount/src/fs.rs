@@ -4,19 +4,23 @@
 //! |---|---|
 //! | `fs.rs` | what a mount has |
 //! | `fs/requests.rs` | what the kernel asks, and who answers |
+//! | `fs/answers.rs` | kinds of answers |
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
+//! | `fs/metadata.rs` | what names and attributes cost |
 //! | `fs/handles.rs` | open files and directories |
 //!
-//! Names and attributes cost no time on the drive, as if a file system had them in memory; what is in files does. Where
-//! the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
+//! What is in files costs time on the drive; names and attributes only where that is asked for, else they are as if a file
+//! system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
 //! attributes, and copying within the file system falls back to reading and writing, as on a disk.
 
+mod answers;
 mod attributes;
 pub(crate) mod content;
 mod handles;
+mod metadata;
 mod names;
 pub(crate) mod nodes;
 mod requests;
@@ -32,11 +36,12 @@ use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 
 use crate::engine::Engine;
+use crate::layout::FileId;
 use crate::process::Processes;
+use answers::BELIEVED;
 use attributes::attributes;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
-use requests::BELIEVED;
 
 /// How the kernel is to use it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +50,8 @@ pub(crate) struct FsOptions {
     pub(crate) direct_io: bool,
     /// The page cache keeps what is written, too.
     pub(crate) writeback: bool,
+    /// Descriptors that files which are only known take at most.
+    pub(crate) descriptors: usize,
     /// There is a drive, whose size is that of the file system.
     pub(crate) has_drive: bool,
 }
@@ -65,7 +72,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, options: FsOptions) -> io::Result<Files> {
         Ok(Files {
-            nodes: Nodes::new(root)?,
+            nodes: Nodes::new(root, options.descriptors)?,
             open: Handles::default(),
             listings: Handles::default(),
             engine,
@@ -96,9 +103,9 @@ impl Files {
         handle: u64,
         from: u64,
         reply: &mut ReplyDirectoryPlus,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<FileId>> {
         let directory = self.nodes.get(number)?;
-        let (mut added, mut failed) = (0, None);
+        let (mut added, mut failed) = (Vec::new(), None);
         self.listings.get(handle)?.each(from, |entry| {
             let (name, place) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.offset() as u64);
             // The kernel knows these two.
@@ -122,10 +129,12 @@ impl Files {
             if full && !itself {
                 self.forgotten(node.number, 1);
             }
-            added += usize::from(!full);
+            if !full {
+                added.push(node.id);
+            }
             !full
         })?;
         // What came before a failure is told first; asked for the rest, it fails again. Nothing is left out in silence.
-        failed.filter(|_| added == 0).map_or(Ok(()), Err)
+        failed.filter(|_| added.is_empty()).map_or(Ok(added), Err)
     }
 }

@@ -9,6 +9,7 @@
 //! Pure: no file, no clock; the same calls give the same places.
 
 mod free;
+mod metadata;
 mod pieces;
 mod store;
 #[cfg(test)]
@@ -22,7 +23,9 @@ use rand_pcg::Pcg64;
 use sakiyomi_model::{Bytes, Extent, Lba, Sectors};
 
 use free::Free;
-use pieces::{Pieces, Run};
+pub use metadata::{CACHED_MAX, GATHERED_MAX, Metadata, Part, Work};
+use pieces::Pieces;
+pub use pieces::Run;
 pub use store::LayoutError;
 
 /// The unit of allocation.
@@ -97,6 +100,12 @@ impl Layout {
         }
     }
 
+    /// Keeps files off what a file system has its metadata in; before any is placed.
+    pub fn reserve_metadata(&mut self) {
+        let Run { start, blocks } = metadata::reserved(self.blocks);
+        self.free.take_at(start, blocks);
+    }
+
     /// The drive's size in blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
@@ -117,6 +126,15 @@ impl Layout {
     #[must_use]
     pub fn knows(&self, file: FileId) -> bool {
         self.files.contains_key(&file)
+    }
+
+    /// Whether all of it has been written before, so that writing it again changes no places.
+    #[must_use]
+    pub fn has(&self, file: FileId, offset: u64, length: u64) -> bool {
+        let range = blocks_touched(offset, length);
+        self.files
+            .get(&file)
+            .is_some_and(|placed| range.end <= placed.wanted && placed.pieces.gaps(range).is_empty())
     }
 
     /// Gives a place to every block of `length` bytes from `offset` that has none.

@@ -27,6 +27,7 @@ mod check;
 mod engine;
 mod error;
 mod fs;
+mod per_thread;
 mod process;
 mod record;
 mod scan;

@@ -1,9 +1,10 @@
 //! Whose request it is: FUSE names the thread, a trace names the process.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::per_thread::PerThread;
 
 /// A thread's number may be another's after a while.
 const VALID: Duration = Duration::from_secs(2);
@@ -13,7 +14,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Finds the processes of threads; looking takes some ten microseconds, so it remembers.
 #[derive(Debug, Default)]
-pub(crate) struct Processes(Mutex<HashMap<u32, (u32, Instant)>>);
+pub(crate) struct Processes(PerThread<BTreeMap<u32, (u32, Instant)>>);
 
 impl Processes {
     /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
@@ -22,18 +23,19 @@ impl Processes {
             return 0;
         }
         let now = Instant::now();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&(process, seen)) = known.get(&thread)
-            && now - seen < VALID
-        {
-            return process;
-        }
-        let process = look(thread).unwrap_or(thread);
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.insert(thread, (process, now));
-        process
+        self.0.with(|known| {
+            if let Some(&(process, seen)) = known.get(&thread)
+                && now - seen < VALID
+            {
+                return process;
+            }
+            let process = look(thread).unwrap_or(thread);
+            if known.len() >= REMEMBERED_MAX {
+                known.clear();
+            }
+            known.insert(thread, (process, now));
+            process
+        })
     }
 }
 

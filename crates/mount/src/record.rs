@@ -1,76 +1,88 @@
 //! The trace of a mount, written as it happens: it appears under its name when the mount ends.
+//!
+//! Who answers an access leaves what is to be told of it in a list of his thread's own; the thread that writes fetches
+//! all lists a few hundred times a second. To wake it for each access would cost those who answer more than all else.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
-/// Accesses that wait to be written at most; answers wait while there are more.
-const QUEUE_MAX: usize = 1 << 14;
+use crate::per_thread::PerThread;
+
+/// Accesses in one list at most; who answers waits while there are more.
+const LIST_MAX: usize = 1 << 14;
 
 /// So many accesses may have ended while an older one has not; then it is left behind, out of order.
 const HELD_MAX: usize = 1 << 16;
 
-/// How long they gather: at a million a second not a third of the queue.
+/// How long they gather: at a million a second not a third of a list.
 const GATHER: Duration = Duration::from_millis(5);
 
-type Entry = (u64, Vec<Record>);
+/// What is told of an access.
+#[derive(Debug)]
+struct Entry {
+    /// In the order in which accesses began, without gaps but for those that are never answered.
+    number: u64,
+    records: Records,
+}
+
+/// One for each piece on the drive.
+#[derive(Debug)]
+pub(crate) enum Records {
+    /// As almost always.
+    One(Record),
+    /// Several, or none.
+    Some(Vec<Record>),
+}
+
+impl Records {
+    fn as_slice(&self) -> &[Record] {
+        match self {
+            Records::One(record) => std::slice::from_ref(record),
+            Records::Some(records) => records,
+        }
+    }
+}
 
 /// Takes accesses down in the order in which they began.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorder {
-    sender: SyncSender<Entry>,
+pub(crate) struct Recorder(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    lists: PerThread<Vec<Entry>>,
+    /// The thread that writes has found nothing, and is to be told when something comes.
+    sleeps: AtomicBool,
+    /// Nothing is taken down any more.
+    over: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-/// The thread that writes.
+#[derive(Debug, Default)]
+struct State {
+    end: Option<End>,
+    failure: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The trace is whole.
+    Whole,
+    /// The mount did not come about.
+    Abandoned,
+}
+
+/// The thread that writes. Dropped before it is finished, nothing is kept.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// So that the end is known although others still hold the recorder.
-    sender: SyncSender<Entry>,
-    thread: JoinHandle<Result<u64, TraceError>>,
-    failed: Arc<Mutex<Option<String>>>,
-}
-
-/// The number that no access has: the end.
-const END: u64 = u64::MAX;
-
-impl Recording {
-    /// Begins a trace at `path`, in the format of its name.
-    pub(crate) fn start(path: &Path) -> Result<(Recorder, Recording), StartError> {
-        let writer = Writer::create(path, OutFormat::of_path(path))?;
-        let (sender, receiver) = sync_channel(QUEUE_MAX);
-        let failed = Arc::new(Mutex::new(None));
-        let tell = Arc::clone(&failed);
-        let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            let written = write(writer, &receiver);
-            if let Err(error) = &written {
-                *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
-                // Nobody who answers may wait for a thread that is gone: the channel is emptied to the end.
-                receiver.iter().take_while(|&(number, _)| number != END).for_each(drop);
-            }
-            // Nobody has said that it is whole: the mount did not come about.
-            written?.map_or(Ok(0), Writer::finish)
-        })?;
-        Ok((Recorder { sender: sender.clone() }, Recording { sender, thread, failed }))
-    }
-
-    /// Why nothing is written any more.
-    pub(crate) fn failure(&self) -> Option<String> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Puts the trace under its name, and says how many records it has.
-    pub(crate) fn finish(self) -> Result<u64, TraceError> {
-        // The thread ends with the trace, or has ended already.
-        let _ = self.sender.send((END, Vec::new()));
-        drop(self.sender);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<u64, TraceError>>>,
 }
 
 /// Why a trace cannot be begun.
@@ -83,43 +95,136 @@ pub(crate) enum StartError {
 }
 
 impl Recorder {
-    pub(crate) fn record(&self, number: u64, records: Vec<Record>) {
-        // It fails only when the trace was ended: the mount is over, and so is the trace.
-        let _ = self.sender.send((number, records));
+    pub(crate) fn record(&self, number: u64, records: Records) {
+        let mut entry = Some(Entry { number, records });
+        let shared = &self.0;
+        while !shared.over.load(Ordering::SeqCst) {
+            shared.lists.with(|list| {
+                if list.len() < LIST_MAX {
+                    list.extend(entry.take());
+                }
+            });
+            shared.wake();
+            if entry.is_none() {
+                break;
+            }
+            thread::sleep(GATHER);
+        }
     }
 }
 
-/// The next one, none if nobody is left to send it. When all is written it sleeps a little, so that entries gather: to wake
-/// a thread for each costs those who answer more than all else.
-fn next_entry(receiver: &Receiver<Entry>) -> Option<Entry> {
-    receiver.try_recv().ok().or_else(|| {
-        thread::sleep(GATHER);
-        receiver.recv().ok()
-    })
+impl Recording {
+    /// Begins a trace at `path`, in the format of its name.
+    pub(crate) fn start(path: &Path) -> Result<(Recorder, Recording), StartError> {
+        let writer = Writer::create(path, OutFormat::of_path(path))?;
+        let shared = Arc::<Shared>::default();
+        let for_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
+            let written = write(writer, &for_thread);
+            for_thread.over.store(true, Ordering::SeqCst);
+            if let Err(error) = &written {
+                for_thread.lock().failure = Some(error.to_string());
+            }
+            written?.map_or(Ok(0), Writer::finish)
+        })?;
+        Ok((Recorder(Arc::clone(&shared)), Recording { shared, thread: Some(thread) }))
+    }
+
+    /// Why nothing is written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.shared.lock().failure.clone()
+    }
+
+    /// Puts the trace under its name, and says how many records it has.
+    pub(crate) fn finish(mut self) -> Result<u64, TraceError> {
+        self.end(End::Whole).unwrap_or(Ok(0))
+    }
+
+    fn end(&mut self, end: End) -> Option<Result<u64, TraceError>> {
+        let thread = self.thread.take()?;
+        self.shared.lock().end = Some(end);
+        self.shared.changed.notify_one();
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
 }
 
-/// Writes until the end, and gives the writer back; none if the end never came.
-fn write<W: Write + Send>(
-    mut writer: Writer<W>,
-    receiver: &Receiver<Entry>,
-) -> Result<Option<Writer<W>>, TraceError> {
-    let mut held = BTreeMap::new();
-    let mut next = 0;
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.end(End::Abandoned);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under the lock can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the thread that writes, if it sleeps until something comes.
+    fn wake(&self) {
+        if self.sleeps.load(Ordering::SeqCst) && self.sleeps.swap(false, Ordering::SeqCst) {
+            // Under the lock, so that it is either before its last look at the lists, or waits already.
+            drop(self.lock());
+            self.changed.notify_one();
+        }
+    }
+
+    /// Moves what has come to `held`; says whether there was anything.
+    fn fetch(&self, held: &mut Vec<Entry>) -> bool {
+        let before = held.len();
+        self.lists.each(|list| held.append(list));
+        held.len() > before
+    }
+
+    /// Fetches what has gathered, or waits until something comes; the end, if it has come before that.
+    fn next(&self, held: &mut Vec<Entry>) -> Option<End> {
+        let state = self.lock();
+        let gathered = self.changed.wait_timeout_while(state, GATHER, |state| state.end.is_none());
+        let mut state = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        while !self.fetch(held) && state.end.is_none() {
+            self.sleeps.store(true, Ordering::SeqCst);
+            if self.fetch(held) {
+                break;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleeps.store(false, Ordering::SeqCst);
+        state.end
+    }
+}
+
+/// Writes until the end, and gives the writer back; none if the trace is not to be kept.
+fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Option<Writer<W>>, TraceError> {
+    let (mut held, mut next) = (Vec::new(), 0);
     loop {
-        let Some((number, records)) = next_entry(receiver) else { return Ok(None) };
-        if number == END {
+        let end = shared.next(&mut held);
+        if end == Some(End::Abandoned) {
+            return Ok(None);
+        }
+        // Each list is almost in order, which a merge sort makes use of.
+        held.sort_by_key(|entry| entry.number);
+        let ready = if end.is_some() { held.len() } else { ready(&held, &mut next) };
+        for entry in held.drain(..ready) {
+            entry.records.as_slice().iter().try_for_each(|record| writer.write(record))?;
+        }
+        if end.is_some() {
+            return Ok(Some(writer));
+        }
+    }
+}
+
+/// How many entries can be written: those before which none is missing, and those that are too many to hold.
+fn ready(held: &[Entry], next: &mut u64) -> usize {
+    let mut ready = 0;
+    for (index, entry) in held.iter().enumerate() {
+        if entry.number > *next && held.len() - index <= HELD_MAX {
             break;
         }
-        held.insert(number, records);
-        while held.len() > HELD_MAX || held.first_key_value().is_some_and(|(&first, _)| first <= next) {
-            let Some((first, records)) = held.pop_first() else { break };
-            next = next.max(first + 1);
-            records.iter().try_for_each(|record| writer.write(record))?;
-        }
+        *next = (*next).max(entry.number + 1);
+        ready = index + 1;
     }
-    // Accesses that were never answered leave gaps.
-    held.values().flatten().try_for_each(|record| writer.write(record))?;
-    Ok(Some(writer))
+    ready
 }
 
 #[cfg(test)]
@@ -128,29 +233,69 @@ mod tests {
     use sakiyomi_model::{Bytes, Nanos, Op};
     use sakiyomi_trace::Packing;
 
+    fn entry(number: u64) -> Entry {
+        let record = Record::new(Nanos(number), Op::Read, Bytes(0), Bytes(512));
+        Entry { number, records: Records::One(record) }
+    }
+
     #[test]
     fn accesses_stand_in_the_order_of_their_beginning_and_gaps_are_passed_over() {
-        let (sender, receiver) = sync_channel(10);
+        let shared = Arc::<Shared>::default();
         // Number 2 was never answered.
-        for number in [1, 0, 4, 3, END] {
-            let record = Record::new(Nanos(number), Op::Read, Bytes(0), Bytes(512));
-            sender.send((number, vec![record])).unwrap();
+        for number in [1, 0, 4, 3] {
+            Recorder(Arc::clone(&shared)).record(number, entry(number).records);
         }
+        shared.lock().end = Some(End::Whole);
         let writer = Writer::new(Vec::new(), "memory", OutFormat::Sakiyomi, Packing::Plain).unwrap();
-        let text =
-            String::from_utf8(write(writer, &receiver).unwrap().unwrap().into_inner().unwrap()).unwrap();
+        let text = String::from_utf8(write(writer, &shared).unwrap().unwrap().into_inner().unwrap()).unwrap();
         let times: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
         assert_eq!(times, ["0", "1", "3", "4"]);
+    }
+
+    #[test]
+    fn who_began_earlier_is_waited_for_but_not_for_ever() {
+        let mut next = 0;
+        assert_eq!(ready(&[entry(0), entry(1), entry(3)], &mut next), 2);
+        assert_eq!(ready(&[entry(2), entry(3), entry(4)], &mut next), 3);
+        assert_eq!(ready(&[entry(6)], &mut next), 0);
+        let many: Vec<Entry> = (6..HELD_MAX as u64 + 8).map(entry).collect();
+        assert_eq!(
+            ready(&many, &mut next),
+            many.len(),
+            "number 5 is left behind, and nothing is missing after it"
+        );
+        assert_eq!(ready(&[entry(5)], &mut next), 1);
+    }
+
+    #[test]
+    fn what_several_threads_have_answered_is_all_written() {
+        let path = std::env::temp_dir().join(format!("sakiyomi-threads-{}.csv", std::process::id()));
+        let (recorder, recording) = Recording::start(&path).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let recorder = &recorder;
+                scope.spawn(move || {
+                    for number in (thread..60_000).step_by(4) {
+                        recorder.record(number, entry(number).records);
+                    }
+                });
+            }
+        });
+        assert_eq!(recording.finish().unwrap(), 60_000);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let times = text.lines().skip(1).filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
+        assert!(times.eq(0..60_000), "all, in order");
     }
 
     #[test]
     fn a_trace_that_never_ends_is_not_kept() {
         let path = std::env::temp_dir().join(format!("sakiyomi-unended-{}.csv", std::process::id()));
         let (recorder, recording) = Recording::start(&path).unwrap();
-        recorder.record(0, Vec::new());
-        let Recording { sender, thread, .. } = recording;
-        drop((recorder, sender));
-        assert!(thread.join().unwrap().is_ok());
+        recorder.record(0, Records::Some(Vec::new()));
+        drop(recording);
+        // Who still answers does not wait for anybody.
+        recorder.record(1, Records::Some(Vec::new()));
         assert!(!path.exists());
     }
 }

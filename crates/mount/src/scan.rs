@@ -19,7 +19,13 @@ use crate::fs::content::place_data;
 use crate::layout::{BLOCK, FileId};
 
 /// Places every file below `root`, and frees the places of those that are no more.
-pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Result<(), Error> {
+pub(crate) fn place_all(
+    backing: &Path,
+    root: &OwnedFd,
+    engine: &Engine,
+    go_on: fn() -> bool,
+) -> Result<(), Error> {
+    let asked = || if go_on() { Ok(()) } else { Err(Error::Interrupted) };
     let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
     let mut scan = Scan { engine, device: stat.st_dev, there: BTreeSet::new() };
     // Directories still to be read, the next one last: memory grows with their number, not with that of files.
@@ -27,6 +33,7 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     let mut found = Vec::new();
     // First who is there: the places of files that have gone are free for those that have come.
     while let Some(path) = left.pop() {
+        asked()?;
         match scan.directory(root, &path, &mut found) {
             Ok(mut below) => left.append(&mut below),
             Err(error) if !path.as_os_str().is_empty() && is_passed_over(&error) => {}
@@ -35,6 +42,7 @@ pub(crate) fn place_all(backing: &Path, root: &OwnedFd, engine: &Engine) -> Resu
     }
     engine.layout().retain(&scan.there);
     for (path, id) in found {
+        asked()?;
         scan.place(root, &path, id).map_err(|error| scan.told(backing, &path, error))?;
     }
     Ok(())
@@ -65,6 +73,7 @@ impl Scan<'_> {
         found: &mut Vec<(PathBuf, FileId)>,
     ) -> io::Result<Vec<PathBuf>> {
         let directory = open_below(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        self.meet(&rustix::fs::fstat(&directory)?);
         let mut below = Vec::new();
         for name in names(&directory)? {
             let here = path.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
@@ -77,7 +86,7 @@ impl Scan<'_> {
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => below.push(here),
                 FileType::RegularFile => {
-                    let id = self.id(&stat);
+                    let id = self.meet(&stat);
                     if self.there.insert(id) {
                         self.engine.layout().truncate(id, stat.st_size.max(0) as u64);
                         found.push((here, id));
@@ -90,8 +99,11 @@ impl Scan<'_> {
         Ok(below)
     }
 
-    fn id(&self, stat: &Stat) -> FileId {
-        FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
+    fn meet(&self, stat: &Stat) -> FileId {
+        let id =
+            FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino };
+        self.engine.metadata(|metadata| metadata.meet(id));
+        id
     }
 
     fn place(&self, root: &OwnedFd, path: &Path, id: FileId) -> io::Result<()> {

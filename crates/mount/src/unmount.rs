@@ -20,7 +20,10 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
         return Err(Error::NotMounted(directory.to_owned()));
     }
     if !rustix::process::geteuid().is_root() {
-        return by_helper(&place, lazy).map_err(failed);
+        return match by_helper(&place, lazy).map_err(failed)? {
+            Helped::Done => Ok(()),
+            Helped::Busy => Err(Error::Busy(directory.to_owned())),
+        };
     }
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, flags | UnmountFlags::NOFOLLOW) {
@@ -39,15 +42,26 @@ fn without_asking_it(directory: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn by_helper(place: &Path, lazy: bool) -> io::Result<()> {
+enum Helped {
+    Done,
+    Busy,
+}
+
+fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
     let helper = check::helper().unwrap_or_else(|| PathBuf::from("fusermount3"));
     let mut command = std::process::Command::new(helper);
     command.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(place);
     let output = command.output()?;
     if output.status.success() {
-        return Ok(());
+        return Ok(Helped::Done);
     }
-    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    let said = String::from_utf8_lossy(&output.stderr);
+    // It speaks English whatever the language is, and says the reason in no other way.
+    if said.contains("resource busy") {
+        Ok(Helped::Busy)
+    } else {
+        Err(io::Error::other(said.trim().to_owned()))
+    }
 }
 
 #[cfg(test)]

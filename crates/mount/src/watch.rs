@@ -1,13 +1,13 @@
 //! What is seen of a mount: counts, response times, lateness; and the trace, if one is taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Bytes, Class, Completion, Extent, Nanos, Op, StreamId};
 use sakiyomi_trace::Record;
 
-use crate::record::Recorder;
+use crate::per_thread::PerThread;
+use crate::record::{Recorder, Records};
 
 /// An access that was answered.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) stream: StreamId,
     pub(crate) op: Op,
     pub(crate) extents: &'a [Extent],
+    pub(crate) bytes: u64,
     /// Of the drive, in order of their ends; empty where there is none.
     pub(crate) ends: &'a [Completion],
     pub(crate) arrival: Nanos,
@@ -28,7 +29,7 @@ pub(crate) struct Ended<'a> {
 pub struct Totals {
     /// Accesses that were answered.
     pub accesses: u64,
-    /// Bytes read from the drive.
+    /// Bytes read from the drive; without one, of files.
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
@@ -61,51 +62,79 @@ impl Totals {
     }
 }
 
+impl Totals {
+    fn add(&mut self, ended: &Ended<'_>) {
+        self.accesses += 1;
+        self.response.record(ended.answered.saturating_sub(ended.arrival));
+        match ended.op {
+            Op::Read => self.read_bytes += ended.bytes,
+            Op::Write => self.written_bytes += ended.bytes,
+            Op::Flush | Op::Discard => {}
+        }
+        for end in ended.ends {
+            let place = Class::ALL.iter().position(|&class| class == end.class);
+            self.by_class[place.expect("every class is listed")] += 1;
+        }
+        if let Some(last) = ended.ends.last() {
+            self.lateness.record(ended.answered.saturating_sub(last.finish));
+        }
+    }
+
+    fn merge(&mut self, other: &Totals) {
+        self.accesses += other.accesses;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.by_class.iter_mut().zip(other.by_class).for_each(|(count, more)| *count += more);
+        self.response.merge(&other.response);
+        self.lateness.merge(&other.lateness);
+    }
+}
+
+/// What threads count, each for itself.
+#[derive(Debug, Default)]
+struct Counted {
+    begun: u64,
+    totals: Totals,
+}
+
+impl Counted {
+    fn merge(&mut self, other: &Counted) {
+        self.begun += other.begun;
+        self.totals.merge(&other.totals);
+    }
+}
+
 /// Watches all accesses.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    begun: AtomicU64,
-    totals: Mutex<Totals>,
+    /// The next access's number in the trace.
+    next: AtomicU64,
+    counted: PerThread<Counted>,
     sector: Bytes,
     recorder: Option<Recorder>,
 }
 
 impl Watch {
     pub(crate) fn new(sector: Bytes, recorder: Option<Recorder>) -> Watch {
-        Watch { begun: AtomicU64::new(0), totals: Mutex::default(), sector, recorder }
+        Watch { next: AtomicU64::new(0), counted: PerThread::default(), sector, recorder }
     }
 
-    /// An access begins; its number.
+    /// An access begins; its number, if a trace is taken.
     pub(crate) fn begin(&self) -> u64 {
-        self.begun.fetch_add(1, Ordering::Relaxed)
+        self.counted.with(|counted| counted.begun += 1);
+        if self.is_recording() { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
     /// An access was answered.
     pub(crate) fn end(&self, ended: &Ended<'_>) {
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.accesses += 1;
-        totals.response.record(ended.answered.saturating_sub(ended.arrival));
-        let bytes = ended.extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum::<u64>();
-        match ended.op {
-            Op::Read => totals.read_bytes += bytes,
-            Op::Write => totals.written_bytes += bytes,
-            Op::Flush | Op::Discard => {}
-        }
-        for end in ended.ends {
-            let place = Class::ALL.iter().position(|&class| class == end.class);
-            totals.by_class[place.expect("every class is listed")] += 1;
-        }
-        if let Some(last) = ended.ends.last() {
-            totals.lateness.record(ended.answered.saturating_sub(last.finish));
-        }
-        drop(totals);
+        self.counted.with(|counted| counted.totals.add(ended));
         if let Some(recorder) = &self.recorder {
             recorder.record(ended.number, self.records(ended));
         }
     }
 
     /// What a trace says of it: a line for each extent.
-    fn records(&self, ended: &Ended<'_>) -> Vec<Record> {
+    fn records(&self, ended: &Ended<'_>) -> Records {
         let record = |extent: &Extent, arrival: Nanos, replied: Nanos| Record {
             stream: ended.stream,
             response: Some(replied.saturating_sub(arrival)),
@@ -117,18 +146,21 @@ impl Watch {
             )
         };
         if ended.ends.is_empty() {
-            return ended
-                .extents
-                .iter()
-                .map(|extent| record(extent, ended.arrival, ended.answered))
-                .collect();
+            let of = |extent| record(extent, ended.arrival, ended.answered);
+            return match ended.extents {
+                [extent] => Records::One(of(extent)),
+                extents => Records::Some(extents.iter().map(of).collect()),
+            };
         }
         // Parts that ended before the last one were answered, to the host's file system, when they ended.
         let last = ended.ends.len() - 1;
         let replied =
             |index: usize, end: &Completion| if index == last { ended.answered } else { end.finish };
         let ends = ended.ends.iter().enumerate();
-        ends.map(|(index, end)| record(&end.request.extent, ended.arrival, replied(index, end))).collect()
+        let of = |(index, end): (usize, &Completion)| {
+            record(&end.request.extent, ended.arrival, replied(index, end))
+        };
+        Records::Some(ends.map(of).collect())
     }
 
     pub(crate) fn is_recording(&self) -> bool {
@@ -136,8 +168,9 @@ impl Watch {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        totals.in_flight = self.begun.load(Ordering::Relaxed).saturating_sub(totals.accesses);
-        totals
+        let mut all = Counted::default();
+        self.counted.each(|counted| all.merge(counted));
+        // One that begins on a thread which was looked at before it ended on another is counted the next time.
+        Totals { in_flight: all.begun.saturating_sub(all.totals.accesses), ..all.totals }
     }
 }

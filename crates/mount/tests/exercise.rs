@@ -448,6 +448,16 @@ fn a_mounted_drive_without_page_cache_behaves_as_a_directory() {
 }
 
 #[test]
+fn a_mount_with_few_descriptors_behaves_as_a_directory() {
+    exercise("few", &Options { descriptors: Some(3), ..fast_drive() }, 6, operations());
+}
+
+#[test]
+fn a_mounted_drive_with_metadata_behaves_as_a_directory() {
+    exercise("metadata", &Options { metadata: true, ..fast_drive() }, 5, operations() / 2);
+}
+
+#[test]
 fn a_mounted_drive_with_writeback_behaves_as_a_directory() {
     exercise("writeback", &Options { writeback: true, ..fast_drive() }, 4, operations() / 2);
 }

@@ -4,6 +4,7 @@
 mod mounted;
 
 use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -199,4 +200,43 @@ fn a_file_that_grew_while_nothing_was_mounted_has_places_for_all_of_it() {
     assert_eq!(fs::read(scratch.path("mounted/grows")).unwrap().len(), 100 << 10);
     assert_eq!(unmounted(mounted).seen.totals.read_bytes, 100 << 10, "none of it is a hole");
     assert_eq!(free, 256 - 25 - 1);
+}
+
+#[test]
+fn files_that_are_only_known_take_few_descriptors() {
+    if !can_mount("files_that_are_only_known") {
+        return;
+    }
+    let scratch = Scratch::new("known", LIMIT);
+    let backing = scratch.path("backing");
+    for number in 0..500 {
+        fs::create_dir(backing.join(format!("d{number}"))).unwrap();
+        fs::write(backing.join(format!("d{number}/file")), format!("{number}")).unwrap();
+    }
+    let mounted = scratch.mount(&Options { descriptors: Some(20), ..Options::default() });
+    let root = scratch.path("mounted");
+    let open: Vec<File> =
+        (0..500).map(|number| File::open(root.join(format!("d{number}/file"))).unwrap()).collect();
+    let taken = || {
+        let mut held = Vec::new();
+        for entry in fs::read_dir("/proc/self/fd").unwrap() {
+            held.extend(fs::read_link(entry.unwrap().path()).ok().filter(|to| to.starts_with(&backing)));
+        }
+        held.len()
+    };
+    // The files that are open, the backing directory itself, and those that are only known.
+    assert!(taken() <= 500 + 1 + 20, "{}", taken());
+    // Also one that has no name any more, and one that has another.
+    fs::remove_file(root.join("d7/file")).unwrap();
+    fs::write(root.join("d7/file"), "new").unwrap();
+    fs::rename(root.join("d8"), root.join("moved")).unwrap();
+    for (number, mut file) in open.iter().enumerate() {
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!((text, file.metadata().unwrap().nlink()), (number.to_string(), u64::from(number != 7)));
+    }
+    assert_eq!(fs::read(root.join("d7/file")).unwrap(), b"new");
+    assert_eq!(fs::read(root.join("moved/file")).unwrap(), b"8");
+    drop(open);
+    unmounted(mounted);
 }

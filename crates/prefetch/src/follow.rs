@@ -33,6 +33,7 @@ use sakiyomi_linux::cpu;
 use sakiyomi_linux::process::{Identity, memory};
 use sakiyomi_model::Nanos;
 
+use crate::cached_file::{Brought, Found};
 use crate::{Action, Controller, Event, Limit, ReadingId, State};
 use coming::{Coming, OPEN};
 use pool::{Answer, Job, Pool};
@@ -364,7 +365,7 @@ impl Follower {
                 // Where the system does not tell, it is taken to have come, and not to have been there before.
                 let whole =
                     if self.controller.state(id) == Some(State::Ahead) { range.end - range.start } else { 0 };
-                let (cached, evicted) = found.unwrap_or((whole, 0));
+                let Found { cached, evicted } = found.unwrap_or(Found { cached: whole, evicted: 0 });
                 // What lies between the bytes of files in a row takes no reading.
                 let bytes: u64 =
                     reading.row.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
@@ -400,8 +401,7 @@ impl Follower {
         let Some(reading) = self.readings.get(&id) else { return };
         match action {
             Action::Fetch { range, .. } if self.options.watch_only => {
-                self.answers
-                    .push((id, Answer::Fetched { range, brought: handle::Brought { bytes: 0, done: true } }));
+                self.answers.push((id, Answer::Fetched { range, brought: Brought { bytes: 0, done: true } }));
             }
             Action::Fetch { range, .. } => {
                 let pieces = reading.pieces(&range);

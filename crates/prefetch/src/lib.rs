@@ -9,8 +9,17 @@
 //! |---|---|
 //! | how far ahead, and whether at all: pure, told the time | [`controller`] |
 //! | what unmodified programs read, and reading it ahead of them | [`follow`] |
+//! | a reader for programs that are made for it: `Read`, `BufRead`, `Seek` | [`reader`] |
+//! | carrying out what the controller wants: threads, and one file of which parts are brought into memory | `fetcher`, `cached_file` |
 
 pub mod controller;
 pub mod follow;
+pub mod reader;
+
+mod cached_file;
+mod fetcher;
+#[cfg(test)]
+mod scratch;
 
 pub use controller::{Action, Controller, Event, Idle, Limit, ReadingId, State};
+pub use reader::PrefetchReader;

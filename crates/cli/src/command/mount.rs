@@ -13,7 +13,7 @@ use sakiyomi_mount::{Behind, Mounted, Options, mount};
 use crate::args::{Common, DriveArgs};
 use crate::console::{note, say, say_result};
 use crate::outcome::mount::{Second, Summary};
-use crate::progress::go_on;
+use crate::progress::{Interrupted, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
@@ -71,6 +71,9 @@ pub(crate) struct Mount {
     /// Without the page cache: each access goes to the drive
     #[arg(long)]
     direct_io: bool,
+    /// Names and attributes cost time, too: what is not in memory is read, what changes goes to a journal
+    #[arg(long)]
+    metadata: bool,
     /// The page cache keeps what is written for a while
     #[arg(long, conflicts_with = "direct_io")]
     writeback: bool,
@@ -78,7 +81,10 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let mounted = mount(&self.backing, &self.dir, &self.options(common)?)?;
+        let mounted = match mount(&self.backing, &self.dir, &self.options(common)?) {
+            Err(sakiyomi_mount::Error::Interrupted) => return Err(Interrupted.into()),
+            mounted => mounted?,
+        };
         if !common.quiet {
             note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
         }
@@ -117,6 +123,9 @@ impl Mount {
             record: self.record.clone(),
             direct_io: self.direct_io,
             writeback: self.writeback,
+            metadata: self.metadata,
+            go_on: || go_on().is_ok(),
+            ..Options::default()
         })
     }
 

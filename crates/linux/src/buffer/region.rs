@@ -139,7 +139,8 @@ pub(crate) fn page_size() -> usize {
 }
 
 /// Memory that can be had without pushing others out, and is allowed, in bytes; [`u64::MAX`] if the system does not tell.
-pub(super) fn available_memory() -> u64 {
+#[must_use]
+pub fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

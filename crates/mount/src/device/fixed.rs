@@ -5,7 +5,7 @@
 //! Every write is acknowledged when it is stored, so that a flush only waits for what came before it.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,8 +64,12 @@ impl FromStr for FixedSpec {
     fn from_str(text: &str) -> Result<FixedSpec, FixedSpecError> {
         let mut spec = FixedSpec::default();
         let text = text.strip_prefix("fixed").map_or(text, |rest| rest.strip_prefix(':').unwrap_or(rest));
+        let mut given = BTreeSet::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            spec.set(part).map_err(|problem| FixedSpecError { part: part.to_owned(), problem })?;
+            let key = part.split('=').next();
+            let once = if given.insert(key) { Ok(()) } else { Err("it is given twice".to_owned()) };
+            let set = once.and_then(|()| spec.set(part));
+            set.map_err(|problem| FixedSpecError { part: part.to_owned(), problem })?;
         }
         Ok(spec)
     }
@@ -323,6 +327,10 @@ mod tests {
         let error = |text: &str| text.parse::<FixedSpec>().unwrap_err().to_string();
         assert!(
             error("fixed:latenz=1ms").starts_with("`latenz=1ms` cannot be part of a fixed device: it has")
+        );
+        assert!(
+            error("latency=1ms,size=1GiB,latency=2ms")
+                .starts_with("`latency=2ms` cannot be part of a fixed device: it is given twice")
         );
         assert!(error("spread=2").contains("it lies between 0 and 1"));
         assert!(error("parallel=0").contains("at least one request"));

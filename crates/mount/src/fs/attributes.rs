@@ -86,17 +86,17 @@ impl Change {
         if self.user.is_some() || self.group.is_some() {
             let user = self.user.map(rustix::fs::Uid::from_raw);
             let group = self.group.map(rustix::fs::Gid::from_raw);
-            rustix::fs::chownat(node.place(), c"", user, group, AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(node.place()?, c"", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = self.mode {
-            rustix::fs::chmod(node.path(), Mode::from_raw_mode(mode & 0o7777))?;
+            node.by_path(|path| rustix::fs::chmod(path, Mode::from_raw_mode(mode & 0o7777)))?;
         }
         if self.accessed.is_some() || self.modified.is_some() {
             let times = Timestamps {
                 last_access: timespec(self.accessed),
                 last_modification: timespec(self.modified),
             };
-            rustix::fs::utimensat(node.place(), c"", &times, AtFlags::EMPTY_PATH)?;
+            rustix::fs::utimensat(node.place()?, c"", &times, AtFlags::EMPTY_PATH)?;
         }
         Ok(())
     }
@@ -107,14 +107,14 @@ const XATTR_MAX: usize = 64 * 1024;
 
 pub(super) fn get_xattr(node: &Node, name: &OsStr) -> io::Result<Vec<u8>> {
     let mut value = Vec::with_capacity(XATTR_MAX);
-    rustix::fs::getxattr(node.path(), name, rustix::buffer::spare_capacity(&mut value))?;
+    node.by_path(|path| rustix::fs::getxattr(path, name, rustix::buffer::spare_capacity(&mut value)))?;
     Ok(value)
 }
 
 /// The names, each with a 0 after it; without `all`, those are left out that only root is to see.
 pub(super) fn list_xattrs(node: &Node, all: bool) -> io::Result<Vec<u8>> {
     let mut names = Vec::with_capacity(XATTR_MAX);
-    rustix::fs::listxattr(node.path(), rustix::buffer::spare_capacity(&mut names))?;
+    node.by_path(|path| rustix::fs::listxattr(path, rustix::buffer::spare_capacity(&mut names)))?;
     Ok(if all { names } else { seen_by_all(&names) })
 }
 
@@ -129,11 +129,12 @@ pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
 }
 
 pub(super) fn set_xattr(node: &Node, name: &OsStr, value: &[u8], flags: i32) -> io::Result<()> {
-    Ok(rustix::fs::setxattr(node.path(), name, value, XattrFlags::from_bits_retain(flags as u32))?)
+    let flags = XattrFlags::from_bits_retain(flags as u32);
+    node.by_path(|path| rustix::fs::setxattr(path, name, value, flags))
 }
 
 pub(super) fn remove_xattr(node: &Node, name: &OsStr) -> io::Result<()> {
-    Ok(rustix::fs::removexattr(node.path(), name)?)
+    node.by_path(|path| rustix::fs::removexattr(path, name))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! What is in files: each access takes the drive's time and does the backing file's I/O.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
 use sakiyomi_model::StreamId;
@@ -13,8 +14,8 @@ use sakiyomi_model::StreamId;
 use super::Files;
 use super::handles::Open;
 use super::nodes::Node;
-use crate::engine::{Engine, Wish};
-use crate::layout::{FileId, NoSpace};
+use crate::engine::{Begun, Engine};
+use crate::layout::{FileId, NoSpace, Part};
 
 impl From<NoSpace> for io::Error {
     fn from(_: NoSpace) -> io::Error {
@@ -52,21 +53,59 @@ impl Files {
     }
 
     pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, stream: StreamId, reply: ReplyData) {
+        let begun = self.engine.begin();
+        let reply = match self.read_at_once(begun, handle, offset, size, stream, reply) {
+            Ok(()) => return,
+            Err(reply) => reply,
+        };
         let open = match self.open.get(handle) {
             Ok(open) => open,
             Err(error) => return reply.error(error.into()),
         };
-        let wish = self.engine.read(stream, open.node.id, offset, size.into());
+        let wish = self.engine.read(begun, stream, open.node.id, offset, size.into());
         let size = size as usize;
         let answer = move |read: io::Result<Vec<u8>>| match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error.into()),
         };
-        match read_cached(&open.file, offset, size) {
+        let mut bytes = vec![0; size];
+        match read_cached(&open.file, offset, &mut bytes) {
             // Handing it to a thread would cost more than all else.
-            Some(bytes) => self.engine.run_ready(wish, bytes, answer),
-            None => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
+            true => self.engine.run_ready(wish, bytes, answer),
+            false => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
         }
+    }
+
+    /// Where there is no drive, what is in memory is answered here and now; the reply is given back where that cannot be.
+    /// Nothing is allocated, and no lock is met that another thread holds, but for the places of a trace.
+    fn read_at_once(
+        &self,
+        begun: Begun,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        stream: StreamId,
+        reply: ReplyData,
+    ) -> Result<(), ReplyData> {
+        thread_local! {
+            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        if self.engine.has_drive() {
+            return Err(reply);
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            buffer.resize(buffer.len().max(size), 0);
+            let bytes = &mut buffer[..size];
+            let read = |open: &Open| {
+                let cached = read_cached(&open.file, offset, bytes);
+                cached.then(|| self.engine.read(begun, stream, open.node.id, offset, size as u64))
+            };
+            let Ok(Some(wish)) = self.open.with(handle, read) else { return Err(reply) };
+            reply.data(&buffer[..size]);
+            self.engine.answered(&wish);
+            Ok(())
+        })
     }
 
     pub(super) fn write_file(
@@ -82,8 +121,9 @@ impl Files {
         // Where there is a page cache, the kernel asks for the flush itself.
         let synced = how.synced && self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
-            let wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
-            Ok((open, Wish { fua: synced, ..wish }))
+            let mut wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
+            wish.fua = synced;
+            Ok((open, wish))
         });
         let (open, wish) = match planned {
             Ok(planned) => planned,
@@ -108,16 +148,24 @@ impl Files {
         });
     }
 
-    pub(super) fn sync(&self, file: impl Syncable, data_only: bool, stream: StreamId, reply: ReplyEmpty) {
-        let wish = self.engine.flush(stream);
-        self.engine.run(
-            wish,
-            move || file.sync(data_only),
-            move |synced| match synced {
+    /// Brings a file onto the medium: first, where they cost something, the changes of its `parts`.
+    pub(super) fn sync(
+        &self,
+        request: &Request,
+        parts: Vec<Part>,
+        file: impl Syncable,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let (engine, stream) = (Arc::clone(&self.engine), self.stream(request));
+        let flush = move || {
+            let done = move |synced| match synced {
                 Ok(()) => reply.ok(),
-                Err(error) => reply.error(error.into()),
-            },
-        );
+                Err(error) => reply.error(errno(error)),
+            };
+            engine.run(engine.flush(stream), move || file.sync(data_only), done);
+        };
+        self.safe(request, || parts, flush);
     }
 
     pub(super) fn truncate(&self, number: u64, size: u64, handle: Option<u64>) -> io::Result<()> {
@@ -171,13 +219,14 @@ impl Files {
         }
     }
 
-    /// The kernel has forgotten a file; if it has no name either, its blocks are free.
-    pub(super) fn forgotten(&self, number: u64, lookups: u64) {
-        if let Some(node) = self.nodes.forget(number, lookups)
-            && node.stat().is_ok_and(|stat| stat.st_nlink == 0)
-        {
+    /// The kernel does not know a file any more, which is given then; if it has no name either, its blocks are free.
+    pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
+        let node = self.nodes.forget(number, lookups)?;
+        if node.is_gone() {
             self.engine.layout().remove(node.id);
+            self.engine.metadata(|metadata| metadata.remove(node.id));
         }
+        Some(node)
     }
 }
 
@@ -251,15 +300,15 @@ pub(crate) fn place_data(engine: &Engine, id: FileId, file: &File, stat: &Stat) 
     Ok(())
 }
 
-/// What the file has, up to `size` bytes.
-/// All of it, if that takes no waiting.
-fn read_cached(file: &File, offset: u64, size: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; size];
-    let read = preadv2(file, &mut [IoSliceMut::new(&mut bytes)], offset, ReadWriteFlags::NOWAIT);
+/// Fills `bytes`, if that takes no waiting.
+fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
+    let size = bytes.len();
+    let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
     // Fewer may be the file's end, or what is cached: the slow way knows.
-    (read == Ok(size)).then_some(bytes)
+    read == Ok(size)
 }
 
+/// What the file has, up to `size` bytes.
 fn read_up_to(file: &File, offset: u64, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut filled = 0;

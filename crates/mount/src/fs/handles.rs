@@ -1,30 +1,39 @@
 //! What the kernel has opened.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Dir, DirEntry};
 
 use super::nodes::Node;
+use crate::per_thread::PerThread;
 
 /// Opened things under numbers of their own.
 #[derive(Debug)]
 pub(super) struct Handles<T> {
     table: Mutex<(HashMap<u64, Arc<T>>, u64)>,
+    /// What each thread has used of the table and is still in it.
+    used: PerThread<BTreeMap<u64, Arc<T>>>,
 }
 
 impl<T> Default for Handles<T> {
     fn default() -> Handles<T> {
-        Handles { table: Mutex::new((HashMap::new(), 0)) }
+        Handles { table: Mutex::new((HashMap::new(), 0)), used: PerThread::default() }
     }
 }
 
 impl<T> Handles<T> {
+    fn lock(&self) -> MutexGuard<'_, (HashMap<u64, Arc<T>>, u64)> {
+        // Nothing that is done under the lock can panic half-way.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn add(&self, opened: T) -> u64 {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.lock();
         table.1 += 1;
         let number = table.1;
         table.0.insert(number, Arc::new(opened));
@@ -32,12 +41,22 @@ impl<T> Handles<T> {
     }
 
     pub(super) fn get(&self, number: u64) -> io::Result<Arc<T>> {
-        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.0.get(&number).cloned().ok_or_else(|| rustix::io::Errno::BADF.into())
+        self.lock().0.get(&number).cloned().ok_or_else(|| rustix::io::Errno::BADF.into())
+    }
+
+    /// Does something short with what is open, without meeting other threads that do so.
+    pub(super) fn with<R>(&self, number: u64, work: impl FnOnce(&T) -> R) -> io::Result<R> {
+        self.used.with(|used| match used.entry(number) {
+            Entry::Occupied(known) => Ok(work(known.get())),
+            // Under this thread's lock, so that who removes it meanwhile finds it here, or it is not found.
+            Entry::Vacant(unknown) => Ok(work(unknown.insert(self.get(number)?))),
+        })
     }
 
     pub(super) fn remove(&self, number: u64) -> Option<Arc<T>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).0.remove(&number)
+        let removed = self.lock().0.remove(&number);
+        self.used.each(|used| drop(used.remove(&number)));
+        removed
     }
 }
 

@@ -46,9 +46,9 @@ impl Files {
         let inherits = directory.st_mode & SET_GROUP != 0;
         if self.as_root {
             let owner = Owner { user: caller.user, group: (!inherits).then_some(caller.group) };
-            give_to(parent.place(), name, owner)?;
+            give_to(parent.place()?, name, owner)?;
         }
-        let stat = rustix::fs::statat(parent.place(), name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat = rustix::fs::statat(parent.place()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind == FileType::Symlink {
             return Ok(());
@@ -56,17 +56,17 @@ impl Files {
         let inherited = if inherits && kind == FileType::Directory { SET_GROUP } else { 0 };
         let most = attributes::default_acl(parent).map_or(0o777, |list| most_allowed(&list));
         let mode = Mode::from_raw_mode((mode & (0o7000 | most)) | inherited);
-        Ok(rustix::fs::chmodat(parent.place(), name, mode, AtFlags::empty())?)
+        Ok(rustix::fs::chmodat(parent.place()?, name, mode, AtFlags::empty())?)
     }
 
     /// Looks up what was just made and is to be the caller's; what cannot be made his is taken away again.
     fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
         if let Err(error) = self.hand_over(parent, name, mode, caller) {
-            let kind = rustix::fs::statat(parent.place(), name, AtFlags::SYMLINK_NOFOLLOW)
+            let kind = rustix::fs::statat(parent.place()?, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| FileType::from_raw_mode(stat.st_mode));
             let flags = if kind == Ok(FileType::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // The first error is what the caller is told.
-            let _ = rustix::fs::unlinkat(parent.place(), name, flags);
+            let _ = rustix::fs::unlinkat(parent.place()?, name, flags);
             return Err(error);
         }
         self.nodes.lookup(parent, name)
@@ -84,12 +84,12 @@ impl Files {
         let asked = OFlags::from_bits_retain(flags as u32);
         let access = self.backing_access(asked);
         let new = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(parent.place(), name, new, Mode::RUSR | Mode::WUSR) {
+        match rustix::fs::openat(parent.place()?, name, new, Mode::RUSR | Mode::WUSR) {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
                 // The kernel is not told of a file that could not be opened.
-                let opened = node.open(access).inspect_err(|_| self.forgotten(node.number, 1));
+                let opened = node.open(access).inspect_err(|_| drop(self.forgotten(node.number, 1)));
                 Ok(((node, stat), File::from(opened?)))
             }
             Err(error) => Err(error.into()),
@@ -104,7 +104,7 @@ impl Files {
         caller: Caller,
     ) -> io::Result<Found> {
         let parent = self.nodes.get(parent)?;
-        rustix::fs::mkdirat(parent.place(), name, Mode::RWXU)?;
+        rustix::fs::mkdirat(parent.place()?, name, Mode::RWXU)?;
         self.made(&parent, name, mode, caller)
     }
 
@@ -118,7 +118,7 @@ impl Files {
     ) -> io::Result<Found> {
         let parent = self.nodes.get(parent)?;
         let kind = FileType::from_raw_mode(mode);
-        rustix::fs::mknodat(parent.place(), name, kind, Mode::RUSR | Mode::WUSR, device.into())?;
+        rustix::fs::mknodat(parent.place()?, name, kind, Mode::RUSR | Mode::WUSR, device.into())?;
         self.made(&parent, name, mode, caller)
     }
 
@@ -130,7 +130,7 @@ impl Files {
         caller: Caller,
     ) -> io::Result<Found> {
         let parent = self.nodes.get(parent)?;
-        rustix::fs::symlinkat(target, parent.place(), name)?;
+        rustix::fs::symlinkat(target, parent.place()?, name)?;
         self.made(&parent, name, 0, caller)
     }
 
@@ -138,7 +138,8 @@ impl Files {
     pub(super) fn link(&self, number: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
         let (node, parent) = (self.nodes.get(number)?, self.nodes.get(parent)?);
         let follow = AtFlags::SYMLINK_FOLLOW;
-        rustix::fs::linkat(rustix::fs::CWD, node.path(), parent.place(), name, follow)?;
+        let place = parent.place()?;
+        node.by_path(|path| rustix::fs::linkat(rustix::fs::CWD, path, &place, name, follow))?;
         self.nodes.hold(&node);
         let stat = node.stat()?;
         Ok((node, stat))
@@ -146,17 +147,17 @@ impl Files {
 
     pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         let parent = self.nodes.get(parent)?;
-        Ok(rustix::fs::unlinkat(parent.place(), name, flags)?)
+        Ok(rustix::fs::unlinkat(parent.place()?, name, flags)?)
     }
 
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         let (old, new) = (self.nodes.get(from.0)?, self.nodes.get(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        Ok(rustix::fs::renameat_with(old.place(), from.1, new.place(), to.1, flags)?)
+        Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
     }
 
     pub(super) fn target(&self, number: u64) -> io::Result<Vec<u8>> {
         let node = self.nodes.get(number)?;
-        Ok(rustix::fs::readlinkat(node.place(), c"", Vec::new())?.into_bytes())
+        Ok(rustix::fs::readlinkat(node.place()?, c"", Vec::new())?.into_bytes())
     }
 }

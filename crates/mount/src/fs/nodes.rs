@@ -1,12 +1,14 @@
 //! Files that the kernel knows, each by a descriptor that holds its place: hard links are one node, and a node stays
-//! what it is however its names change, or when it has none any more.
+//! what it is however its names change, or when it has none any more. Of too many descriptors the oldest are closed, where
+//! their files can be opened again by what their file system knows them by.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use sakiyomi_linux::file_handle::FileHandle;
 
 use crate::layout::FileId;
 
@@ -20,12 +22,53 @@ const ELSEWHERE: u64 = 1 << 63;
 /// A file of the backing directory, of any kind.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Opened with `O_PATH`: it names the file and reads nothing.
-    place: OwnedFd,
+    place: Mutex<Place>,
+    places: Arc<Places>,
+    /// For the list of who has a descriptor.
+    me: Weak<Node>,
     pub(crate) number: u64,
     pub(crate) id: FileId,
     /// How the content stood when the kernel's pages of it were last known to be right.
     pub(crate) stamp: Mutex<Option<Stamp>>,
+}
+
+/// How a node has its file.
+#[derive(Debug)]
+enum Place {
+    /// Opened with `O_PATH`.
+    Open(Arc<OwnedFd>),
+    Closed(FileHandle),
+}
+
+/// Who has a descriptor, the oldest first.
+#[derive(Debug)]
+struct Places {
+    /// The backing directory, opened for reading.
+    beside: OwnedFd,
+    /// So many descriptors at most; none where files cannot be opened again.
+    most: Option<usize>,
+    open: Mutex<VecDeque<Weak<Node>>>,
+}
+
+impl Places {
+    fn new(root: &OwnedFd, most: usize) -> io::Result<Places> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let beside = rustix::fs::openat(root, c".", flags, Mode::empty())?;
+        let able = FileHandle::of(root).and_then(|handle| handle.open_path(&beside)).is_ok();
+        Ok(Places { beside, most: able.then_some(most), open: Mutex::default() })
+    }
+
+    /// A node has a descriptor from now on; if these are too many, the oldest is closed.
+    fn opened(&self, node: &Node) {
+        let Some(most) = self.most else { return };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back(node.me.clone());
+        let oldest = if open.len() > most { open.pop_front() } else { None };
+        drop(open);
+        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
+            oldest.close();
+        }
+    }
 }
 
 /// Tells whether a file's content may have been changed by somebody else.
@@ -44,22 +87,82 @@ impl Stamp {
 }
 
 impl Node {
-    pub(crate) fn place(&self) -> BorrowedFd<'_> {
-        self.place.as_fd()
+    fn new(number: u64, id: FileId, place: OwnedFd, places: &Arc<Places>) -> Arc<Node> {
+        let place = Mutex::new(Place::Open(Arc::new(place)));
+        let node = Arc::new_cyclic(|me| Node {
+            place,
+            places: Arc::clone(places),
+            me: me.clone(),
+            number,
+            id,
+            stamp: Mutex::default(),
+        });
+        places.opened(&node);
+        node
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        // Nothing that is done under the lock can panic half-way.
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A descriptor that names the file and reads nothing.
+    pub(crate) fn place(&self) -> io::Result<Arc<OwnedFd>> {
+        let mut place = self.lock();
+        let opened = match &*place {
+            Place::Open(place) => return Ok(Arc::clone(place)),
+            Place::Closed(handle) => Arc::new(handle.open_path(&self.places.beside)?),
+        };
+        *place = Place::Open(Arc::clone(&opened));
+        drop(place);
+        self.places.opened(self);
+        Ok(opened)
+    }
+
+    /// Closes the descriptor, if the file can be opened again without it.
+    fn close(&self) {
+        // What lies on another file system, mounted below the backing directory, is not found beside it.
+        if self.id.device != 0 {
+            return;
+        }
+        let mut place = self.lock();
+        if let Place::Open(open) = &*place
+            && let Ok(handle) = FileHandle::of(open.as_fd())
+        {
+            *place = Place::Closed(handle);
+        }
+    }
+
+    /// Whether a file with the same number is this one: one that has no descriptor may have gone, and another have its
+    /// number.
+    fn is(&self, other: &OwnedFd) -> bool {
+        match &*self.lock() {
+            Place::Open(_) => true,
+            Place::Closed(handle) => FileHandle::of(other).is_ok_and(|other| other == *handle),
+        }
     }
 
     pub(crate) fn stat(&self) -> io::Result<Stat> {
-        Ok(rustix::fs::fstat(&self.place)?)
+        Ok(rustix::fs::fstat(self.place()?)?)
     }
 
-    /// A path that leads to the file itself, also when it has no name any more or is a symbolic link.
-    pub(crate) fn path(&self) -> String {
-        format!("/proc/self/fd/{}", self.place.as_raw_fd())
+    /// Whether the file has no name any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self.stat() {
+            Ok(stat) => stat.st_nlink == 0,
+            Err(error) => error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error()),
+        }
+    }
+
+    /// Does something by a path that leads to the file itself, also when it has no name any more or is a symbolic link.
+    pub(crate) fn by_path<T>(&self, work: impl FnOnce(&str) -> rustix::io::Result<T>) -> io::Result<T> {
+        let place = self.place()?;
+        Ok(work(&format!("/proc/self/fd/{}", place.as_raw_fd()))?)
     }
 
     /// Opens the file itself.
     pub(crate) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
-        Ok(rustix::fs::open(self.path(), flags | OFlags::CLOEXEC, Mode::empty())?)
+        self.by_path(|path| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()))
     }
 
     /// Says that the content was changed by us, so that what the kernel holds is right.
@@ -80,6 +183,7 @@ impl Node {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     device: u64,
+    places: Arc<Places>,
     table: Mutex<Table>,
 }
 
@@ -99,16 +203,17 @@ struct Held {
 
 impl Nodes {
     /// With the backing directory as its root.
-    pub(crate) fn new(root: OwnedFd) -> io::Result<Nodes> {
+    pub(crate) fn new(root: OwnedFd, descriptors: usize) -> io::Result<Nodes> {
         let stat = rustix::fs::fstat(&root)?;
         let id = FileId { device: 0, inode: stat.st_ino };
-        let node = Arc::new(Node { place: root, number: ROOT, id, stamp: Mutex::default() });
+        let places = Arc::new(Places::new(&root, descriptors)?);
+        let node = Node::new(ROOT, id, root, &places);
         let table = Table {
             by_number: HashMap::from([(ROOT, Held { node, lookups: 1 })]),
             by_id: HashMap::from([(id, ROOT)]),
             next_elsewhere: ELSEWHERE,
         };
-        Ok(Nodes { device: stat.st_dev, table: Mutex::new(table) })
+        Ok(Nodes { device: stat.st_dev, places, table: Mutex::new(table) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -129,7 +234,7 @@ impl Nodes {
     /// Looks a name up; the kernel is told of what is found.
     pub(crate) fn lookup(&self, parent: &Node, name: &std::ffi::OsStr) -> io::Result<(Arc<Node>, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = rustix::fs::openat(parent.place(), name, flags, Mode::empty())?;
+        let place = rustix::fs::openat(parent.place()?, name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&place)?;
         Ok((self.enter(place, &stat), stat))
     }
@@ -138,12 +243,13 @@ impl Nodes {
         let id = self.id(stat);
         let mut table = self.lock();
         if let Some(held) = table.by_id.get(&id).copied().and_then(|number| table.by_number.get_mut(&number))
+            && held.node.is(&place)
         {
             held.lookups += 1;
             return Arc::clone(&held.node);
         }
         let number = table.number_for(id);
-        let node = Arc::new(Node { place, number, id, stamp: Mutex::default() });
+        let node = Node::new(number, id, place, &self.places);
         table.by_id.insert(id, number);
         table.by_number.insert(number, Held { node: Arc::clone(&node), lookups: 1 });
         node
@@ -165,6 +271,10 @@ impl Nodes {
             return None;
         }
         let held = table.by_number.remove(&number)?;
+        // Another file may have its number by now, and with it its places.
+        if table.by_id.get(&held.node.id) != Some(&number) {
+            return None;
+        }
         table.by_id.remove(&held.node.id);
         Some(held.node)
     }
@@ -183,7 +293,7 @@ impl Table {
 }
 
 /// Changes the owner of what a name stands for.
-pub(crate) fn give_to(parent: BorrowedFd<'_>, name: &std::ffi::OsStr, owner: Owner) -> io::Result<()> {
+pub(crate) fn give_to(parent: impl AsFd, name: &std::ffi::OsStr, owner: Owner) -> io::Result<()> {
     let (user, group) = owner.ids();
     Ok(rustix::fs::chownat(parent, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -13,47 +13,17 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use rustix::fs::{AtFlags, OFlags, Stat};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::Files;
+use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
 use super::attributes::{self, Change, attributes, kind};
 use super::content::{WriteHow, errno};
-use super::names::Caller;
-use super::nodes::{self, Node};
-use crate::layout::BLOCK;
-
-/// So long the kernel may believe what it was told: others may change the backing directory.
-pub(super) const BELIEVED: Duration = Duration::from_secs(1);
+use super::nodes;
+use crate::layout::{BLOCK, Part};
 
 /// Requests that the kernel sends without waiting for answers, at most: more than any drive takes.
 const BACKGROUND_MAX: u16 = 4096;
-
-fn caller(request: &Request) -> Caller {
-    Caller { user: request.uid(), group: request.gid() }
-}
-
-fn entry(reply: ReplyEntry, found: io::Result<(Arc<Node>, Stat)>) {
-    match found {
-        Ok((node, stat)) => reply.entry(&BELIEVED, &attributes(node.number, &stat), Generation(0)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn empty(reply: ReplyEmpty, done: io::Result<()>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn value(reply: ReplyXattr, size: u32, value: io::Result<Vec<u8>>) {
-    match value {
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(error) => reply.error(errno(error)),
-    }
-}
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -75,24 +45,26 @@ impl Filesystem for Files {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.nodes.get(parent.0).and_then(|parent| self.nodes.lookup(&parent, name)));
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = self.nodes.get(parent.0).and_then(|parent| self.nodes.lookup(&parent, name));
+        let file = id(&found);
+        self.looked(request, || self.name(parent.0, file), move || entry(reply, found));
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        self.forgotten(number.0, lookups);
+        if let Some(node) = self.forgotten(number.0, lookups) {
+            self.engine.metadata(|metadata| metadata.forget(node.id));
+        }
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.stat(number.0) {
-            Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let found = self.stat(number.0);
+        self.looked(request, || self.inode(number.0), move || attr(reply, number, found));
     }
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         user: Option<u32>,
@@ -113,17 +85,19 @@ impl Filesystem for Files {
             .map_or(Ok(()), |size| self.truncate(number.0, size, handle.map(|handle| handle.0)))
             .and_then(|()| self.nodes.get(number.0))
             .and_then(|node| change.apply(&node).and_then(|()| node.stat()));
-        match done {
-            Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.changed(request, done, || self.inode(number.0), move |done| attr(reply, number, done));
     }
 
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.target(number.0) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        let target = self.target(number.0);
+        self.looked(
+            request,
+            || self.inode(number.0),
+            move || match target {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn mknod(
@@ -136,28 +110,31 @@ impl Filesystem for Files {
         device: u32,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.make_node(parent.0, name, mode, device, caller(request)));
+        let made = self.make_node(parent.0, name, mode, device, caller(request));
+        self.made_known(request, parent, reply, made);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        entry(reply, self.make_directory(parent.0, name, mode, caller(request)));
+        let made = self.make_directory(parent.0, name, mode, caller(request));
+        self.made_known(request, parent, reply, made);
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.remove(parent.0, name, AtFlags::empty()));
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.taken_away(request, parent, name, AtFlags::empty(), reply);
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.remove(parent.0, name, AtFlags::REMOVEDIR));
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.taken_away(request, parent, name, AtFlags::REMOVEDIR, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        entry(reply, self.make_link(parent.0, name, target, caller(request)));
+        let made = self.make_link(parent.0, name, target, caller(request));
+        self.made_known(request, parent, reply, made);
     }
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -165,11 +142,15 @@ impl Filesystem for Files {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        empty(reply, Files::rename(self, (parent.0, name), (new_parent.0, new_name), flags.bits()));
+        let moved = self.named(parent.0, name);
+        let done = Files::rename(self, (parent.0, name), (new_parent.0, new_name), flags.bits());
+        let parts = || [self.name(parent.0, moved), self.names(new_parent.0)].concat();
+        self.changed(request, done, parts, move |done| empty(reply, done));
     }
 
-    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, Files::link(self, number.0, parent.0, name));
+    fn link(&self, request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let made = Files::link(self, number.0, parent.0, name);
+        self.made_known(request, parent, reply, made);
     }
 
     fn create(
@@ -183,24 +164,35 @@ impl Filesystem for Files {
         reply: ReplyCreate,
     ) {
         let created = Files::create(self, parent.0, name, mode, flags, caller(request));
+        let file = created.as_ref().ok().map(|((node, _), _)| node.id);
         let opened = created.and_then(|((node, stat), file)| {
             let attributes = attributes(node.number, &stat);
             let opened = self.opened(Arc::clone(&node), file, &stat);
-            opened.map(|opened| (attributes, opened)).inspect_err(|_| self.forgotten(node.number, 1))
+            opened.map(|opened| (attributes, opened)).inspect_err(|_| drop(self.forgotten(node.number, 1)))
         });
-        match opened {
-            Ok((attributes, (handle, flags))) => {
-                reply.created(&BELIEVED, &attributes, Generation(0), FileHandle(handle), flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        self.changed(
+            request,
+            opened,
+            || self.name(parent.0, file),
+            move |opened| match opened {
+                Ok((attributes, (handle, flags))) => {
+                    reply.created(&BELIEVED, &attributes, Generation(0), FileHandle(handle), flags);
+                }
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
-    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.open_file(number.0, flags.0) {
-            Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = self.open_file(number.0, flags.0);
+        self.looked(
+            request,
+            || self.inode(number.0),
+            move || match opened {
+                Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn read(
@@ -258,16 +250,21 @@ impl Filesystem for Files {
 
     fn fsync(&self, request: &Request, _: INodeNo, handle: FileHandle, data: bool, reply: ReplyEmpty) {
         match self.open.get(handle.0) {
-            Ok(open) => self.sync(open, data, self.stream(request), reply),
+            Ok(open) => self.sync(request, vec![Part::Inode(open.node.id)], open, data, reply),
             Err(error) => reply.error(errno(error)),
         }
     }
 
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.open_directory(number.0) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let opened = self.open_directory(number.0);
+        self.looked(
+            request,
+            || self.names(number.0),
+            move || match opened {
+                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
@@ -285,14 +282,17 @@ impl Filesystem for Files {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         match self.list_with_attributes(number.0, handle.0, from, &mut reply) {
-            Ok(()) => reply.ok(),
+            Ok(files) => {
+                let parts = || files.into_iter().map(Part::Inode).collect();
+                self.looked(request, parts, move || reply.ok());
+            }
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -307,7 +307,7 @@ impl Filesystem for Files {
             self.nodes.get(number.0).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
         match directory {
             Ok(directory) => {
-                self.sync(std::fs::File::from(directory), data, self.stream(request), reply);
+                self.sync(request, self.names(number.0), std::fs::File::from(directory), data, reply);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -315,7 +315,7 @@ impl Filesystem for Files {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let backing =
-            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place())?)) {
+            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?)) {
                 Ok(backing) => backing,
                 Err(error) => return reply.error(errno(error)),
             };
@@ -335,7 +335,7 @@ impl Filesystem for Files {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -344,36 +344,41 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         let node = self.nodes.get(number.0);
-        empty(reply, node.and_then(|node| attributes::set_xattr(&node, name, value, flags)));
+        let done = node.and_then(|node| attributes::set_xattr(&node, name, value, flags));
+        self.changed(request, done, || self.inode(number.0), move |done| empty(reply, done));
     }
 
-    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let node = self.nodes.get(number.0);
-        value(reply, size, node.and_then(|node| attributes::get_xattr(&node, name)));
+        let got = node.and_then(|node| attributes::get_xattr(&node, name));
+        self.looked(request, || self.inode(number.0), move || value(reply, size, got));
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let node = self.nodes.get(number.0);
         let all = request.uid() == 0;
-        value(reply, size, node.and_then(|node| attributes::list_xattrs(&node, all)));
+        let listed = node.and_then(|node| attributes::list_xattrs(&node, all));
+        self.looked(request, || self.inode(number.0), move || value(reply, size, listed));
     }
 
-    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let node = self.nodes.get(number.0);
-        empty(reply, node.and_then(|node| attributes::remove_xattr(&node, name)));
+        let done = node.and_then(|node| attributes::remove_xattr(&node, name));
+        self.changed(request, done, || self.inode(number.0), move |done| empty(reply, done));
     }
 
     fn fallocate(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.allocate(handle.0, offset, length, mode));
+        let done = self.allocate(handle.0, offset, length, mode);
+        self.changed(request, done, || self.inode(number.0), move |done| empty(reply, done));
     }
 
     fn lseek(

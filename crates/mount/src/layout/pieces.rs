@@ -5,9 +5,11 @@ use std::ops::Range;
 
 /// Neighbouring blocks of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) start: u64,
-    pub(super) blocks: u64,
+pub struct Run {
+    /// The first.
+    pub start: u64,
+    /// How many.
+    pub blocks: u64,
 }
 
 impl Run {

@@ -12,8 +12,9 @@ use std::thread::{self, Thread};
 
 use sakiyomi_linux::process::{Entry, Identity, entries};
 
-use super::handle::{Brought, Handle};
+use super::handle::Handle;
 use crate::ReadingId;
+use crate::cached_file::{Brought, Found};
 
 /// Threads at most.
 const THREADS: usize = 12;
@@ -42,10 +43,10 @@ pub(super) enum Answer {
         range: Range<u64>,
         brought: Brought,
     },
-    /// Bytes that are there, and that have been pushed out; none where the system does not tell.
+    /// None where the system does not tell.
     Found {
         range: Range<u64>,
-        found: Option<(u64, u64)>,
+        found: Option<Found>,
     },
     Examined {
         index: usize,
@@ -198,11 +199,11 @@ fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
 }
 
 /// What is not told of one is not told of all.
-fn look(pieces: &[Piece]) -> Option<(u64, u64)> {
-    let mut sum = (0, 0);
-    for (handle, range) in pieces {
-        let (cached, evicted) = handle.residency(range)?;
-        sum = (sum.0 + cached, sum.1 + evicted);
+fn look(pieces: &[Piece]) -> Option<Found> {
+    let mut sum = Found { cached: 0, evicted: 0 };
+    for (handle, range) in pieces.iter().filter(|(_, range)| !range.is_empty()) {
+        let found = handle.find(range)?;
+        sum = Found { cached: sum.cached + found.cached, evicted: sum.evicted + found.evicted };
     }
     Some(sum)
 }

@@ -1,0 +1,286 @@
+//! The C interface of the prefetching reader. What each function does is said in `include/sakiyomi.h`; a test holds the
+//! two to each other.
+//!
+//! Nothing panics across the boundary, and no null pointer is followed. What C has to see to, and cannot be checked, is
+//! what every C interface asks: pointers to what they say, and each reader used by one thread at a time.
+#![allow(unsafe_code)]
+
+mod failure;
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use sakiyomi_prefetch::{Limit, PrefetchReader, reader::Builder};
+
+use failure::{Failure, guarded};
+
+/// A reader, as C sees it: behind a pointer.
+#[derive(Debug)]
+pub struct Prefetch(PrefetchReader);
+
+/// `sakiyomi_prefetch_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Of this structure, in bytes.
+    pub size: usize,
+    /// 0 for the longest that is usual.
+    pub limit_bytes: u64,
+    /// 0 for the automatic limit.
+    pub step_bytes: u64,
+    /// 0 for a quarter of what is available.
+    pub memory_bytes: u64,
+}
+
+/// `sakiyomi_prefetch_statistics`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Statistics {
+    /// Of this structure, in bytes.
+    pub size: usize,
+    /// Bytes that the program got.
+    pub read_bytes: u64,
+    /// Bytes brought into memory ahead of it.
+    pub prefetched_bytes: u64,
+    /// How often it waited.
+    pub waits: u64,
+    /// How long.
+    pub waited_ns: u64,
+    /// How much longer it would have.
+    pub hidden_ns: u64,
+    /// What lies ahead of it.
+    pub ahead_bytes: u64,
+}
+
+const USUAL_LIMIT: u64 = 512 << 20;
+const LEAST_STEP: u64 = 4096;
+
+/// Opens a file.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte, `options` is null or points to some, `reader` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_open(
+    path: *const c_char,
+    options: *const Options,
+    reader: *mut *mut Prefetch,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as the caller has promised.
+        let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
+        if path.is_null() {
+            return Err(Failure::null("path"));
+        }
+        // SAFETY: it is not null, and ends with a zero byte as the caller has promised.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+        *reader = given(options.open(path)?);
+        Ok(0)
+    })
+}
+
+/// Reads an open file.
+///
+/// # Safety
+/// `options` is null or points to some, `reader` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_open_fd(
+    fd: c_int,
+    options: *const Options,
+    reader: *mut *mut Prefetch,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as the caller has promised.
+        let (reader, options) = unsafe { (place(reader)?, builder(options)?) };
+        let what = format!("cannot read the file descriptor {fd}");
+        let failed = |error: io::Error| Failure::system(&what, &error);
+        if fd < 0 {
+            return Err(failed(io::Error::from_raw_os_error(libc::EBADF)));
+        }
+        // SAFETY: it is only duplicated, which the system refuses if it is none.
+        let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(failed)?;
+        *reader = given(options.over(File::from(own)).map_err(failed)?);
+        Ok(0)
+    })
+}
+
+/// Reads on.
+///
+/// # Safety
+/// `reader` is null or one that was opened and is not used by another thread; `buffer` can take `count` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_read(
+    reader: *mut Prefetch,
+    buffer: *mut c_void,
+    count: usize,
+) -> isize {
+    let result = guarded(|| {
+        // SAFETY: as the caller has promised.
+        let reader = unsafe { own(reader)? };
+        if count == 0 {
+            return Ok(0);
+        }
+        if buffer.is_null() {
+            return Err(Failure::null("buffer"));
+        }
+        if isize::try_from(count).is_err() {
+            return Err(Failure::invalid("a count of more than SSIZE_MAX bytes cannot be read at once"));
+        }
+        // SAFETY: the caller lends so many bytes, which nobody else uses meanwhile. They are only written.
+        let target = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count) };
+        let read = reader.0.read(target).map_err(|error| Failure::system("cannot read", &error))?;
+        Ok(read as i64)
+    });
+    result as isize
+}
+
+/// Moves the position.
+///
+/// # Safety
+/// `reader` is null or one that was opened and is not used by another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_seek(reader: *mut Prefetch, offset: i64, whence: c_int) -> i64 {
+    guarded(|| {
+        // SAFETY: as the caller has promised.
+        let reader = unsafe { own(reader)? };
+        let before = || Failure::invalid(format!("cannot seek to {offset}: that is before the beginning"));
+        let to = match whence {
+            libc::SEEK_SET => SeekFrom::Start(u64::try_from(offset).map_err(|_| before())?),
+            libc::SEEK_CUR => SeekFrom::Current(offset),
+            libc::SEEK_END => SeekFrom::End(offset),
+            _ => return Err(Failure::invalid("whence is none of SEEK_SET, SEEK_CUR and SEEK_END")),
+        };
+        let at = reader.0.seek(to).map_err(|error| Failure::system("cannot seek", &error))?;
+        Ok(at.cast_signed())
+    })
+}
+
+/// The position.
+///
+/// # Safety
+/// `reader` is null or one that was opened and is not used by another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_position(reader: *const Prefetch) -> i64 {
+    // SAFETY: as the caller has promised.
+    guarded(|| Ok(unsafe { shared(reader)? }.0.position().cast_signed()))
+}
+
+/// What was done so far.
+///
+/// # Safety
+/// `reader` is null or one that was opened and is not used by another thread; `statistics` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_stats(
+    reader: *const Prefetch,
+    statistics: *mut Statistics,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as the caller has promised.
+        let reader = unsafe { shared(reader)? };
+        // The size alone is read first: what follows it may not be there.
+        // SAFETY: it points to a structure, as the caller has promised, which begins with its size.
+        unsafe { check_size(statistics.cast(), "statistics", size_of::<Statistics>())? };
+        let done = reader.0.statistics();
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let filled = Statistics {
+            size: size_of::<Statistics>(),
+            read_bytes: done.read_bytes,
+            prefetched_bytes: done.prefetched_bytes,
+            waits: done.waits,
+            waited_ns: nanos(done.waited),
+            hidden_ns: nanos(done.hidden),
+            ahead_bytes: done.ahead.end - done.ahead.start,
+        };
+        // SAFETY: it is not null and of this size, as was checked.
+        unsafe { statistics.write(filled) };
+        Ok(0)
+    })
+}
+
+/// Ends a reader.
+///
+/// # Safety
+/// `reader` is null or one that was opened, and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_prefetch_close(reader: *mut Prefetch) -> c_int {
+    guarded(|| {
+        if !reader.is_null() {
+            // SAFETY: it was made by `given`, and is not used any more.
+            drop(unsafe { Box::from_raw(reader) });
+        }
+        Ok(0)
+    })
+}
+
+/// Why the last call failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn sakiyomi_last_error() -> *const c_char {
+    failure::last()
+}
+
+fn given(reader: PrefetchReader) -> *mut Prefetch {
+    Box::into_raw(Box::new(Prefetch(reader)))
+}
+
+/// Where a reader is to be stored; null for the time being.
+unsafe fn place<'a>(reader: *mut *mut Prefetch) -> Result<&'a mut *mut Prefetch, Failure> {
+    if reader.is_null() {
+        return Err(Failure::null("reader"));
+    }
+    // SAFETY: it can be written, as the caller has promised; nothing is read, so it is written before it is lent.
+    unsafe {
+        reader.write(std::ptr::null_mut());
+        Ok(&mut *reader)
+    }
+}
+
+unsafe fn own<'a>(reader: *mut Prefetch) -> Result<&'a mut Prefetch, Failure> {
+    // SAFETY: it was made by `given` and is used by nobody else, as the caller has promised.
+    unsafe { reader.as_mut() }.ok_or_else(|| Failure::null("reader"))
+}
+
+unsafe fn shared<'a>(reader: *const Prefetch) -> Result<&'a Prefetch, Failure> {
+    // SAFETY: it was made by `given` and is used by nobody else, as the caller has promised.
+    unsafe { reader.as_ref() }.ok_or_else(|| Failure::null("reader"))
+}
+
+/// A structure of C begins with its size.
+unsafe fn check_size(structure: *const usize, name: &str, known: usize) -> Result<(), Failure> {
+    if structure.is_null() {
+        return Err(Failure::null(name));
+    }
+    // SAFETY: it is not null, and begins with a size, as the caller has promised.
+    let size = unsafe { structure.read() };
+    if size != known {
+        let text =
+            format!("{name}.size is {size}, and this version knows {known}: set it to sizeof, and rebuild");
+        return Err(Failure::invalid(text));
+    }
+    Ok(())
+}
+
+unsafe fn builder(options: *const Options) -> Result<Builder, Failure> {
+    if options.is_null() {
+        return Ok(Builder::default());
+    }
+    // SAFETY: it points to options, as the caller has promised, of the size that is known.
+    let Options { limit_bytes, step_bytes, memory_bytes, .. } = unsafe {
+        check_size(options.cast(), "options", size_of::<Options>())?;
+        options.read()
+    };
+    let limit = if limit_bytes == 0 { USUAL_LIMIT } else { limit_bytes };
+    let builder = match step_bytes {
+        0 => Builder::default().auto(limit),
+        1..LEAST_STEP => {
+            return Err(Failure::invalid(format!(
+                "options.step_bytes is {step_bytes}; take 0, or at least {LEAST_STEP}"
+            )));
+        }
+        step => Builder::default().fixed(limit, step),
+    };
+    Ok(if memory_bytes == 0 { builder } else { builder.memory(memory_bytes) })
+}
+
+const _: () = assert!(matches!(Limit::AUTO, Limit::Auto { most: USUAL_LIMIT }), "as the header says");

@@ -1,0 +1,124 @@
+/* Calls every function of the header, rightly and wrongly. What Rust says of the structures comes as macros. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sakiyomi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(sakiyomi_prefetch_options) == OPTIONS_SIZE, "options");
+_Static_assert(offsetof(sakiyomi_prefetch_options, size) == OPTIONS_SIZE_AT, "options.size");
+_Static_assert(offsetof(sakiyomi_prefetch_options, limit_bytes) == OPTIONS_LIMIT_BYTES_AT, "limit_bytes");
+_Static_assert(offsetof(sakiyomi_prefetch_options, step_bytes) == OPTIONS_STEP_BYTES_AT, "step_bytes");
+_Static_assert(offsetof(sakiyomi_prefetch_options, memory_bytes) == OPTIONS_MEMORY_BYTES_AT, "memory_bytes");
+_Static_assert(sizeof(sakiyomi_prefetch_statistics) == STATISTICS_SIZE, "statistics");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, size) == STATISTICS_SIZE_AT, "statistics.size");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, read_bytes) == STATISTICS_READ_BYTES_AT, "read_bytes");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, prefetched_bytes) == STATISTICS_PREFETCHED_BYTES_AT,
+               "prefetched_bytes");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, waits) == STATISTICS_WAITS_AT, "waits");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, waited_ns) == STATISTICS_WAITED_NS_AT, "waited_ns");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, hidden_ns) == STATISTICS_HIDDEN_NS_AT, "hidden_ns");
+_Static_assert(offsetof(sakiyomi_prefetch_statistics, ahead_bytes) == STATISTICS_AHEAD_BYTES_AT, "ahead_bytes");
+
+static void check(int holds, const char *what, int line) {
+    if (!holds) {
+        fprintf(stderr, "line %d: not so: %s (%s)\n", line, what, sakiyomi_last_error());
+        exit(1);
+    }
+}
+#define CHECK(holds) check((holds) != 0, #holds, __LINE__)
+
+/* A file of SIZE bytes, each of which is its place modulo 251. */
+enum { SIZE = 3000000 };
+static unsigned char buffer[SIZE + 1];
+
+static size_t read_all(sakiyomi_prefetch *reader, size_t from, size_t at_a_time) {
+    size_t at = from;
+    ssize_t count;
+    while ((count = sakiyomi_prefetch_read(reader, buffer, at_a_time)) > 0)
+        for (ssize_t index = 0; index < count; index++, at++)
+            CHECK(buffer[index] == at % 251);
+    CHECK(count == 0);
+    return at - from;
+}
+
+static void reads_and_seeks(const char *path) {
+    sakiyomi_prefetch_options options = {.size = sizeof options, .limit_bytes = 1 << 20, .step_bytes = 1 << 16};
+    sakiyomi_prefetch *reader;
+    CHECK(sakiyomi_prefetch_open(path, &options, &reader) == 0 && reader);
+    CHECK(sakiyomi_prefetch_position(reader) == 0);
+    CHECK(read_all(reader, 0, 1000) == SIZE);
+    CHECK(sakiyomi_prefetch_position(reader) == SIZE);
+    CHECK(sakiyomi_prefetch_seek(reader, -1000, SEEK_END) == SIZE - 1000);
+    CHECK(sakiyomi_prefetch_seek(reader, -1000, SEEK_CUR) == SIZE - 2000);
+    CHECK(read_all(reader, SIZE - 2000, sizeof buffer) == 2000);
+    CHECK(sakiyomi_prefetch_seek(reader, 7, SEEK_SET) == 7);
+    CHECK(read_all(reader, 7, sizeof buffer) == SIZE - 7);
+    sakiyomi_prefetch_statistics statistics = {.size = sizeof statistics};
+    CHECK(sakiyomi_prefetch_stats(reader, &statistics) == 0);
+    CHECK(statistics.read_bytes >= 2 * SIZE - 7);
+    CHECK(sakiyomi_prefetch_seek(reader, -1, SEEK_SET) == -EINVAL);
+    CHECK(sakiyomi_prefetch_seek(reader, INT64_MIN, SEEK_CUR) == -EINVAL);
+    CHECK(sakiyomi_prefetch_seek(reader, 0, 77) == -EINVAL);
+    CHECK(strstr(sakiyomi_last_error(), "SEEK_SET") != NULL);
+    CHECK(sakiyomi_prefetch_position(reader) == SIZE);
+    CHECK(sakiyomi_prefetch_read(reader, NULL, 0) == 0);
+    CHECK(sakiyomi_prefetch_read(reader, NULL, 1) == -EINVAL);
+    CHECK(sakiyomi_prefetch_read(reader, buffer, SIZE_MAX) == -EINVAL);
+    statistics.size = 8;
+    CHECK(sakiyomi_prefetch_stats(reader, &statistics) == -EINVAL);
+    CHECK(sakiyomi_prefetch_stats(reader, NULL) == -EINVAL);
+    CHECK(sakiyomi_prefetch_close(reader) == 0);
+}
+
+static void reads_descriptors(const char *path) {
+    sakiyomi_prefetch *reader;
+    int fd = open(path, O_RDONLY);
+    CHECK(lseek(fd, 5, SEEK_SET) == 5);
+    CHECK(sakiyomi_prefetch_open_fd(fd, NULL, &reader) == 0);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 5 && close(fd) == 0);
+    CHECK(read_all(reader, 5, 70000) == SIZE - 5);
+    CHECK(sakiyomi_prefetch_close(reader) == 0);
+
+    int ends[2];
+    CHECK(pipe(ends) == 0 && write(ends[1], "\0\1\2", 3) == 3 && close(ends[1]) == 0);
+    CHECK(sakiyomi_prefetch_open_fd(ends[0], NULL, &reader) == 0);
+    CHECK(sakiyomi_prefetch_seek(reader, 0, SEEK_CUR) == -ESPIPE);
+    CHECK(read_all(reader, 0, 100) == 3 && sakiyomi_prefetch_position(reader) == 3);
+    CHECK(sakiyomi_prefetch_close(reader) == 0 && close(ends[0]) == 0);
+}
+
+static void refuses(const char *path) {
+    sakiyomi_prefetch *reader = (sakiyomi_prefetch *)buffer;
+    CHECK(sakiyomi_prefetch_open("/nowhere/at/all", NULL, &reader) == -ENOENT && !reader);
+    CHECK(strstr(sakiyomi_last_error(), "cannot open /nowhere/at/all: ") == sakiyomi_last_error());
+    CHECK(sakiyomi_prefetch_open("/", NULL, &reader) == -EISDIR);
+    CHECK(sakiyomi_prefetch_open(NULL, NULL, &reader) == -EINVAL);
+    CHECK(sakiyomi_prefetch_open(path, NULL, NULL) == -EINVAL);
+    CHECK(sakiyomi_prefetch_open_fd(-1, NULL, &reader) == -EBADF);
+    CHECK(sakiyomi_prefetch_open_fd(987654, NULL, &reader) == -EBADF);
+    int directory = open("/", O_RDONLY);
+    CHECK(sakiyomi_prefetch_open_fd(directory, NULL, &reader) == -EISDIR && close(directory) == 0);
+    CHECK(sakiyomi_prefetch_open_fd(0, NULL, NULL) == -EINVAL);
+    sakiyomi_prefetch_options options = {.size = 0};
+    CHECK(sakiyomi_prefetch_open(path, &options, &reader) == -EINVAL);
+    options = (sakiyomi_prefetch_options){.size = sizeof options, .step_bytes = 1};
+    CHECK(sakiyomi_prefetch_open(path, &options, &reader) == -EINVAL && !reader);
+    CHECK(sakiyomi_prefetch_read(NULL, buffer, 1) == -EINVAL);
+    CHECK(sakiyomi_prefetch_seek(NULL, 0, SEEK_SET) == -EINVAL);
+    CHECK(sakiyomi_prefetch_position(NULL) == -EINVAL);
+    CHECK(sakiyomi_prefetch_stats(NULL, NULL) == -EINVAL);
+    CHECK(strcmp(sakiyomi_last_error(), "reader is a null pointer, which is not allowed here") == 0);
+    CHECK(sakiyomi_prefetch_close(NULL) == 0);
+}
+
+int main(int count, char **names) {
+    CHECK(count == 2);
+    CHECK(*sakiyomi_last_error() == 0);
+    reads_and_seeks(names[1]);
+    reads_descriptors(names[1]);
+    refuses(names[1]);
+    return 0;
+}

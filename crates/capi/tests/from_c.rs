@@ -1,0 +1,163 @@
+//! Programs in C, compiled and run: one that calls everything, and the example.
+#![allow(clippy::print_stderr)] // what is skipped is said
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use sakiyomi::{Options, Statistics};
+
+/// How a program is linked.
+#[derive(Clone, Copy, Debug)]
+enum Linked {
+    Shared,
+    Static,
+    /// Statically, and its memory is watched.
+    Watched,
+}
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where cargo has put the libraries: beside this program.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}-{}", std::process::id()))
+}
+
+/// Compiles a program; none where there is no compiler, or none that watches memory, which is said.
+fn compiled(test: &str, source: &str, linked: Linked) -> Option<PathBuf> {
+    let able = |arguments: &[&str]| {
+        let probe = scratch(&format!("{test}-probe-{linked:?}"));
+        fs::write(probe.with_extension("c"), "int main(void) { return 0; }\n").unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(arguments).arg(probe.with_extension("c")).arg("-o").arg(&probe);
+        let able = cc.output().is_ok_and(|output| output.status.success());
+        let _ = (fs::remove_file(&probe), fs::remove_file(probe.with_extension("c")));
+        able
+    };
+    let watches: &[&str] = if matches!(linked, Linked::Watched) { &["-fsanitize=address"] } else { &[] };
+    if !able(watches) {
+        eprintln!("SKIPPED {test}, {linked:?}: no C compiler `cc` that makes such programs");
+        return None;
+    }
+    let program = scratch(&format!("{test}-{linked:?}"));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
+    cc.args(watches).args(layout()).arg(format!("-I{HERE}/include")).arg(format!("{HERE}/{source}"));
+    match linked {
+        Linked::Shared => {
+            let libraries = libraries();
+            let libraries = libraries.display();
+            cc.args([format!("-L{libraries}"), "-lsakiyomi".into(), format!("-Wl,-rpath,{libraries}")]);
+        }
+        Linked::Static | Linked::Watched => {
+            cc.arg(libraries().join("libsakiyomi.a")).args(["-lpthread", "-ldl", "-lm"]);
+        }
+    }
+    let output = cc.arg("-o").arg(&program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+/// What Rust takes the structures to be.
+fn layout() -> Vec<String> {
+    macro_rules! at {
+        ($name:literal, $type:ty, $($field:ident),*) => {
+            vec![
+                (format!("{}_SIZE", $name), size_of::<$type>()),
+                $((format!("{}_{}_AT", $name, stringify!($field).to_uppercase()), offset_of!($type, $field))),*
+            ]
+        };
+    }
+    let mut layout = at!("OPTIONS", Options, size, limit_bytes, step_bytes, memory_bytes);
+    layout.extend(at!(
+        "STATISTICS",
+        Statistics,
+        size,
+        read_bytes,
+        prefetched_bytes,
+        waits,
+        waited_ns,
+        hidden_ns,
+        ahead_bytes
+    ));
+    layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+}
+
+/// Runs a program on a file, and takes both away.
+fn run(program: &Path, file: &Path) -> Output {
+    let output = Command::new(program).arg(file).output().unwrap();
+    let _ = fs::remove_file(program);
+    output
+}
+
+fn each_way(test: &str, source: &str, content: &[u8], check: impl Fn(Output)) {
+    let file = scratch(&format!("{test}-file"));
+    fs::write(&file, content).unwrap();
+    for linked in [Linked::Shared, Linked::Static, Linked::Watched] {
+        if let Some(program) = compiled(test, source, linked) {
+            check(run(&program, &file));
+        }
+    }
+    let _ = fs::remove_file(&file);
+}
+
+#[test]
+fn every_function_does_what_the_header_says() {
+    let bytes: Vec<u8> = (0..3_000_000).map(|at| (at % 251) as u8).collect();
+    each_way("calls", "tests/calls.c", &bytes, |output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    });
+}
+
+#[test]
+fn the_example_counts_words() {
+    let text = "one two\n three\t\tfour  ".repeat(100_000);
+    each_way("words", "examples/words.c", text.as_bytes(), |output| {
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "400000\n");
+        assert!(output.status.success() && output.stderr.is_empty());
+    });
+    if let Some(program) = compiled("words-missing", "examples/words.c", Linked::Shared) {
+        let output = run(&program, Path::new("/nowhere/at/all"));
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("cannot open /nowhere/at/all: "), "{said}");
+    }
+}
+
+#[test]
+fn the_header_is_one_for_cpp_too() {
+    let source = scratch("header.cpp");
+    fs::write(&source, "#include <sakiyomi.h>\nint main() { return *sakiyomi_last_error(); }\n").unwrap();
+    let mut cpp = Command::new("c++");
+    cpp.args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).arg(format!("-I{HERE}/include")).arg(&source);
+    match cpp.output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => eprintln!("SKIPPED the_header_is_one_for_cpp_too: no C++ compiler `c++`"),
+    }
+    let _ = fs::remove_file(&source);
+}
+
+/// The functions that a text names, each before an opening bracket.
+fn functions(text: &str) -> BTreeSet<&str> {
+    let word = |text: &str| {
+        text.find(|letter: char| letter != '_' && !letter.is_alphanumeric()).unwrap_or(text.len())
+    };
+    let found = text.match_indices("sakiyomi_").map(|(at, _)| &text[at..]);
+    found.filter(|rest| rest[word(rest)..].starts_with('(')).map(|rest| &rest[..word(rest)]).collect()
+}
+
+#[test]
+fn header_library_and_test_have_the_same_functions() {
+    let read = |name: &str| fs::read_to_string(format!("{HERE}/{name}")).unwrap();
+    let (header, library, calls) = (read("include/sakiyomi.h"), read("src/lib.rs"), read("tests/calls.c"));
+    assert_eq!(functions(&header), functions(&library));
+    assert_eq!(functions(&header), functions(&calls));
+    let exported = library.matches("#[unsafe(no_mangle)]").count();
+    assert_eq!((functions(&library).len(), library.matches("extern \"C\" fn").count()), (exported, exported));
+}

@@ -1,0 +1,87 @@
+//! What names and attributes cost, where that is asked for: an answer waits until the drive has done what a file system
+//! would have to.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+
+use fuser::Request;
+use rustix::fs::AtFlags;
+
+use super::Files;
+use super::nodes::Node;
+use crate::layout::{FileId, Metadata, Part, Work};
+
+impl Files {
+    /// Answers when what `parts` says was looked at.
+    pub(super) fn looked(
+        &self,
+        request: &Request,
+        parts: impl FnOnce() -> Vec<Part>,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        self.after(request, |metadata| metadata.look(&parts()), answer);
+    }
+
+    /// Answers with `done` when what `parts` says was changed; what could not be done was only looked at.
+    pub(super) fn changed<T: Send + 'static>(
+        &self,
+        request: &Request,
+        done: io::Result<T>,
+        parts: impl FnOnce() -> Vec<Part>,
+        answer: impl FnOnce(io::Result<T>) + Send + 'static,
+    ) {
+        let succeeded = done.is_ok();
+        let work = |metadata: &mut Metadata| match succeeded {
+            true => metadata.change(&parts()),
+            false => metadata.look(&parts()),
+        };
+        self.after(request, work, move || answer(done));
+    }
+
+    /// Answers when what `parts` says is safe.
+    pub(super) fn safe(
+        &self,
+        request: &Request,
+        parts: impl FnOnce() -> Vec<Part>,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        self.after(request, |metadata| metadata.sync(&parts()), answer);
+    }
+
+    fn after(
+        &self,
+        request: &Request,
+        work: impl FnOnce(&mut Metadata) -> Work,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        match self.engine.metadata(work) {
+            Some(work) if !work.is_nothing() => self.engine.charge(self.stream(request), work, answer),
+            _ => answer(),
+        }
+    }
+
+    /// A file's attributes, if the kernel knows it.
+    pub(super) fn inode(&self, number: u64) -> Vec<Part> {
+        self.nodes.get(number).map_or(Vec::new(), |node| vec![Part::Inode(node.id)])
+    }
+
+    /// A directory's names and attributes: what changes with each name in it.
+    pub(super) fn names(&self, number: u64) -> Vec<Part> {
+        let parts = |node: Arc<Node>| vec![Part::Names(node.id), Part::Inode(node.id)];
+        self.nodes.get(number).map_or(Vec::new(), parts)
+    }
+
+    /// Whose name it is, before it is taken away; asked only where that costs something.
+    pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
+        self.engine.metadata(|_| ())?;
+        let parent = self.nodes.get(parent).ok()?;
+        let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(self.nodes.id(&stat))
+    }
+
+    /// A name in a directory, and whose it is.
+    pub(super) fn name(&self, parent: u64, file: Option<FileId>) -> Vec<Part> {
+        self.names(parent).into_iter().chain(file.map(Part::Inode)).collect()
+    }
+}

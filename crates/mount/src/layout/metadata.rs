@@ -1,0 +1,350 @@
+//! Where a file system would have names and attributes, and which of it is to be read and written when.
+//!
+//! As plain as it can be and still cost what it costs: the first 64th of the drive is the file system's own (ext4: an
+//! inode of 256 bytes for each 16 KiB). A quarter of it, at most 32 MiB, is a journal; then comes the table of inodes,
+//! sixteen in a block, given out in the order in which files are met; the names of each directory take one block, given
+//! out from the end.
+//!
+//! What was read stays in memory, up to [`CACHED_MAX`] blocks. What changes is gathered, and goes to the journal as one
+//! write: of all changed blocks and one that describes them; when a file that it concerns is to be safe, or when
+//! [`GATHERED_MAX`] have gathered. Before the journal would go over its end, all that is in it is written to its places.
+//!
+//! Pure, as the layout: the same calls give the same places.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::FileId;
+use super::pieces::Run;
+
+/// Blocks that are remembered: 128 MiB, half a million inodes.
+pub const CACHED_MAX: usize = 1 << 15;
+
+/// Changed blocks that are gathered before they go to the journal.
+pub const GATHERED_MAX: usize = 256;
+
+/// ext4's share of a drive.
+const SHARE: u64 = 64;
+
+const JOURNAL_MAX: u64 = 8192;
+
+const INODES_IN_BLOCK: u64 = 16;
+
+/// What an operation concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A file's attributes.
+    Inode(FileId),
+    /// The names in a directory.
+    Names(FileId),
+}
+
+/// What an operation makes the drive do: first the reads, then the writes. Runs of blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// What was not in memory.
+    pub reads: Vec<Run>,
+    /// What goes to the journal, and from there to its place.
+    pub writes: Vec<Run>,
+}
+
+impl Work {
+    /// Nothing is to be done.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+}
+
+/// The metadata of a drive.
+#[derive(Clone, Debug)]
+pub struct Metadata {
+    journal_blocks: u64,
+    blocks: u64,
+    places: BTreeMap<Part, u64>,
+    free: BTreeSet<u64>,
+    next_inode: u64,
+    next_names: u64,
+    cache: Cache,
+    /// Changed, and not in the journal.
+    gathered: BTreeSet<u64>,
+    /// In the journal, and not at its place.
+    logged: BTreeSet<u64>,
+    journal_at: u64,
+}
+
+impl Metadata {
+    /// For a drive of so many blocks.
+    #[must_use]
+    pub fn new(drive_blocks: u64) -> Metadata {
+        let blocks = blocks_of(drive_blocks);
+        Metadata {
+            journal_blocks: (blocks / 4).clamp(1, JOURNAL_MAX),
+            blocks,
+            places: BTreeMap::new(),
+            free: BTreeSet::new(),
+            next_inode: 0,
+            next_names: 0,
+            cache: Cache::default(),
+            gathered: BTreeSet::new(),
+            logged: BTreeSet::new(),
+            journal_at: 0,
+        }
+    }
+
+    /// A file or a directory is met, so that its inode lies behind those that were met before.
+    pub fn meet(&mut self, file: FileId) {
+        self.block(Part::Inode(file));
+    }
+
+    /// These are looked at.
+    pub fn look(&mut self, parts: &[Part]) -> Work {
+        Work { reads: self.read(parts), writes: Vec::new() }
+    }
+
+    /// These are changed.
+    pub fn change(&mut self, parts: &[Part]) -> Work {
+        let reads = self.read(parts);
+        self.mark(parts);
+        let full = self.gathered.len() >= GATHERED_MAX;
+        Work { reads, writes: if full { self.commit() } else { Vec::new() } }
+    }
+
+    /// These are changed beside something that costs time itself; the journal gets it with what comes next.
+    pub fn mark(&mut self, parts: &[Part]) {
+        let blocks: Vec<u64> = parts.iter().map(|&part| self.block(part)).collect();
+        self.gathered.extend(blocks);
+    }
+
+    /// These are to be safe.
+    pub fn sync(&mut self, parts: &[Part]) -> Work {
+        let changed = parts.iter().any(|&part| {
+            let block = self.block(part);
+            self.gathered.contains(&block)
+        });
+        Work { reads: Vec::new(), writes: if changed { self.commit() } else { Vec::new() } }
+    }
+
+    /// A file is no more: its place is another's.
+    pub fn remove(&mut self, file: FileId) {
+        self.places.remove(&Part::Names(file));
+        if let Some(place) = self.places.remove(&Part::Inode(file)) {
+            self.free.insert(place);
+        }
+    }
+
+    /// The kernel has forgotten a file: so has the memory, as far as it is not changed.
+    pub fn forget(&mut self, file: FileId) {
+        for part in [Part::Inode(file), Part::Names(file)] {
+            if self.places.contains_key(&part) {
+                let block = self.block(part);
+                if !self.gathered.contains(&block) {
+                    self.cache.forget(block);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, parts: &[Part]) -> Vec<Run> {
+        let blocks: BTreeSet<u64> = parts.iter().map(|&part| self.block(part)).collect();
+        let missing = blocks.into_iter().filter(|&block| !self.cache.use_or_add(block));
+        runs(missing)
+    }
+
+    /// Everything that has gathered goes to the journal.
+    fn commit(&mut self) -> Vec<Run> {
+        let wanted = self.gathered.len() as u64 + 1;
+        let mut writes = Vec::new();
+        // What is too much for the journal takes it several times.
+        let fits = wanted.min(self.journal_blocks);
+        if self.journal_at + fits > self.journal_blocks {
+            writes = runs(std::mem::take(&mut self.logged));
+            self.journal_at = 0;
+        }
+        writes.insert(0, Run { start: self.journal_at, blocks: fits });
+        self.journal_at += fits;
+        self.logged.append(&mut self.gathered);
+        writes
+    }
+
+    /// The block that a part lies in; when it has none, the next one.
+    fn block(&mut self, part: Part) -> u64 {
+        let place = match self.places.get(&part) {
+            Some(&place) => place,
+            None => {
+                let place = match part {
+                    Part::Inode(_) => self.free.pop_first().unwrap_or_else(|| count(&mut self.next_inode)),
+                    Part::Names(_) => count(&mut self.next_names),
+                };
+                self.places.insert(part, place);
+                place
+            }
+        };
+        // More than there is room for share places: the file system has as many files as its backing has.
+        let table = self.blocks - self.journal_blocks;
+        match part {
+            Part::Inode(_) => self.journal_blocks + place / INODES_IN_BLOCK % table,
+            Part::Names(_) => self.blocks - 1 - place % table,
+        }
+    }
+}
+
+/// So many blocks of a drive, from its beginning, are metadata's.
+pub(super) fn blocks_of(drive_blocks: u64) -> u64 {
+    (drive_blocks / SHARE).max(2)
+}
+
+/// The place on a drive that no file gets.
+pub(super) fn reserved(drive_blocks: u64) -> Run {
+    Run { start: 0, blocks: blocks_of(drive_blocks) }
+}
+
+fn count(next: &mut u64) -> u64 {
+    *next += 1;
+    *next - 1
+}
+
+/// Blocks in ascending order as runs.
+fn runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for block in blocks {
+        match runs.last_mut() {
+            Some(last) if last.start + last.blocks == block => last.blocks += 1,
+            _ => runs.push(Run { start: block, blocks: 1 }),
+        }
+    }
+    runs
+}
+
+/// Blocks in memory; of too many, the one goes that was not used for the longest time.
+#[derive(Clone, Debug, Default)]
+struct Cache {
+    used: BTreeMap<u64, u64>,
+    by_use: BTreeMap<u64, u64>,
+    now: u64,
+}
+
+impl Cache {
+    /// Whether it was there; from now on it is.
+    fn use_or_add(&mut self, block: u64) -> bool {
+        let before = self.used.insert(block, self.now);
+        if let Some(before) = before {
+            self.by_use.remove(&before);
+        }
+        self.by_use.insert(self.now, block);
+        self.now += 1;
+        if self.used.len() > CACHED_MAX
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.used.remove(&oldest);
+        }
+        before.is_some()
+    }
+
+    fn forget(&mut self, block: u64) {
+        if let Some(used) = self.used.remove(&block) {
+            self.by_use.remove(&used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(inode: u64) -> FileId {
+        FileId { device: 0, inode }
+    }
+
+    /// 1024 blocks of metadata: 256 of journal, 768 of table.
+    fn metadata() -> Metadata {
+        Metadata::new(1 << 16)
+    }
+
+    fn run(start: u64, blocks: u64) -> Run {
+        Run { start, blocks }
+    }
+
+    #[test]
+    fn what_was_looked_at_once_costs_nothing_until_it_is_forgotten() {
+        let mut metadata = metadata();
+        let parts = [Part::Names(id(1)), Part::Inode(id(2))];
+        assert_eq!(metadata.look(&parts).reads, [run(256, 1), run(1023, 1)]);
+        assert!(metadata.look(&parts).is_nothing());
+        assert!(metadata.look(&[Part::Inode(id(3))]).is_nothing(), "it lies in the same block");
+        metadata.forget(id(3));
+        assert_eq!(metadata.look(&parts).reads, [run(256, 1)]);
+    }
+
+    #[test]
+    fn files_met_one_after_the_other_are_neighbours() {
+        let mut metadata = metadata();
+        (0..64).for_each(|inode| metadata.meet(id(inode)));
+        let parts: Vec<Part> = (0..64).map(|inode| Part::Inode(id(inode))).collect();
+        assert_eq!(metadata.look(&parts).reads, [run(256, 4)]);
+        metadata.remove(id(5));
+        metadata.meet(id(99));
+        assert!(
+            metadata.look(&[Part::Inode(id(99))]).is_nothing(),
+            "it has the place of the one that has gone"
+        );
+    }
+
+    #[test]
+    fn changes_go_to_the_journal_when_they_are_to_be_safe() {
+        let mut metadata = metadata();
+        let parts = [Part::Names(id(1)), Part::Inode(id(2))];
+        assert!(metadata.change(&parts).writes.is_empty());
+        assert!(metadata.sync(&[Part::Names(id(7))]).is_nothing(), "nothing of it has changed");
+        assert_eq!(metadata.sync(&parts[1..]).writes, [run(0, 3)]);
+        assert!(metadata.sync(&parts).is_nothing(), "it is safe already");
+        metadata.mark(&parts[1..]);
+        assert_eq!(metadata.sync(&parts).writes, [run(3, 2)], "behind what was written before");
+    }
+
+    #[test]
+    fn a_full_journal_is_written_to_its_places() {
+        let mut metadata = metadata();
+        let part = [Part::Inode(id(2))];
+        for commit in 0..128 {
+            metadata.mark(&part);
+            assert_eq!(metadata.sync(&part).writes, [run(commit * 2, 2)]);
+        }
+        metadata.mark(&part);
+        assert_eq!(metadata.sync(&part).writes, [run(0, 2), run(256, 1)]);
+    }
+
+    #[test]
+    fn many_changes_do_not_gather_for_ever() {
+        let mut metadata = Metadata::new(1 << 20);
+        let mut written = 0;
+        for directory in 0..1000 {
+            written += metadata.change(&[Part::Names(id(directory))]).writes.len();
+            assert!(metadata.gathered.len() < GATHERED_MAX);
+        }
+        assert_eq!(written, 1000 / GATHERED_MAX);
+    }
+
+    #[test]
+    fn nothing_lies_outside_however_many_files_there_are() {
+        for drive in [1, 100, 1 << 12] {
+            let mut metadata = Metadata::new(drive);
+            let end = blocks_of(drive);
+            for inode in 0..3000 {
+                let work = metadata.change(&[Part::Names(id(inode)), Part::Inode(id(inode))]);
+                let mut runs = work.reads.iter().chain(&work.writes);
+                assert!(runs.all(|run| run.blocks > 0 && run.start + run.blocks <= end), "{work:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut cache = Cache::default();
+        for block in 0..CACHED_MAX as u64 + 10 {
+            assert!(!cache.use_or_add(block));
+            assert!(cache.use_or_add(0), "what is used stays");
+        }
+        assert_eq!((cache.used.len(), cache.by_use.len()), (CACHED_MAX, CACHED_MAX));
+        assert!(!cache.use_or_add(1));
+    }
+}

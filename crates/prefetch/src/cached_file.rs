@@ -1,0 +1,184 @@
+//! One file of which parts are brought into the page cache.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sakiyomi_linux::page_cache::{self, Residency};
+
+/// Read at a time where the kernel does not read ahead, in bytes.
+const SCRATCH: u64 = 128 << 10;
+
+/// What came of bringing a range into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Brought {
+    /// Bytes that were not in memory before, as far as that can be known.
+    pub(crate) bytes: u64,
+    /// Whether it was possible.
+    pub(crate) done: bool,
+}
+
+/// What is in memory of a range, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// There, or on its way there.
+    pub(crate) cached: u64,
+    /// Was there, and has been pushed out for want of memory.
+    pub(crate) evicted: u64,
+}
+
+/// A file that can be read at an offset.
+#[derive(Debug)]
+pub(crate) struct CachedFile {
+    file: File,
+    /// How much the kernel takes in one call.
+    piece: OnceLock<u64>,
+    /// The kernel does not read it ahead, or does not tell what came of it: it is read instead.
+    by_reading: AtomicBool,
+}
+
+impl CachedFile {
+    pub(crate) fn new(file: File) -> CachedFile {
+        CachedFile { file, piece: OnceLock::new(), by_reading: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether ranges are read to nowhere. One such read at a time would leave a device idle that serves several.
+    pub(crate) fn is_read_instead(&self) -> bool {
+        self.by_reading.load(Ordering::Relaxed)
+    }
+
+    /// What is in memory; none where the system does not tell, as of files that are another's.
+    pub(crate) fn find(&self, range: &Range<u64>) -> Option<Found> {
+        let found = page_cache::residency(&self.file, range.clone()).ok()?;
+        let length = range.end - range.start;
+        // The pages at both ends belong to the range only in part.
+        let bytes = |pages: u64| (pages * page_bytes(&found, length)).min(length);
+        let missing = bytes(found.pages.saturating_sub(found.cached));
+        Some(Found {
+            cached: length - missing,
+            evicted: bytes(found.detail.map_or(0, |detail| detail.evicted)),
+        })
+    }
+
+    /// Brings a range into memory, or has it brought there. What lies behind the end is there.
+    pub(crate) fn bring(&self, range: &Range<u64>) -> Brought {
+        let length = range.end - range.start;
+        let Some(before) = self.find(range) else {
+            self.by_reading.store(true, Ordering::Relaxed);
+            return Brought { bytes: length, done: self.read(range).is_ok() };
+        };
+        let bytes = length - before.cached;
+        if bytes == 0 || !self.is_read_instead() && self.ask_for(range, before) {
+            return Brought { bytes, done: true };
+        }
+        // Where reading leaves nothing in memory either, nothing can be read ahead.
+        let stays = || self.find(range).is_some_and(|after| after.cached > 0);
+        let done = self.read(range).is_ok() && stays();
+        Brought { bytes: if done { bytes } else { 0 }, done }
+    }
+
+    /// Has the kernel read it ahead; false if it does not.
+    fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
+        const TIMES: u32 = 2;
+        let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
+        let mut able = false;
+        // A full queue cuts it short now and then: what is missing is asked for once more.
+        for _ in 0..TIMES {
+            let Ok(asked) = page_cache::fetch_in_pieces(&self.file, range.clone(), piece) else { break };
+            able |= self.find(range).is_some_and(|after| after.cached > before.cached);
+            if asked.is_whole() {
+                break;
+            }
+        }
+        // What brings nothing at all is not read ahead here.
+        if !able {
+            self.by_reading.store(true, Ordering::Relaxed);
+        }
+        able
+    }
+
+    /// Reads a range to nowhere.
+    fn read(&self, range: &Range<u64>) -> io::Result<()> {
+        let mut scratch = vec![0; SCRATCH.min(range.end - range.start) as usize];
+        let mut at = range.start;
+        while at < range.end {
+            let wanted = scratch.len().min((range.end - at) as usize);
+            match self.file.read_at(&mut scratch[..wanted], at) {
+                // It has been cut short meanwhile.
+                Ok(0) => return Ok(()),
+                Ok(read) => at += read as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that a page stands for.
+fn page_bytes(found: &Residency, length: u64) -> u64 {
+    length.div_ceil(found.pages.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::{Scratch, content, skipped};
+    use std::fs::OpenOptions;
+
+    const SIZE: u64 = 3_000_000;
+
+    /// A file that is not in memory; none where files stay there.
+    fn cold(test: &str, by_reading: bool) -> Option<(Scratch, CachedFile)> {
+        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let file = CachedFile::new(File::open(scratch.path()).unwrap());
+        file.by_reading.store(by_reading, Ordering::Relaxed);
+        if file.find(&(0..SIZE)).is_none_or(|found| found.cached > 0) {
+            skipped(test, "files stay in memory here, or it cannot be seen");
+            return None;
+        }
+        Some((scratch, file))
+    }
+
+    #[test]
+    fn what_is_brought_is_there_whether_asked_for_or_read() {
+        for by_reading in [false, true] {
+            let Some((_scratch, file)) = cold("what_is_brought_is_there", by_reading) else { return };
+            let range = 100_000..SIZE;
+            let length = range.end - range.start;
+            assert_eq!(file.bring(&range), Brought { bytes: length, done: true });
+            assert_eq!(file.find(&range), Some(Found { cached: length, evicted: 0 }));
+            assert_eq!(file.bring(&range), Brought { bytes: 0, done: true }, "it is there already");
+            assert_eq!(file.is_read_instead(), by_reading);
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_needs_not_be_brought() {
+        for by_reading in [false, true] {
+            let Some((_scratch, file)) = cold("what_lies_behind_the_end", by_reading) else { return };
+            assert_eq!(file.bring(&(SIZE + 10_000..SIZE + 20_000)), Brought { bytes: 0, done: true });
+            assert!(file.bring(&(SIZE - 10_000..SIZE + 20_000)).done);
+            assert!(file.find(&(SIZE - 10_000..SIZE)).unwrap().cached == 10_000);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_said_to_be_there() {
+        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let file = CachedFile::new(OpenOptions::new().write(true).open(scratch.path()).unwrap());
+        file.by_reading.store(true, Ordering::Relaxed);
+        if file.find(&(0..SIZE)).is_some_and(|found| found.cached > 0) {
+            skipped("what_cannot_be_read", "files stay in memory here");
+            return;
+        }
+        assert_eq!(file.bring(&(0..SIZE)), Brought { bytes: 0, done: false });
+    }
+}

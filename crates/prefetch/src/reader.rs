@@ -1,0 +1,378 @@
+//! A reader that has its file read ahead while its program computes.
+//!
+//! ```no_run
+//! use std::io::BufRead;
+//! let reader = sakiyomi_prefetch::PrefetchReader::open("large.csv")?;
+//! let lines = reader.lines().count();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The program's side is a plain buffered reader. It tells a thread its position and how long it waited, by atomic
+//! numbers (`progress`); the thread runs the [controller](crate::controller) and has the page cache filled ahead
+//! (`ahead`). Nothing else passes between the two: what is read is what the kernel gives at the moment of reading, so a
+//! file that grows, shrinks or is written to reads as it would without help.
+//!
+//! The thread is started when a read has had to wait and enough is left for it to matter; so files that are in memory
+//! are read at the speed of a plain reader. Where nothing can be read ahead (a pipe, a terminal, small files) this is a
+//! plain reader.
+
+mod ahead;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sakiyomi_linux::{Error, cpu};
+use sakiyomi_model::Nanos;
+
+use crate::cached_file::CachedFile;
+use crate::{Limit, State};
+use ahead::{Ahead, Task};
+use progress::Progress;
+
+/// What is read at a time for who reads less, in bytes: as much as most devices' read-ahead.
+const BUFFER: usize = 128 << 10;
+/// The position is told after so much of a large read, in bytes.
+const PIECE: usize = 1 << 20;
+/// Where less is left after the first read, starting a thread costs more than it can gain, in bytes.
+const WORTH: u64 = 512 << 10;
+
+/// Reads a file that is read ahead.
+#[derive(Debug)]
+pub struct PrefetchReader {
+    file: Arc<CachedFile>,
+    kind: Kind,
+    /// Where the kernel is asked next: where the buffer ends.
+    offset: u64,
+    buffer: Vec<u8>,
+    /// What of it has not been given away.
+    unread: Range<usize>,
+    progress: Arc<Progress>,
+    ahead: Help,
+    options: Builder,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    /// Its size does not change.
+    BlockDevice {
+        size: u64,
+    },
+    /// Something without positions.
+    Stream,
+}
+
+#[derive(Debug)]
+enum Help {
+    NotYet,
+    Never,
+    Runs(Ahead),
+}
+
+/// How to read ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Builder {
+    limit: Limit,
+    memory: Option<u64>,
+}
+
+/// What a reader has done so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes that were read from the file into the program's memory.
+    pub read_bytes: u64,
+    /// Bytes that were brought into the page cache ahead of the program, and were not there before.
+    pub prefetched_bytes: u64,
+    /// How often the program had to wait in a read.
+    pub waits: u64,
+    /// How long altogether: the time in reads that was not spent on a core.
+    pub waited: Duration,
+    /// An estimate of how much longer it would have waited alone, from what it waited before anything was read ahead.
+    pub hidden: Duration,
+    /// What has been asked for ahead of the program, in bytes from the file's beginning.
+    pub ahead: Range<u64>,
+    /// What is being done, and if nothing, why; none before there was anything to decide.
+    pub state: Option<State>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder { limit: Limit::AUTO, memory: None }
+    }
+}
+
+impl Builder {
+    /// As far ahead as pays, at most `most` bytes. This is what is done if nothing is said, with 512 MiB.
+    #[must_use]
+    pub fn auto(self, most: u64) -> Builder {
+        Builder { limit: Limit::Auto { most }, ..self }
+    }
+
+    /// Always, `step` bytes at a time, unless more than `limit` bytes lie ahead.
+    #[must_use]
+    pub fn fixed(self, limit: u64, step: u64) -> Builder {
+        Builder { limit: Limit::Fixed { limit, step }, ..self }
+    }
+
+    /// How much memory may be filled ahead of the program, in bytes. A quarter of what is available if nothing is said.
+    #[must_use]
+    pub fn memory(self, bytes: u64) -> Builder {
+        Builder { memory: Some(bytes), ..self }
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a directory.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<PrefetchReader, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            return Err(Error::NotAFile { path: path.to_owned(), what: "a directory" });
+        }
+        self.over(file).map_err(failed)
+    }
+
+    /// Reads an open file from its present position on. The position of the file itself does not move, unless it is
+    /// something that has none.
+    ///
+    /// # Errors
+    /// If the system does not say what it is, or if it is a directory.
+    pub fn over(self, mut file: File) -> io::Result<PrefetchReader> {
+        let kind = file.metadata()?.file_type();
+        let (kind, offset) = match file.stream_position() {
+            _ if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(position) if kind.is_file() => (Kind::File, position),
+            Ok(position) if kind.is_block_device() => {
+                let size = file.seek(SeekFrom::End(0))?;
+                file.seek(SeekFrom::Start(position))?;
+                (Kind::BlockDevice { size }, position)
+            }
+            _ => (Kind::Stream, 0),
+        };
+        let ahead = if kind == Kind::Stream { Help::Never } else { Help::NotYet };
+        Ok(PrefetchReader {
+            file: Arc::new(CachedFile::new(file)),
+            kind,
+            offset,
+            buffer: Vec::new(),
+            unread: 0..0,
+            progress: Arc::new(Progress::new(offset)),
+            ahead,
+            options: self,
+        })
+    }
+}
+
+impl PrefetchReader {
+    /// Opens a file, to be read ahead as far as pays.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a directory.
+    pub fn open(path: impl AsRef<Path>) -> Result<PrefetchReader, Error> {
+        Builder::default().open(path)
+    }
+
+    /// To say how to read ahead.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.progress.statistics()
+    }
+
+    /// Where the program is, in bytes from the file's beginning; of something without positions, what it has got.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.offset - self.unread.len() as u64
+    }
+
+    /// One read of the kernel, which may be short.
+    fn pull(&mut self, into: Into<'_>) -> io::Result<usize> {
+        let target = match into {
+            Into::Buffer => &mut self.buffer[..],
+            Into::Program(target) => target,
+        };
+        let (from, since) = (self.offset, self.progress.now());
+        let steps_back = self.progress.begins(since, from);
+        let (begun, ran) = (Instant::now(), cpu::of_this_thread());
+        let result = read_once(self.file.file(), self.kind, target, from);
+        let waited = begun.elapsed().saturating_sub(cpu::of_this_thread().saturating_sub(ran));
+        let bytes = *result.as_ref().unwrap_or(&0) as u64;
+        let reaches = self.progress.ends(bytes, waited);
+        self.offset += bytes;
+        match &self.ahead {
+            Help::Runs(ahead) if steps_back || reaches => ahead.call(),
+            Help::NotYet if bytes > 0 && self.wants_help() => self.ahead = self.begin_ahead(from, since),
+            _ => {}
+        }
+        result
+    }
+
+    /// Where nobody has waited yet, there is nothing to hide, and a thread would only cost. But a fixed limit is always
+    /// kept.
+    fn wants_help(&self) -> bool {
+        matches!(self.options.limit, Limit::Fixed { .. }) || self.progress.has_waited()
+    }
+
+    /// After a first read that began at a position and a time.
+    fn begin_ahead(&self, from: u64, since: Nanos) -> Help {
+        let size = match self.kind {
+            Kind::BlockDevice { size } => size,
+            _ => self.file.file().metadata().map_or(0, |metadata| metadata.len()),
+        };
+        if size.saturating_sub(self.offset) < WORTH {
+            // It may grow.
+            return Help::NotYet;
+        }
+        let task = Task {
+            file: Arc::clone(&self.file),
+            progress: Arc::clone(&self.progress),
+            limit: self.options.limit,
+            memory: self.options.memory,
+            from,
+            since,
+            size,
+            can_grow: self.kind == Kind::File,
+        };
+        Ahead::start(task).map_or(Help::Never, Help::Runs)
+    }
+}
+
+/// Where a read goes.
+enum Into<'a> {
+    Buffer,
+    Program(&'a mut [u8]),
+}
+
+fn read_once(mut file: &File, kind: Kind, target: &mut [u8], at: u64) -> io::Result<usize> {
+    loop {
+        let result = match kind {
+            Kind::Stream => file.read(target),
+            _ => file.read_at(target, at),
+        };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+impl Read for PrefetchReader {
+    /// Reads what is in the buffer, or else as much as the file gives; short only at its end, or where the kernel is.
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() && target.len() >= BUFFER {
+            return self.read_large(target);
+        }
+        let available = self.fill_buf()?;
+        let count = available.len().min(target.len());
+        target[..count].copy_from_slice(&available[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl PrefetchReader {
+    /// Some devices have positions all the same; what has none says so.
+    fn seek_stream(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::Current(way) => {
+                let behind = way.checked_sub_unsigned(self.unread.len() as u64);
+                SeekFrom::Current(behind.ok_or(io::ErrorKind::InvalidInput)?)
+            }
+            other => other,
+        };
+        let at = { self.file.file() }.seek(to)?;
+        self.unread = 0..0;
+        Ok(at)
+    }
+
+    /// Past the buffer, in pieces: the thread shall see how far it is.
+    fn read_large(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        self.unread = 0..0;
+        let mut done = 0;
+        while done < target.len() {
+            let end = target.len().min(done + PIECE);
+            match self.pull(Into::Program(&mut target[done..end])) {
+                Ok(bytes) => {
+                    done += bytes;
+                    if bytes < PIECE {
+                        break;
+                    }
+                }
+                // What was read is given; who reads on meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl BufRead for PrefetchReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.unread.is_empty() {
+            if self.buffer.is_empty() {
+                // Zeros that come from the system cost nothing until they are touched.
+                self.buffer = vec![0; BUFFER];
+            }
+            self.unread = 0..0;
+            self.unread = 0..self.pull(Into::Buffer)?;
+        }
+        Ok(&self.buffer[self.unread.clone()])
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.unread.start = self.unread.end.min(self.unread.start + amount);
+    }
+}
+
+impl Seek for PrefetchReader {
+    /// Goes to a position, and forgets the buffer: what is read next is what the file holds then.
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (from, way) = match (self.kind, to) {
+            (Kind::Stream, _) => return self.seek_stream(to),
+            (_, SeekFrom::Start(at)) => (at, 0),
+            (_, SeekFrom::Current(way)) => (self.position(), way),
+            (Kind::File, SeekFrom::End(way)) => (self.file.file().metadata()?.len(), way),
+            (Kind::BlockDevice { size }, SeekFrom::End(way)) => (size, way),
+        };
+        let at = from.checked_add_signed(way).filter(|&at| i64::try_from(at).is_ok());
+        let at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        self.unread = 0..0;
+        self.offset = at;
+        Ok(at)
+    }
+
+    fn stream_position(&mut self) -> io::Result<u64> {
+        match self.kind {
+            Kind::Stream => {
+                Ok({ self.file.file() }.stream_position()?.saturating_sub(self.unread.len() as u64))
+            }
+            _ => Ok(self.position()),
+        }
+    }
+
+    fn seek_relative(&mut self, way: i64) -> io::Result<()> {
+        let inside = self.unread.start.checked_add_signed(way as isize);
+        if self.kind != Kind::Stream && inside.is_some_and(|start| start <= self.unread.end) {
+            self.unread.start = inside.unwrap_or_default();
+            return Ok(());
+        }
+        self.seek(SeekFrom::Current(way)).map(drop)
+    }
+}

@@ -1,0 +1,321 @@
+//! The prefetching thread of a reader: runs the controller in real time, and has done what it wants.
+//!
+//! It waits for nobody but its reader: whatever takes time is the [`Fetcher`]'s. So it ends at once when it is told to.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sakiyomi_linux::buffer::available_memory;
+use sakiyomi_model::Nanos;
+
+use super::progress::{Progress, Sight};
+use crate::cached_file::{Brought, CachedFile, Found};
+use crate::fetcher::{Fetcher, Job};
+use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
+
+/// There is one reading to a reader.
+const ID: ReadingId = ReadingId(0);
+/// Threads that fetch, at most.
+const THREADS: usize = 8;
+/// Memory is looked at so often.
+const MEMORY_PERIOD: Nanos = Nanos(1_000_000_000);
+/// A reader that does not move is looked at so seldom in the end: it calls when it goes on.
+const LONGEST_PAUSE: Nanos = Nanos(100_000_000);
+
+/// A running thread. Dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    thread: Option<JoinHandle<()>>,
+    progress: Arc<Progress>,
+}
+
+/// What to read ahead, and how far.
+pub(super) struct Task {
+    pub(super) file: Arc<CachedFile>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) limit: Limit,
+    /// What may lie ahead, in bytes; a quarter of what is available if none.
+    pub(super) memory: Option<u64>,
+    /// Where the last read of the reader began, and when.
+    pub(super) from: u64,
+    pub(super) since: Nanos,
+    pub(super) size: u64,
+    /// A block device's size does not change, and its inode does not tell it.
+    pub(super) can_grow: bool,
+}
+
+impl Ahead {
+    /// Starts; none if there are no more threads to be had.
+    pub(super) fn start(task: Task) -> Option<Ahead> {
+        let progress = Arc::clone(&task.progress);
+        let run = move || Watch::new(task).run();
+        let thread = thread::Builder::new().name("read ahead".to_owned()).spawn(run).ok()?;
+        Some(Ahead { thread: Some(thread), progress })
+    }
+
+    /// Has it look now.
+    pub(super) fn call(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.progress.end();
+        self.call();
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, reading ahead has ended, and nothing else.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    task: Task,
+    controller: Controller,
+    fetcher: Fetcher<Errand>,
+    todo: Vec<Action>,
+    answers: Vec<Answer>,
+    size: u64,
+    last: Option<Sight>,
+    /// Where the reader was when the size was last asked for.
+    measured_at: u64,
+    measuring: bool,
+    pause: Nanos,
+    memory_at: Nanos,
+}
+
+impl Watch {
+    fn new(task: Task) -> Watch {
+        Watch {
+            controller: Controller::new(task.limit),
+            fetcher: Fetcher::new(THREADS),
+            todo: Vec::new(),
+            answers: Vec::new(),
+            size: task.size,
+            last: None,
+            measured_at: task.from,
+            measuring: false,
+            pause: Nanos::ZERO,
+            memory_at: Nanos::ZERO,
+            task,
+        }
+    }
+
+    fn run(mut self) {
+        self.begin();
+        while !self.task.progress.is_over() {
+            let now = self.task.progress.now();
+            self.watch_memory(now);
+            self.take_answers(now);
+            self.look(now);
+            self.carry_out();
+            let state = self.controller.state(ID);
+            self.task.progress.set_outlook(state, self.controller.ahead(ID).unwrap_or(0..0));
+            if state == Some(State::Idle(Idle::Refused)) {
+                return;
+            }
+            self.sleep();
+        }
+    }
+
+    /// Reading has begun a while ago, and the reader has got its first bytes: whoever takes a prefetching reader has
+    /// declared that he reads on. To the controller that is two moves forward.
+    fn begin(&mut self) {
+        let now = self.task.progress.now();
+        self.watch_memory(now);
+        let (from, since, size) = (self.task.from, self.task.since, self.size);
+        self.tell(since, Event::Begun { id: ID, at: from, size });
+        let sight = self.task.progress.see(now);
+        if sight.position > from + 1 {
+            self.tell(since, Event::At { id: ID, at: from + 1 });
+        }
+    }
+
+    fn tell(&mut self, now: Nanos, event: Event) {
+        self.controller.on(now, event, &mut self.todo);
+    }
+
+    fn watch_memory(&mut self, now: Nanos) {
+        if now < self.memory_at {
+            return;
+        }
+        self.memory_at = now + MEMORY_PERIOD;
+        let bytes = self.task.memory.unwrap_or_else(|| available_memory() / 4);
+        self.tell(now, Event::Room { bytes });
+    }
+
+    /// Where the reader is, and what it has spent. What it does between two reads is computation, whoever does it.
+    fn look(&mut self, now: Nanos) {
+        let mut sight = self.task.progress.see(now);
+        if let Some(last) = self.last {
+            sight.waited = sight.waited.max(last.waited);
+        }
+        let moved = self.last.is_none_or(|last| last.position != sight.position);
+        let pause = if moved { Nanos::ZERO } else { Nanos((self.pause.0 * 2).max(1_000_000)) };
+        self.pause = pause.min(LONGEST_PAUSE);
+        self.last = Some(sight);
+        let Sight { position, read, waited } = sight;
+        if position > self.size && self.task.can_grow {
+            self.resize(now, position);
+        }
+        if position >= self.size && position != self.measured_at {
+            self.measure(position);
+        }
+        let ran = now.saturating_sub(waited);
+        self.tell(now, Event::Spent { id: ID, ran, waited, read: Some(read) });
+        self.tell(now, Event::At { id: ID, at: position });
+    }
+
+    fn resize(&mut self, now: Nanos, size: u64) {
+        if size != self.size {
+            self.size = size;
+            self.tell(now, Event::Resized { id: ID, size });
+        }
+    }
+
+    /// The reader is at what was the end: perhaps there is more by now.
+    fn measure(&mut self, position: u64) {
+        if self.task.can_grow && !self.measuring {
+            self.measured_at = position;
+            self.measuring = self.send(Order::Measure);
+        }
+    }
+
+    fn send(&self, order: Order) -> bool {
+        let Task { file, progress, can_grow, .. } = &self.task;
+        let (file, progress, can_grow) = (Arc::clone(file), Arc::clone(progress), *can_grow);
+        self.fetcher.start(Errand { file, progress, can_grow, order })
+    }
+
+    /// What was wanted is ordered. If nobody can do it, it is as if it were refused.
+    fn carry_out(&mut self) {
+        let mut todo = std::mem::take(&mut self.todo);
+        for action in todo.drain(..) {
+            let order = match action {
+                Action::Fetch { range, .. } => {
+                    self.last.into_iter().for_each(|sight| self.task.progress.is_helped(sight));
+                    Order::Fetch(range)
+                }
+                Action::Look { range, .. } => Order::Look(range),
+            };
+            let refused = match &order {
+                Order::Fetch(range) => Event::Fetched { id: ID, range: range.clone(), done: false },
+                Order::Look(range) => Event::Found { id: ID, range: range.clone(), cached: 0, evicted: 0 },
+                Order::Measure => continue,
+            };
+            if !self.send(order) {
+                let now = self.task.progress.now();
+                self.tell(now, refused);
+            }
+        }
+    }
+
+    fn take_answers(&mut self, now: Nanos) {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.fetcher.take(&mut answers);
+        for Answer { size, came } in answers.drain(..) {
+            if let Some(size) = size {
+                self.resize(now, size);
+            }
+            match came {
+                Came::Brought(range, Brought { bytes, done }) => {
+                    self.task.progress.has_prefetched(bytes);
+                    self.tell(now, Event::Fetched { id: ID, range, done });
+                }
+                Came::Found(range, found) => {
+                    let Found { cached, evicted } = found.unwrap_or_else(|| self.taken_for(&range));
+                    self.tell(now, Event::Found { id: ID, range, cached, evicted });
+                }
+                Came::Measured => self.measuring = false,
+            }
+        }
+        self.answers = answers;
+    }
+
+    /// Where the system does not tell what is in memory: what was not asked for is not, and what was is.
+    fn taken_for(&self, range: &Range<u64>) -> Found {
+        let state = self.controller.state(ID);
+        let asked_for = matches!(state, Some(State::Ahead | State::Trial | State::Idle(Idle::Done)));
+        Found { cached: if asked_for { range.end - range.start } else { 0 }, evicted: 0 }
+    }
+
+    /// Until the controller wants to look again, or the reader or an answer calls.
+    fn sleep(&self) {
+        let ahead = self.controller.ahead(ID).unwrap_or(0..0);
+        let (call_at, at_least) = match self.controller.state(ID) {
+            Some(State::Ahead) => (ahead.start + (ahead.end - ahead.start) / 8, self.pause),
+            // Perhaps the file has grown when the reader comes there.
+            Some(State::Idle(Idle::Done)) => (self.size, LONGEST_PAUSE),
+            _ => (u64::MAX, Nanos::ZERO),
+        };
+        self.task.progress.call_at(call_at.max(ahead.start + 1));
+        let wake = self.controller.wake(ID).unwrap_or(Nanos::ZERO);
+        let pause = wake.saturating_sub(self.task.progress.now()).max(at_least);
+        thread::park_timeout(Duration::from_nanos(pause.0));
+    }
+}
+
+/// Something to be done with a file.
+struct Errand {
+    file: Arc<CachedFile>,
+    progress: Arc<Progress>,
+    can_grow: bool,
+    order: Order,
+}
+
+impl Errand {
+    /// In parts, so that it ends soon after its reader.
+    fn bring(&self, range: &Range<u64>) -> Brought {
+        const PART: u64 = 1 << 20;
+        let mut sum = Brought { bytes: 0, done: true };
+        let mut at = range.start;
+        while at < range.end && sum.done && !self.progress.is_over() {
+            let end = range.end.min(at + PART);
+            let Brought { bytes, done } = self.file.bring(&(at..end));
+            sum = Brought { bytes: sum.bytes + bytes, done };
+            at = end;
+        }
+        sum
+    }
+}
+
+enum Order {
+    Fetch(Range<u64>),
+    Look(Range<u64>),
+    Measure,
+}
+
+struct Answer {
+    /// The file's size now, if it is known.
+    size: Option<u64>,
+    came: Came,
+}
+
+enum Came {
+    Brought(Range<u64>, Brought),
+    Found(Range<u64>, Option<Found>),
+    Measured,
+}
+
+impl Job for Errand {
+    type Answer = Answer;
+
+    fn turn(&self) -> Option<u32> {
+        (matches!(self.order, Order::Fetch(_)) && !self.file.is_read_instead()).then_some(ID.0)
+    }
+
+    fn carry_out(self) -> Answer {
+        let came = match &self.order {
+            Order::Fetch(range) => Came::Brought(range.clone(), self.bring(range)),
+            Order::Look(range) => Came::Found(range.clone(), self.file.find(range)),
+            Order::Measure => Came::Measured,
+        };
+        let metadata = self.can_grow.then(|| self.file.file().metadata().ok()).flatten();
+        Answer { size: metadata.map(|metadata| metadata.len()), came }
+    }
+}
