@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use sakiyomi_linux::process::command::{Running, Signals, StartError, Status, end_by, wait_for_other};
+use sakiyomi_linux::process::command::{End, Running, Signals, StartError, Status, end_by, wait_for_other};
 use sakiyomi_model::Bytes;
 use sakiyomi_prefetch::Limit;
 use sakiyomi_prefetch::follow::{Options, Summary, follow};
@@ -123,7 +123,7 @@ impl Run {
         let elapsed = begun.elapsed();
         let summary = follower.and_then(Follower::finish);
         let end = running.end().context("the program has ended, and its status is not known")?;
-        self.tell(summary, elapsed, Some(end.status), out.as_ref(), common);
+        self.tell(summary, elapsed, Some(end), out.as_ref(), common);
         Ok(match end.status {
             // As of `wait`, which gives the low byte.
             Status::Code(code) => ExitCode::from(code as u8),
@@ -155,7 +155,7 @@ impl Run {
         &self,
         summary: Result<Summary>,
         elapsed: Duration,
-        status: Option<Status>,
+        end: Option<End>,
         out: Option<&OutDir>,
         common: &Common,
     ) {
@@ -163,7 +163,7 @@ impl Run {
             Ok(summary) => summary,
             Err(error) => return complain(&format!("{error:#}; the program has gone on alone")),
         };
-        let result = outcome::run::result(self.asked(), &summary, elapsed, status);
+        let result = outcome::run::result(self.asked(), &summary, elapsed, end);
         let document = Document::run(outcome::run(elapsed), result);
         if let Some(out) = out
             && let Err(error) = write(out, &document)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::command::Status;
+use sakiyomi_linux::process::command::{End, Status};
 use sakiyomi_model::Nanos;
 use sakiyomi_prefetch::Idle;
 use sakiyomi_prefetch::follow::{Advice, Point, ReadingSummary, Summary};
@@ -20,13 +20,12 @@ pub(crate) struct Asked {
     pub(crate) dry_run: bool,
 }
 
-/// What was seen, of a program that took this long and ended so.
-pub(crate) fn result(
-    asked: Asked,
-    summary: &Summary,
-    elapsed: Duration,
-    status: Option<Status>,
-) -> RunResult {
+/// What was seen, of a program that took this long and has ended so, if it is ours.
+pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Option<End>) -> RunResult {
+    let status = end.map(|end| end.status);
+    // Of children that were too short to be seen, the system knows the time all the same.
+    let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
+    let compute = waited_for.max(Duration::from_nanos(summary.ran.0));
     let mut idle: Vec<RunIdle> = summary
         .idle
         .iter()
@@ -42,7 +41,7 @@ pub(crate) fn result(
         limit: asked.limit,
         dry_run: asked.dry_run,
         elapsed_ns: elapsed.as_nanos() as u64,
-        compute_ns: summary.ran.0,
+        compute_ns: compute.as_nanos() as u64,
         io_wait_ns: summary.waited.0,
         io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
         programs: summary.programs,
