@@ -5,6 +5,7 @@ mod doctor;
 mod drive;
 mod mount;
 mod probe;
+mod run;
 mod scenario;
 mod shell;
 mod sim;
@@ -33,10 +34,11 @@ use crate::args::{Common, HELP};
   sakiyomi probe . --out result
   sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
+  sakiyomi run -- gzip -k big.tar
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error."
+Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; `run` ends as its program does."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -61,6 +63,9 @@ pub(crate) enum Command {
     /// Hold a simulated drive against a measured one: how far off are distributions, single requests, hits and misses?
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
+    /// Run a program while what it reads is read ahead of it, at a controlled distance
+    #[command(help_template = HELP, before_help = run::EXAMPLES)]
+    Run(run::Run),
     /// Show a directory's files at the speed of a hard disk: any program meets the drive
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
@@ -88,6 +93,23 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
+impl Command {
+    /// Whether signals are not for us, but for the program that we run.
+    pub(crate) fn holds_signals(&self) -> bool {
+        matches!(self, Command::Run(_))
+    }
+}
+
+/// Says what is wrong with a command line, or what was asked for about it, and ends.
+///
+/// Who calls `run` must be able to tell our failures from those of the program, even those of its command line.
+pub(crate) fn refuse(error: &clap::Error) -> ! {
+    // Nobody may be there to read it.
+    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    std::process::exit(if error.use_stderr() && is_run { run::OWN_FAILURE.into() } else { error.exit_code() })
+}
+
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     let common = &cli.common;
     match cli.command {
@@ -95,6 +117,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(compare) => compare.run(common),
         Command::Sweep(sweep) => sweep.run(common),
         Command::Validate(validate) => validate.run(common),
+        Command::Run(run) => Ok(run.run(common)),
         Command::Mount(mount) => mount.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),

@@ -23,12 +23,21 @@ const WIDTH_MAX: usize = 110;
 impl Colour {
     /// Whether to colour what goes to stdout, and how wide it may be.
     pub(crate) fn style(self) -> Style {
+        self.style_on(io::stdout().is_terminal())
+    }
+
+    /// The same for what goes to stderr.
+    pub(crate) fn style_of_notes(self) -> Style {
+        self.style_on(io::stderr().is_terminal())
+    }
+
+    fn style_on(self, terminal: bool) -> Style {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
         let colour = match self {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => io::stdout().is_terminal() && !plain,
+            Colour::Auto => terminal && !plain,
         };
         let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         Style { width: width.unwrap_or(WIDTH_MAX).clamp(40, WIDTH_MAX), colour }

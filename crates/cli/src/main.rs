@@ -1,7 +1,7 @@
 //! The command line. Each command has a file of its own under `command/`; what they share stands beside this one.
 //!
 //! Results go to stdout, progress and warnings to stderr. Exit codes: 0 done, 1 a check that was asked for failed,
-//! 2 usage or operating error, 130 ended by Ctrl-C. A reader that closes its end of a pipe ends us quietly.
+//! 2 usage or operating error, 130 ended by Ctrl-C; `run` ends as its program does. A reader that closes its end of a pipe ends us quietly.
 
 mod args;
 mod command;
@@ -24,8 +24,10 @@ use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    progress::end_at_ctrl_c();
+    let cli = Cli::try_parse().unwrap_or_else(|error| command::refuse(&error));
+    if !cli.command.holds_signals() {
+        progress::end_at_ctrl_c();
+    }
     match command::run(cli) {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 pub(crate) mod mount;
 pub(crate) mod probe;
+pub(crate) mod run;
 pub(crate) mod scenario;
 mod validation;
 
@@ -75,7 +76,8 @@ pub(crate) fn sim_result(
 /// How, when and where something was measured.
 pub(crate) fn run(wall: Duration) -> Run {
     Run {
-        command: std::env::args().collect(),
+        // Names of files need not be text.
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         wall_ns: nanos(wall),
         machine: machine(),

@@ -13,6 +13,13 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
+/// Time that all threads of this process have spent on cores.
+#[must_use]
+pub fn of_this_process() -> Duration {
+    let process = own_process();
+    process.user + process.system
+}
+
 /// Watches CPU time from a moment on.
 #[derive(Debug)]
 pub struct Meter {

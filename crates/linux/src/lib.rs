@@ -11,6 +11,7 @@
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
@@ -28,6 +29,7 @@ pub mod loop_device;
 pub mod method;
 pub mod page_cache;
 pub mod priority;
+pub mod process;
 pub mod source;
 pub mod writer;
 

@@ -301,6 +301,23 @@ pub fn piece(file: &File) -> io::Result<u64> {
     Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
 }
 
+/// How far the kernel reads ahead on a file system's device, in bytes; none where it does not say.
+#[must_use]
+pub fn read_ahead(device: u64) -> Option<u64> {
+    let (major, minor) = device_numbers(device);
+    let read = |name: String| fs::read_to_string(name).ok()?.trim().parse::<u64>().ok();
+    let kilobytes = read(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"))
+        .or_else(|| read(format!("/sys/dev/block/{major}:{minor}/bdi/read_ahead_kb")))
+        .or_else(|| read(format!("/sys/dev/block/{major}:{minor}/../bdi/read_ahead_kb")))?;
+    Some(kilobytes << 10)
+}
+
+/// A device as `/sys` names it.
+#[must_use]
+pub fn device_numbers(device: u64) -> (u32, u32) {
+    (major(device), minor(device))
+}
+
 /// The same for a device by its numbers; `read` reads below `/sys`.
 fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
     let kilobytes = |name: &str| {

@@ -8,10 +8,13 @@
 //! | what | where |
 //! |---|---|
 //! | how far ahead, and whether at all: pure, told the time | [`controller`] |
+//! | what unmodified programs read, and reading it ahead of them | [`follow`] |
 //! | a reader for programs that are made for it: `Read`, `BufRead`, `Seek` | [`reader`] |
 //! | carrying out what the controller wants: threads, and one file of which parts are brought into memory | `fetcher`, `cached_file` |
 
 pub mod controller;
+#[cfg(feature = "system")]
+pub mod follow;
 #[cfg(feature = "system")]
 pub mod reader;
 

@@ -13,12 +13,15 @@ mod over_time;
 mod palette;
 mod probe;
 mod room;
+mod run;
 mod scenario;
 mod svg;
 mod tradeoff;
 mod validation;
 
-use crate::schema::{Document, ProbeResult, ScenarioResult, SimResult, SweepResult, ValidateResult};
+use crate::schema::{
+    Document, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, ValidateResult,
+};
 
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
@@ -76,6 +79,12 @@ pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
     probe::charts(document)
 }
 
+/// The charts of a program that was run with reading ahead; none where no file was followed.
+#[must_use]
+pub fn run(result: &RunResult) -> Vec<Chart> {
+    run::charts(result)
+}
+
 /// The charts of an experiment in virtual time; none where nothing was run.
 #[must_use]
 pub fn scenario(result: &ScenarioResult) -> Vec<Chart> {
@@ -115,6 +124,18 @@ mod tests {
         document.result.cases.retain(|case| case.target == "loop" || case.random);
         let svgs: Vec<String> = probe(&document).into_iter().map(|chart| chart.svg).collect();
         insta::assert_snapshot!(svgs.join("\n"));
+    }
+
+    #[test]
+    fn a_run_is_drawn_whatever_is_in_it() {
+        let mut document = sample::followed();
+        assert!(run(&document.result).iter().all(is_sound) && run(&document.result).len() == 2);
+        let points = &mut document.result.readings[0].points;
+        points[1].main_bytes = u64::MAX;
+        points[2].at_ns = u64::MAX;
+        points[4].io_wait_ns = 0;
+        assert!(run(&document.result).iter().all(is_sound));
+        assert!(run(&RunResult::default()).is_empty());
     }
 
     #[test]

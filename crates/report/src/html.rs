@@ -7,6 +7,7 @@
 mod compare;
 mod page;
 mod probe;
+mod run;
 mod scenario;
 mod series;
 mod sim;
@@ -15,6 +16,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use run::run;
 pub use scenario::scenario;
 pub use sim::sim;
 pub use sweep::sweep;
@@ -25,7 +27,7 @@ mod tests {
     use super::*;
     use crate::sample;
     use crate::schema::{
-        ChunkPoint, CurvePoint, Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult,
+        ChunkPoint, CurvePoint, Document, ProbeResult, Run, RunResult, SimResult, SweepResult, ValidateResult,
     };
     use proptest::prelude::*;
 
@@ -66,6 +68,11 @@ mod tests {
     #[test]
     fn one_probe() {
         insta::assert_snapshot!(skeleton(&probe(&sample::probe())));
+    }
+
+    #[test]
+    fn one_run() {
+        insta::assert_snapshot!(skeleton(&run(&sample::followed())));
     }
 
     #[test]
@@ -113,7 +120,14 @@ mod tests {
         experiment.result.points[0].limit = evil.to_owned();
         experiment.result.points[0].processes[0].name = evil.to_owned();
         experiment.result.points[0].processes[0].prefetcher = evil.to_owned();
+        let mut followed = sample::followed();
+        followed.result.program = vec![evil.to_owned()];
+        followed.result.notes = vec![evil.to_owned()];
+        followed.result.limit = evil.to_owned();
+        followed.result.readings[0].name = evil.to_owned();
+        followed.result.readings[1].advice.as_mut().unwrap().bdi = evil.to_owned();
         let pages = [
+            run(&followed),
             scenario(&experiment),
             sim(&document),
             compare(&document, &document),
@@ -170,6 +184,8 @@ mod tests {
         assert!(validate(&nothing).contains("No request was judged."));
         let nothing = Document::probe(Run::default(), ProbeResult::default());
         assert!(probe(&nothing).contains("No method was measured."));
+        let nothing = Document::run(Run::default(), RunResult::default());
+        assert!(run(&nothing).contains("no file large enough was read"));
     }
 
     proptest! {

@@ -158,6 +158,23 @@ pub(crate) const VALIDATION_GLOSSARY: [(&str, &str); 7] = [
     ("last-end rule", "The simplest guess: a read is a hit if it starts where the last read ended."),
 ];
 
+/// What the words on the page of a run mean.
+pub(crate) const RUN_GLOSSARY: [(&str, &str); 5] = [
+    ("computing", "Time on cores of the program and all that it started, summed."),
+    (
+        "waiting for I/O",
+        "Time in which a thread neither ran nor waited for a core, and slept in a way that only I/O makes it sleep.",
+    ),
+    (
+        "hidden",
+        "Time for which the program would have waited besides: for what was brought, as long as it waited for each \
+         byte before reading ahead began, and no longer than two of the kernel's windows in flight would have taken. \
+         An estimate.",
+    ),
+    ("read ahead", "Bytes that were not in memory, and were brought there before the program came to them."),
+    ("wasted", "Bytes of those that the program did not come to."),
+];
+
 /// The words of a probe.
 pub(crate) const PROBE_GLOSSARY: [(&str, &str); 10] = [
     (

@@ -33,5 +33,5 @@ mod verdict;
 mod sample;
 
 pub use schema::{
-    Document, Machine, ProbeResult, Run, ScenarioResult, SimResult, SweepResult, ValidateResult,
+    Document, Machine, ProbeResult, Run, RunResult, ScenarioResult, SimResult, SweepResult, ValidateResult,
 };

@@ -2,6 +2,7 @@
 
 mod any_probe;
 mod probe;
+mod run;
 mod scenario;
 
 use proptest::collection::vec;
@@ -10,6 +11,7 @@ use proptest::prelude::*;
 use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
+pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 
 const MS: u64 = 1_000_000;

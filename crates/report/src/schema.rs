@@ -4,6 +4,7 @@
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
 mod probe;
+mod run;
 mod scenario;
 mod sim;
 mod sweep;
@@ -12,6 +13,7 @@ mod validate;
 use serde::{Deserialize, Serialize};
 
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
@@ -33,6 +35,9 @@ pub const VALIDATE_SCHEMA: &str = "sakiyomi.validate/1";
 
 /// The name and version of a [`ProbeResult`] document.
 pub const PROBE_SCHEMA: &str = "sakiyomi.probe/1";
+
+/// The name and version of a [`RunResult`] document.
+pub const RUN_SCHEMA: &str = "sakiyomi.run/1";
 
 /// The name and version of a [`ScenarioResult`] document.
 pub const SCENARIO_SCHEMA: &str = "sakiyomi.scenario/1";
@@ -77,6 +82,14 @@ impl Document<ProbeResult> {
     #[must_use]
     pub fn probe(run: Run, result: ProbeResult) -> Self {
         Document { schema: PROBE_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<RunResult> {
+    /// A document of one program that was run with reading ahead.
+    #[must_use]
+    pub fn run(run: Run, result: RunResult) -> Self {
+        Document { schema: RUN_SCHEMA.to_owned(), run, result }
     }
 }
 
@@ -153,6 +166,15 @@ mod tests {
         document.result.cases.truncate(1);
         document.result.choices.truncate(1);
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn keys_of_a_run_are_stable_and_read_back() {
+        let mut document = sample::followed();
+        document.result.readings[0].points.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<RunResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod compare;
 mod probe;
+mod run;
 mod scenario;
 mod sim;
 mod style;
@@ -10,6 +11,7 @@ mod validate;
 
 pub use compare::compare;
 pub use probe::probe;
+pub use run::run;
 pub use scenario::scenario;
 pub use sim::sim;
 pub use style::Style;
@@ -59,6 +61,16 @@ mod tests {
     fn one_probe_on_a_narrow_terminal() {
         let text = probe(&sample::probe(), Style { width: 80, ..PLAIN });
         insta::assert_snapshot!(text.split("\n\n").nth(6).unwrap());
+    }
+
+    #[test]
+    fn one_run() {
+        let document = sample::followed();
+        let mut watched = document.clone();
+        watched.result.dry_run = true;
+        let mut idle = document.clone();
+        idle.result.prefetched_bytes = 0;
+        insta::assert_snapshot!([document, watched, idle].map(|document| run(&document, PLAIN)).join("\n"));
     }
 
     #[test]

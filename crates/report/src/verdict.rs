@@ -1,6 +1,7 @@
 //! What a result says, in words: the first lines of a page and of the terminal text.
 
 mod probe;
+mod run;
 
 use sakiyomi_model::{Class, ReadClass};
 
@@ -10,6 +11,7 @@ use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
 
 pub(crate) use probe::{Finding, probe};
+pub(crate) use run::{figures as run_figures, reason as run_reason, run};
 
 /// A space at which no line is broken.
 pub(crate) const NO_BREAK_SPACE: char = '\u{a0}';

@@ -66,6 +66,12 @@ pub(super) const CPU: [RGBColor; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(super) const BUSY: RGBColor = VERMILLION;
 
+/// A program and the prefetcher ahead of it.
+pub(super) const MAIN: RGBColor = BLUE;
+pub(super) const PREFETCH: RGBColor = ORANGE;
+/// Where the program waits.
+pub(super) const STALL: RGBColor = READ_DATA;
+
 /// The colour of a method of I/O.
 pub(super) fn method(name: &str) -> RGBColor {
     METHODS.iter().find(|method| method.0 == name).map_or(BEATEN, |method| method.1)

@@ -1,0 +1,230 @@
+//! `run`: a program, and what it reads read ahead of it.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use sakiyomi_linux::process::command::{End, Running, Signals, StartError, Status, end_by, wait_for_other};
+use sakiyomi_model::Bytes;
+use sakiyomi_prefetch::Limit;
+use sakiyomi_prefetch::follow::{Options, Summary, follow};
+use sakiyomi_report::{Document, RunResult, chart, html, text};
+
+use crate::args::Common;
+use crate::console::{complain, note};
+use crate::outcome;
+use crate::output::OutDir;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi run -- gzip -k big.tar
+  sakiyomi run --report --out report -- tar cf /dev/null directory
+  sakiyomi run --dry-run -- md5sum big.dat
+  sakiyomi run --limit 64MiB --step 16MiB -- sort big.csv -o sorted.csv
+  sakiyomi run --pid 4711
+";
+
+/// What a failure of ours ends with, as of `env`, `nice` and `timeout`; a program that may not be run; one that is not
+/// there.
+pub(crate) const OWN_FAILURE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// How long the follower's summary is waited for when the program has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Run a program while what it reads is read ahead of it, at a controlled distance.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own, and if sakiyomi is
+killed it goes on alone. Ends as the program does; 125 if sakiyomi fails, 126 if the program cannot be run, 127 if
+there is none. Standard output is the program's, so the report and the object of --json go to standard error."
+)]
+pub(crate) struct Run {
+    /// How far ahead: as far as pays, or always as far as this
+    #[arg(long, value_name = "auto|SIZE", default_value = "auto")]
+    limit: Distance,
+    /// With a --limit in bytes: how much is read at a time [default: a quarter of it]
+    #[arg(long, value_name = "SIZE")]
+    step: Option<Bytes>,
+    /// Memory that may be filled ahead [default: a quarter of what is available, and half of what its group has left]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Only watch, and say what would help
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the report also where standard error is not a terminal
+    #[arg(long)]
+    report: bool,
+    /// Write run.json, report.html and the pictures into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Follow this running process and what it starts, until it ends or Ctrl-C
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required_unless_present = "pid", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// As `--limit` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Distance {
+    Auto,
+    Fixed(Bytes),
+}
+
+impl FromStr for Distance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Distance, String> {
+        if text == "auto" {
+            return Ok(Distance::Auto);
+        }
+        text.parse().map(Distance::Fixed).map_err(|error| format!("{error}; or give auto"))
+    }
+}
+
+impl Run {
+    pub(crate) fn run(&self, common: &Common) -> ExitCode {
+        self.followed(common).unwrap_or_else(|error| {
+            complain(&format!("{error:#}"));
+            match error.downcast_ref::<StartError>() {
+                Some(StartError::NotFound(_)) => NOT_FOUND,
+                Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE,
+                None => OWN_FAILURE,
+            }
+            .into()
+        })
+    }
+
+    fn followed(&self, common: &Common) -> Result<ExitCode> {
+        let options = self.options()?;
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let signals = Signals::hold().context("cannot hold signals back")?;
+        let begun = Instant::now();
+        if let Some(process) = self.pid {
+            let follower = Follower::start(process, options)?;
+            wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
+            self.tell(follower.finish(), begun.elapsed(), None, out.as_ref(), common);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let running = Running::start(&self.command, &signals)?;
+        let follower = Follower::start(running.number(), options);
+        running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
+        let elapsed = begun.elapsed();
+        let summary = follower.and_then(Follower::finish);
+        let end = running.end().context("the program has ended, and its status is not known")?;
+        self.tell(summary, elapsed, Some(end), out.as_ref(), common);
+        Ok(match end.status {
+            // As of `wait`, which gives the low byte.
+            Status::Code(code) => ExitCode::from(code as u8),
+            Status::Signal(signal) => {
+                end_by(signal);
+                ExitCode::from(128u8.saturating_add(signal as u8))
+            }
+        })
+    }
+
+    fn options(&self) -> Result<Options> {
+        let limit = match (self.limit, self.step) {
+            (Distance::Auto, None) => Limit::AUTO,
+            (Distance::Auto, Some(step)) => {
+                bail!("--step {step} is for a fixed distance; give one, as --limit 64MiB")
+            }
+            (Distance::Fixed(limit), step) => {
+                let step = step.map_or(limit.0 / 4, |step| step.0);
+                ensure!(limit.0 > 0, "--limit 0: nothing would be read ahead; give a size, or auto");
+                ensure!(step > 0, "--step 0: nothing would be read; give a size such as 1MiB");
+                Limit::Fixed { limit: limit.0, step }
+            }
+        };
+        Ok(Options { limit, memory: self.memory.map(|bytes| bytes.0), watch_only: self.dry_run })
+    }
+
+    /// Reports what came of it. That must not change how we end: the program has ended as it has.
+    fn tell(
+        &self,
+        summary: Result<Summary>,
+        elapsed: Duration,
+        end: Option<End>,
+        out: Option<&OutDir>,
+        common: &Common,
+    ) {
+        let summary = match summary {
+            Ok(summary) => summary,
+            Err(error) => return complain(&format!("{error:#}; the program has gone on alone")),
+        };
+        let result = outcome::run::result(self.asked(), &summary, elapsed, end);
+        let document = Document::run(outcome::run(elapsed), result);
+        if let Some(out) = out
+            && let Err(error) = write(out, &document)
+        {
+            complain(&format!("{error:#}"));
+        }
+        if common.json {
+            match serde_json::to_string_pretty(&document) {
+                Ok(text) => note(&text),
+                Err(error) => complain(&format!("cannot write the result as JSON: {error}")),
+            }
+        } else if self.report || !common.quiet && io::stderr().is_terminal() {
+            note(text::run(&document, common.color.style_of_notes()).trim_end());
+        }
+    }
+
+    fn asked(&self) -> outcome::run::Asked {
+        let program = match self.pid {
+            Some(process) => vec![format!("process {process}")],
+            None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        };
+        let limit = match self.limit {
+            Distance::Auto => "as far as pays".to_owned(),
+            Distance::Fixed(limit) => format!("{limit}"),
+        };
+        outcome::run::Asked { program, limit, dry_run: self.dry_run }
+    }
+}
+
+fn write(out: &OutDir, document: &Document<RunResult>) -> Result<()> {
+    out.write_json("run.json", document)?;
+    out.write("report.html", html::run(document).as_bytes())?;
+    out.write_charts(&chart::run(&document.result))
+}
+
+/// A thread that follows programs.
+struct Follower {
+    thread: Thread,
+    stop: Arc<AtomicBool>,
+    summary: mpsc::Receiver<Result<Summary>>,
+}
+
+impl Follower {
+    fn start(process: u32, options: Options) -> Result<Follower> {
+        let (sender, summary) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let body = move || {
+            let summary = follow(process, options, &stopped);
+            // Nobody may want it any more.
+            let _ = sender.send(summary.with_context(|| format!("cannot follow process {process}")));
+        };
+        let thread = thread::Builder::new().name("follow".to_owned()).spawn(body);
+        let thread = thread.context("cannot start a thread that follows the program")?.thread().clone();
+        Ok(Follower { thread, stop, summary })
+    }
+
+    fn finish(self) -> Result<Summary> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.unpark();
+        let summary = self.summary.recv_timeout(PATIENCE);
+        summary.context("following has failed")?
+    }
+}

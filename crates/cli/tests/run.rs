@@ -1,0 +1,389 @@
+//! `run` as a user meets it: the program is not touched, and files are read ahead where that can help and nowhere else.
+//! How fast anything is, is not looked at.
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod scratch;
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use scratch::{Scratch, json};
+use serde_json::Value;
+
+/// `sakiyomi run` with options, and a program with its arguments.
+fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
+    command
+}
+
+fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output {
+    command(scratch, options, program).output().unwrap()
+}
+
+/// Runs a program, and gives the result that is told of it.
+fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
+    let output = run(scratch, &format!("{options} --out out --quiet"), program);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.run/1");
+    assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
+    document["result"].clone()
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key} of {value}"))
+}
+
+#[test]
+fn it_ends_as_the_program_ends() {
+    let scratch = Scratch::new("run_ends");
+    for code in [0, 1, 2, 77, 125, 255] {
+        let output = run(&scratch, "", &["sh", "-c", &format!("exit {code}")]);
+        assert_eq!(output.status.code(), Some(code));
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for (name, signal) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("SEGV", 11)] {
+        let output = run(&scratch, "", &["sh", "-c", &format!("kill -{name} $$")]);
+        assert_eq!(output.status.signal(), Some(signal), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_has_the_codes_of_other_such_programs() {
+    let scratch = Scratch::new("run_refused");
+    scratch.file("text", "no program");
+    for (program, code) in [("./missing", 127), ("./text", 126), ("./text/inside", 126)] {
+        let output = run(&scratch, "", &[program]);
+        assert_eq!(output.status.code(), Some(code), "{program}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("sakiyomi: cannot run ") && said.lines().count() == 1, "{said}");
+    }
+    for words in [
+        "run",
+        "run --limit 3x -- true",
+        "run --step 1MiB -- true",
+        "run --limit 0 -- true",
+        "run --what -- true",
+    ] {
+        assert_eq!(scratch.run(words).status.code(), Some(125), "{words}");
+    }
+    assert_eq!(scratch.run("run --pid 4194304").status.code(), Some(125));
+}
+
+#[test]
+fn a_script_that_does_not_say_what_runs_it_is_run_by_the_shell() {
+    let scratch = Scratch::new("run_script");
+    scratch.file("script", "echo \"$1\"\n");
+    let path = scratch.0.join("script");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(run(&scratch, "", &["./script", "a b"]).stdout, b"a b\n");
+}
+
+#[test]
+fn streams_are_the_programs_own() {
+    let scratch = Scratch::new("run_streams");
+    let mut child = command(&scratch, "--json", &["cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let mut input = child.stdin.take().unwrap();
+    let written = bytes.clone();
+    let writer = std::thread::spawn(move || input.write_all(&written).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(output.stdout, bytes);
+    let document = json(&String::from_utf8(output.stderr).unwrap());
+    assert_eq!(
+        (&document["result"]["exit_code"], &document["result"]["program"][0]),
+        (&0.into(), &"cat".into())
+    );
+}
+
+/// Starts a program that says `ready` when it is.
+fn ready(scratch: &Scratch, options: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = command(scratch, options, &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, output)
+}
+
+fn send(signal: &str, process: u32) {
+    assert!(
+        Command::new("kill").args([&format!("-{signal}"), &process.to_string()]).status().unwrap().success()
+    );
+}
+
+#[test]
+fn signals_reach_the_program_and_only_it_decides() {
+    let scratch = Scratch::new("run_signals");
+    for (name, code) in [("TERM", 3), ("HUP", 4), ("USR1", 5), ("INT", 6)] {
+        let script = format!("trap 'echo got; exit {code}' {name}; echo ready; while :; do sleep 0.02; done");
+        let (mut child, mut output) = ready(&scratch, "", &script);
+        send(name, child.id());
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &*rest), (Some(code), "got\n"), "{name}");
+    }
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let scratch = Scratch::new("run_ignored");
+    let binary = env!("CARGO_BIN_EXE_sakiyomi");
+    let script =
+        format!("trap '' HUP INT; exec {binary} run -- sh -c 'kill -HUP $$; kill -INT $$; echo alive'");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
+    assert_eq!(output.stdout, b"alive\n");
+}
+
+#[test]
+fn when_it_is_killed_the_program_goes_on_alone() {
+    let scratch = Scratch::new("run_killed");
+    let script = "echo ready; while [ ! -e go ]; do sleep 0.02; done; echo done > done";
+    let (mut child, _output) = ready(&scratch, "", script);
+    send("KILL", child.id());
+    child.wait().unwrap();
+    scratch.file("go", "");
+    soon("the program's end", || scratch.0.join("done").exists());
+}
+
+#[test]
+fn a_program_that_is_stopped_stops_it_and_both_go_on() {
+    let scratch = Scratch::new("run_stopped");
+    let (mut child, mut output) = ready(&scratch, "", "echo ready; kill -STOP $$; echo on");
+    let state = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
+    };
+    soon("the stop", || state(child.id()) == 'T');
+    send("CONT", child.id());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
+}
+
+fn soon(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_file_that_is_in_memory_is_left_alone() {
+    let scratch = Scratch::new("run_resident");
+    scratch.file("file", vec![7; 8 << 20]);
+    fs::read(scratch.0.join("file")).unwrap();
+    // Slow enough to be watched.
+    let script = "while head -c 262144 > /dev/null && [ $(( n += 1 )) -lt 32 ]; do sleep 0.02; done < file";
+    let result = result(&scratch, "", &["sh", "-c", script]);
+    assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn can_mount(test: &str) -> bool {
+    let root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
+    let able = root && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    if !able {
+        eprintln!("SKIPPED {test}: needs /dev/fuse and root");
+    }
+    able
+}
+
+/// `files` of a scratch directory on `slow`, where each access takes long.
+struct Slow {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Slow {
+    fn new(scratch: &Scratch, files: &[(&str, usize)]) -> Slow {
+        let directory = scratch.0.join("slow");
+        for name in ["files", "slow"] {
+            fs::create_dir_all(scratch.0.join(name)).unwrap();
+        }
+        for (name, size) in files {
+            scratch.file(&format!("files/{name}"), vec![7; *size]);
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+        command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
+        let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
+        let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+        soon("the mount", || device(&directory) != device(&scratch.0));
+        Slow { process, directory }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        // A mount that hangs would hang whoever touches it.
+        let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
+        soon("the mount's end", || self.process.try_wait().unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_slow_file_is_read_ahead_of_the_program_and_arrives_unchanged() {
+    if !can_mount("a_slow_file_is_read_ahead") {
+        return;
+    }
+    let scratch = Scratch::new("run_slow");
+    let _slow = Slow::new(&scratch, &[("file", 16 << 20)]);
+    let result = result(&scratch, "", &["cmp", "slow/file", "files/file"]);
+    assert!(number(&result, "prefetched_bytes") > 1 << 20, "{result}");
+    assert!(number(&result, "io_wait_ns") > 0 && number(&result, "compute_ns") > 0, "{result}");
+    let reading = &result["readings"][0];
+    assert!(reading["name"].as_str().unwrap().ends_with("slow/file"), "{reading}");
+    assert!(reading["points"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn watching_alone_reads_nothing_and_says_what_would_help() {
+    if !can_mount("watching_alone") {
+        return;
+    }
+    let scratch = Scratch::new("run_dry");
+    let _slow = Slow::new(&scratch, &[("file", 8 << 20)]);
+    let result = result(&scratch, "--dry-run", &["md5sum", "slow/file"]);
+    assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
+    let advice = &result["readings"][0]["advice"];
+    assert!(number(advice, "wanted_bytes") > number(advice, "read_ahead_bytes"), "{result}");
+}
+
+#[test]
+fn files_of_children_are_read_ahead_too() {
+    if !can_mount("files_of_children") {
+        return;
+    }
+    let scratch = Scratch::new("run_children");
+    let _slow = Slow::new(&scratch, &[("file", 8 << 20)]);
+    let script = "(sh -c 'md5sum < slow/file; exit 0'); exit 0";
+    let result = result(&scratch, "", &["sh", "-c", script]);
+    assert!(number(&result, "programs") > 1, "{result}");
+    assert!(number(&result, "prefetched_bytes") > 0, "{result}");
+}
+
+#[test]
+fn a_fixed_distance_is_kept() {
+    if !can_mount("a_fixed_distance") {
+        return;
+    }
+    let scratch = Scratch::new("run_fixed");
+    let _slow = Slow::new(&scratch, &[("file", 16 << 20)]);
+    let result = result(&scratch, "--limit 2MiB --step 512KiB", &["md5sum", "slow/file"]);
+    assert!(number(&result, "prefetched_bytes") > 0, "{result}");
+    let points = result["readings"][0]["points"].as_array().unwrap();
+    let ahead = points.iter().map(|point| number(point, "prefetch_bytes") - number(point, "main_bytes"));
+    assert!(ahead.max().unwrap() <= (2 << 20) + (512 << 10), "{points:?}");
+}
+
+#[test]
+fn files_in_a_row_are_begun_before_they_are_opened() {
+    if !can_mount("files_in_a_row") {
+        return;
+    }
+    let scratch = Scratch::new("run_row");
+    let names: Vec<String> = (0..60).map(|index| format!("small{index:02}")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 4096)).collect();
+    let _slow = Slow::new(&scratch, &files);
+    let words: Vec<String> = names.iter().map(|name| format!("slow/{name}")).collect();
+    let mut program = vec!["cat"];
+    program.extend(words.iter().map(|word| &**word));
+    let named = result(&scratch, "", &program);
+    assert!(number(&named, "prefetched_bytes") > 20 * 4096, "{named}");
+    assert!(number(&named, "prefetched_bytes") <= 60 * 4096, "{named}");
+}
+
+#[test]
+fn a_directory_is_gone_through_ahead_of_the_program() {
+    if !can_mount("a_directory") {
+        return;
+    }
+    let scratch = Scratch::new("run_directory");
+    let names: Vec<String> = (0..60).map(|index| format!("small{index:02}")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 4096)).collect();
+    let _slow = Slow::new(&scratch, &files);
+    let gone_through = result(&scratch, "", &["sh", "-c", "grep -r nothing slow; exit 0"]);
+    assert!(number(&gone_through, "prefetched_bytes") > 20 * 4096, "{gone_through}");
+}
+
+#[test]
+fn names_alone_prefetch_nothing() {
+    if !can_mount("names_alone") {
+        return;
+    }
+    let scratch = Scratch::new("run_names");
+    let _slow = Slow::new(&scratch, &[("a", 400_000), ("b", 400_000), ("c", 400_000), ("d", 400_000)]);
+    for program in [
+        &["ls", "-l", "slow/a", "slow/b", "slow/c"][..],
+        &["head", "-qc1", "slow/a", "slow/b", "slow/c"],
+        &["cp", "slow/d", "slow/e"],
+        &["mv", "slow/a", "slow/f"],
+        &["rm", "slow/f", "slow/b", "slow/c"],
+    ] {
+        let result = result(&scratch, "", program);
+        let ahead = number(&result, "prefetched_bytes");
+        // Of what cp itself reads, some may be.
+        assert!(ahead == 0 || program[0] == "cp" && ahead <= 400_000, "{program:?}: {result}");
+    }
+}
+
+#[test]
+fn who_reads_here_and_there_is_left_alone() {
+    if !can_mount("here_and_there") {
+        return;
+    }
+    let scratch = Scratch::new("run_random");
+    let _slow = Slow::new(&scratch, &[("file", 32 << 20)]);
+    let script = "i=1; while [ $i -lt 60 ]; do n=$(( i * 7919 % 8192 )); i=$(( i + 1 )); echo $n; done | \
+                  while read n; do dd if=/dev/fd/3 of=/dev/null bs=4096 count=1 iflag=skip_bytes skip=$n 2>/dev/null; done 3< slow/file";
+    let python = "import random
+f = open('slow/file', 'rb', buffering=0)
+random.seed(1)
+for _ in range(80):
+    f.seek(4096 * random.randrange(8192)); f.read(4096)";
+    let has_python = Command::new("python3").arg("-V").output().is_ok();
+    let program: &[&str] = if has_python { &["python3", "-c", python] } else { &["sh", "-c", script] };
+    let result = result(&scratch, "", program);
+    assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+}
+
+#[test]
+fn a_program_that_runs_already_can_be_followed() {
+    if !can_mount("a_program_that_runs") {
+        return;
+    }
+    let scratch = Scratch::new("run_pid");
+    let _slow = Slow::new(&scratch, &[("file", 64 << 20)]);
+    let mut other =
+        Command::new("cat").arg("slow/file").current_dir(&scratch.0).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = other.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        let mut read = 0;
+        loop {
+            match output.read(&mut buffer).unwrap() {
+                0 => return read,
+                some => read += some,
+            }
+        }
+    });
+    let said = scratch.run(&format!("run --pid {} --json", other.id()));
+    assert_eq!(said.status.code(), Some(0));
+    assert!(said.stdout.is_empty());
+    let document = json(&String::from_utf8(said.stderr).unwrap());
+    assert!(number(&document["result"], "read_bytes") > 0, "{document}");
+    assert_eq!(reader.join().unwrap(), 64 << 20);
+    assert!(other.wait().unwrap().success());
+}

@@ -1,0 +1,309 @@
+//! Running a command as if nobody stood between it and whoever started us.
+//!
+//! It stays in our process group and on our terminal and has our standard streams. Signals that the terminal sends reach
+//! the whole group, it among them: those are none of our business, and do not end us either. Those that somebody sends
+//! to us alone are passed on. When it is stopped, we stop as well; when it ends, we can end in the same way. If we are
+//! killed, it goes on alone.
+//!
+//! Signals are not caught but held back and read, so that one that is ignored stays ignored for the command (`nohup`).
+#![allow(unsafe_code)]
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::ptr;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, kill_process, pidfd_open, setrlimit,
+};
+
+use super::Process;
+
+/// Signals that are passed on. What stops and continues is left to do what it always does.
+const PASSED_ON: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// Signals to this process, which from now on are read and do nothing by themselves.
+pub struct Signals {
+    read: OwnedFd,
+    /// What was held back before, as it shall be for the command.
+    before: libc::sigset_t,
+}
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signals").field("read", &self.read).finish_non_exhaustive()
+    }
+}
+
+/// A signal that has come.
+struct Came {
+    signal: libc::c_int,
+    /// From the terminal, or for another reason of the kernel's: not from a process.
+    from_kernel: bool,
+}
+
+impl Signals {
+    /// Holds signals back, in this thread and in those that it starts from now on: so there should be no other yet.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn hold() -> io::Result<Signals> {
+        let set = set_of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
+        let mut before = set_of([].into_iter());
+        // SAFETY: `set` was filled, and `before` is. Where children that end are ignored, they could not
+        // be waited for, so that is put right: the default action is no handler.
+        let descriptor = unsafe {
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was just made, which nobody else knows.
+        let read = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Signals { read, before })
+    }
+
+    /// The next one that has come; none if there is none left.
+    fn next(&self) -> Option<Came> {
+        // SAFETY: all zeros are a valid structure of plain numbers.
+        let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the kernel writes at most `size` bytes into a structure of that size.
+        let read = unsafe { libc::read(self.read.as_raw_fd(), (&raw mut info).cast(), size) };
+        let whole = usize::try_from(read) == Ok(size);
+        whole.then(|| Came { signal: info.ssi_signo.cast_signed(), from_kernel: info.ssi_code > 0 })
+    }
+}
+
+fn set_of(signals: impl Iterator<Item = libc::c_int>) -> libc::sigset_t {
+    // SAFETY: the first call makes a set of the memory, and the others add to it.
+    unsafe {
+        let mut set = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        set
+    }
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no such program.
+    #[error("cannot run {}: there is no such program", _0.display())]
+    NotFound(OsString),
+    /// It may not be run, or is no program.
+    #[error("cannot run {}", _0.display())]
+    NotExecutable(OsString, #[source] io::Error),
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+/// How a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It has returned this.
+    Code(i32),
+    /// It was killed by this signal.
+    Signal(i32),
+}
+
+/// What is known when it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How.
+    pub status: Status,
+    /// CPU time in user mode, of it and of all that it has waited for.
+    pub user: Duration,
+    /// CPU time in the kernel, likewise.
+    pub system: Duration,
+}
+
+impl Running {
+    /// Starts a program with its arguments.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    ///
+    /// # Panics
+    /// If `words` is empty.
+    pub fn start(words: &[OsString], signals: &Signals) -> Result<Running, StartError> {
+        let (program, arguments) = words.split_first().expect("a command has a name");
+        let start = |mut command: Command| {
+            let before = signals.before;
+            // SAFETY: between fork and exec only a system call is made, on a copy of a set.
+            unsafe {
+                command.pre_exec(move || {
+                    match libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) {
+                        0 => Ok(()),
+                        error => Err(io::Error::from_raw_os_error(error)),
+                    }
+                });
+            }
+            command.spawn()
+        };
+        let command = |program: &OsStr| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        };
+        let started = match start(command(program)) {
+            // A script that does not say what runs it: shells, and all that ask `execvp`, take it for one of theirs.
+            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(program).args(arguments);
+                start(shell)
+            }
+            other => other,
+        };
+        let child = started.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => StartError::NotFound(program.clone()),
+            _ => StartError::NotExecutable(program.clone(), source),
+        })?;
+        let opened = pidfd_open(pid(child.id()), PidfdFlags::empty());
+        let pidfd = opened.map_err(|error| StartError::NotExecutable(program.clone(), error.into()))?;
+        Ok(Running { child, pidfd })
+    }
+
+    /// Its process's number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has ended, and passes signals on. Until [`Running::end`] what `/proc` knows of it is kept.
+    ///
+    /// # Errors
+    /// If the system cannot wait.
+    pub fn wait(&self, signals: &Signals) -> io::Result<()> {
+        loop {
+            let came = wait_for(&self.pidfd, signals)?;
+            while let Some(came) = signals.next() {
+                self.pass_on(&came);
+            }
+            if came.ended {
+                return Ok(());
+            }
+        }
+    }
+
+    fn pass_on(&self, came: &Came) {
+        if came.signal == libc::SIGCHLD {
+            if self.is_stopped() {
+                self.stop_as_well();
+            }
+        } else if !came.from_kernel
+            && let Some(signal) = Signal::from_named_raw(came.signal)
+        {
+            // One that has just ended needs none.
+            let _ = kill_process(pid(self.number()), signal);
+        }
+    }
+
+    /// Whether it is stopped, and stays so: after Ctrl-Z and `fg` there is an instant in which only we go on yet.
+    fn is_stopped(&self) -> bool {
+        let stopped = || {
+            Process::open(self.number())
+                .and_then(|mut process| process.is_stopped())
+                .is_ok_and(|stopped| stopped)
+        };
+        stopped() && {
+            thread::sleep(Duration::from_millis(50));
+            stopped()
+        }
+    }
+
+    /// So that the shell sees it; when that lets us go on, so does the command.
+    fn stop_as_well(&self) {
+        let _ = kill_process(getpid(), Signal::STOP);
+        let _ = kill_process(pid(self.number()), Signal::CONT);
+    }
+
+    /// Takes its status, after which it is gone.
+    ///
+    /// # Errors
+    /// If the system does not say it.
+    pub fn end(self) -> io::Result<End> {
+        let mut status = 0;
+        let number = self.number().cast_signed();
+        // SAFETY: all zeros are a valid `rusage`; the kernel fills both.
+        let (waited, usage) = unsafe {
+            let mut usage: libc::rusage = mem::zeroed();
+            (libc::wait4(number, &raw mut status, 0, &raw mut usage), usage)
+        };
+        if waited < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let status = if libc::WIFSIGNALED(status) {
+            Status::Signal(libc::WTERMSIG(status))
+        } else {
+            Status::Code(libc::WEXITSTATUS(status))
+        };
+        let span = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+        Ok(End { status, user: span(usage.ru_utime), system: span(usage.ru_stime) })
+    }
+}
+
+/// Waits until a process that is not ours has ended, or until somebody asks us to end by a signal.
+///
+/// # Errors
+/// If there is no such process.
+pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
+    let pidfd = pidfd_open(pid(number), PidfdFlags::empty())?;
+    loop {
+        let came = wait_for(&pidfd, signals)?;
+        let asked = std::iter::from_fn(|| signals.next()).any(|came| came.signal != libc::SIGCHLD);
+        if came.ended || asked {
+            return Ok(());
+        }
+    }
+}
+
+struct Woken {
+    ended: bool,
+}
+
+fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
+    let mut watched = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(&signals.read, PollFlags::IN)];
+    match poll(&mut watched, None::<&Timespec>) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Woken { ended: !watched[0].revents().is_empty() })
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(number.cast_signed()).expect("a process's number is not 0")
+}
+
+/// Ends this process as a signal would have ended it, so that whoever waits for it sees the same as of the command.
+/// Returns only if that cannot be done.
+pub fn end_by(signal: i32) {
+    // What there is to learn from a core is in the command's, not in ours.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let set = set_of([signal].into_iter());
+    // SAFETY: the default action is no handler, and `set` was filled.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+}

@@ -1,0 +1,138 @@
+//! An open file of a process: where the process is in it, how it was opened, and which file it is.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, makedev, statx};
+
+use super::reread;
+
+/// An open file of a process, under its number there.
+///
+/// The number may come to mean another file: [`Open::inode`] tells.
+#[derive(Debug)]
+pub struct Descriptor {
+    fdinfo: OwnedFd,
+}
+
+/// How a file is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Where the next `read` begins, in bytes.
+    pub position: u64,
+    /// Whether `read` is possible.
+    pub readable: bool,
+    /// Whether `write` is.
+    pub writable: bool,
+    /// Whether it goes around the page cache.
+    pub direct: bool,
+    /// The file's number on its file system.
+    pub inode: u64,
+}
+
+/// Which file it is, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The file system.
+    pub device: u64,
+    /// The file's number on it.
+    pub inode: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Kinds of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// Anything else.
+    Other,
+}
+
+impl Identity {
+    /// Whether both are the same file, however it may have changed.
+    #[must_use]
+    pub fn is_same(&self, other: &Identity) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+impl Descriptor {
+    pub(super) fn new(fdinfo: OwnedFd) -> Descriptor {
+        Descriptor { fdinfo }
+    }
+
+    /// How it is open now, and where.
+    ///
+    /// # Errors
+    /// If it is closed, or the process has ended.
+    pub fn look(&self) -> io::Result<Open> {
+        let mut buffer = [0; 256];
+        let text = reread(self.fdinfo.as_fd(), &mut buffer)?;
+        parse(text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+    }
+}
+
+/// Locks and the like may follow, cut anywhere.
+fn parse(text: &str) -> Option<Open> {
+    let field =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let flags = OFlags::from_bits_retain(u32::from_str_radix(field("flags")?, 8).ok()?);
+    let mode = flags & OFlags::ACCMODE;
+    let by_path = flags.contains(OFlags::PATH);
+    Some(Open {
+        position: field("pos")?.parse().ok()?,
+        readable: !by_path && mode != OFlags::WRONLY,
+        writable: !by_path && mode != OFlags::RDONLY,
+        direct: flags.contains(OFlags::DIRECT),
+        inode: field("ino")?.parse().ok()?,
+    })
+}
+
+/// What is behind a path, seen from a directory, without asking the file system's server anew.
+///
+/// # Errors
+/// If there is nothing.
+pub fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Identity> {
+    stat(directory, path, AtFlags::STATX_DONT_SYNC)
+}
+
+/// What an open file is, likewise.
+///
+/// # Errors
+/// If the system does not say.
+pub fn identity(file: impl AsFd) -> io::Result<Identity> {
+    stat(file.as_fd(), Path::new(""), AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH)
+}
+
+fn stat(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> io::Result<Identity> {
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let found = statx(directory, path, flags, wanted)?;
+    let kind = match FileType::from_raw_mode(u32::from(found.stx_mode)) {
+        FileType::RegularFile => Kind::Regular,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Other,
+    };
+    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+    Ok(Identity { device, inode: found.stx_ino, kind, size: found.stx_size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_known_fields_may_be_cut() {
+        let text = "pos:\t65536\nflags:\t0100002\nmnt_id:\t29\nino:\t77\nlock:\t1: POSI";
+        let open = parse(text).unwrap();
+        assert_eq!(open, Open { position: 65536, readable: true, writable: true, direct: false, inode: 77 });
+        assert!(parse("pos:\t65536\nflags:\t01").is_none());
+        assert!(parse("").is_none());
+    }
+}

@@ -1,0 +1,60 @@
+//! Directories that a program goes through: their entries in the order in which it meets them, and files in them.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
+
+/// A regular file in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name there.
+    pub name: OsString,
+    /// Its number on the file system.
+    pub inode: u64,
+}
+
+/// The regular files of a directory in the order of `getdents`, those among them of which the file system does not say
+/// what they are.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn entries(directory: &OwnedFd) -> io::Result<Vec<Entry>> {
+    // With a position of its own.
+    let own = openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
+    let mut all = RawDir::new(own, &mut buffer);
+    let mut entries = Vec::new();
+    while let Some(entry) = all.next() {
+        let entry = entry?;
+        if matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            entries.push(Entry { name, inode: entry.ino() });
+        }
+    }
+    Ok(entries)
+}
+
+/// A directory as a place to begin from.
+///
+/// # Errors
+/// If there is none.
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens a file for reading by its name, seen from a directory, without waiting for anything but its file system.
+///
+/// # Errors
+/// If there is none that we may read.
+pub fn open_beside(directory: &OwnedFd, name: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    // Only a file's owner may ask that it is not noted as accessed.
+    let quiet = openat(directory, name, flags | OFlags::NOATIME, Mode::empty());
+    Ok(File::from(quiet.or_else(|_| openat(directory, name, flags, Mode::empty()))?))
+}

@@ -1,0 +1,102 @@
+//! A thread of a process: how long it ran, waited for a core, and slept; and in what it sleeps.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::{STAT, Stat, reread};
+
+/// A thread of a process. Its times count from the moment when it was opened here.
+#[derive(Debug)]
+pub struct Thread {
+    schedstat: OwnedFd,
+    stat: OwnedFd,
+    /// Where in the kernel it sleeps: some wait for I/O in a state that looks like waiting for a pipe.
+    place: Option<OwnedFd>,
+    begun: Instant,
+    first: (Duration, Duration, u64),
+}
+
+/// What a thread did since it was opened here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// On a core.
+    pub ran: Duration,
+    /// Ready to run, and no core was free.
+    pub queued: Duration,
+    /// Neither: it waited for something to happen.
+    pub slept: Duration,
+    /// How often it was given a core.
+    pub turns: u64,
+}
+
+/// What a thread is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleeps {
+    /// It runs, or could.
+    Not,
+    /// It waits for I/O.
+    ForIo,
+    /// It waits for something else: a pipe, a lock, a child, a terminal; or it is stopped.
+    Otherwise,
+}
+
+/// Where the kernel waits for a FUSE server's answer, in a state in which signals can wake it.
+const FUSE: &str = "request_wait_answer";
+
+impl Thread {
+    pub(super) fn open(process: BorrowedFd<'_>, number: u32) -> io::Result<Thread> {
+        let open = |name: &str| {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            openat(process, format!("task/{number}/{name}"), flags, Mode::empty())
+        };
+        let (schedstat, stat) = (open("schedstat")?, open("stat")?);
+        let first = self::schedstat(&schedstat)?;
+        Ok(Thread { schedstat, stat, place: open("wchan").ok(), begun: Instant::now(), first })
+    }
+
+    /// What it did so far. The kernel counts time on a core when the clock ticks or the thread leaves it, so that of one
+    /// which runs is some milliseconds old, and seems to have been slept.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn times(&self) -> io::Result<Times> {
+        let (ran, queued, turns) = schedstat(&self.schedstat)?;
+        let (ran, queued) = (ran.saturating_sub(self.first.0), queued.saturating_sub(self.first.1));
+        let slept = self.begun.elapsed().saturating_sub(ran + queued);
+        Ok(Times { ran, queued, slept, turns: turns.saturating_sub(self.first.2) })
+    }
+
+    /// What it is in the middle of now.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn sleeps(&self) -> io::Result<Sleeps> {
+        let mut buffer = [0; STAT];
+        let stat = Stat(reread(self.stat.as_fd(), &mut buffer)?);
+        Ok(match stat.after_name().next() {
+            Some("R") => Sleeps::Not,
+            Some("D") => Sleeps::ForIo,
+            Some("S") if self.is_in(FUSE) => Sleeps::ForIo,
+            Some("Z" | "X") | None => return Err(rustix::io::Errno::SRCH.into()),
+            Some(_) => Sleeps::Otherwise,
+        })
+    }
+
+    fn is_in(&self, place: &str) -> bool {
+        let mut buffer = [0; 64];
+        let at = self.place.as_ref().and_then(|file| reread(file.as_fd(), &mut buffer).ok());
+        at.is_some_and(|at| at == place)
+    }
+}
+
+/// Nanoseconds on a core and waiting for one, and turns.
+fn schedstat(file: &OwnedFd) -> io::Result<(Duration, Duration, u64)> {
+    let mut buffer = [0; 96];
+    let mut numbers =
+        reread(file.as_fd(), &mut buffer)?.split_ascii_whitespace().map_while(|text| text.parse().ok());
+    let mut next = || numbers.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
+    Ok((Duration::from_nanos(next()?), Duration::from_nanos(next()?), next()?))
+}

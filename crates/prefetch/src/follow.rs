@@ -1,0 +1,473 @@
+//! Following unmodified programs: what a process and all that it starts read, and reading it ahead of them.
+//!
+//! ```text
+//! /proc ──► program ──► reading ──► Controller ──► pool ──► page cache
+//!           times,      position,   how far        threads
+//!           files       files       ahead          that wait
+//!                       in a row
+//! ```
+//!
+//! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
+//! passes between the two is the page cache. If the follower fails, they go on alone.
+//!
+//! The follower is one thread that never waits for a file system. How often it looks is bounded by what its looks cost:
+//! they take less than a fiftieth of a core, but for the first 50 ms of a program, in which it opens what it reads.
+
+mod account;
+mod coming;
+mod handle;
+mod named;
+mod pool;
+mod program;
+mod reading;
+mod row;
+mod summary;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sakiyomi_linux::cpu;
+use sakiyomi_linux::process::{Identity, memory};
+use sakiyomi_model::Nanos;
+
+use crate::cached_file::{Brought, Found};
+use crate::{Action, Controller, Event, Limit, ReadingId, State};
+use coming::{Coming, OPEN};
+use pool::{Answer, Job, Pool};
+use program::{Program, Spent};
+use reading::{Reading, Seen};
+
+pub use account::Point;
+pub use summary::{Advice, ReadingSummary, Summary};
+
+/// How to follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How far ahead.
+    pub limit: Limit,
+    /// How much memory may be filled ahead of all programs, in bytes; none for a quarter of what is available.
+    pub memory: Option<u64>,
+    /// Only watch.
+    pub watch_only: bool,
+}
+
+/// Files smaller than this are left alone, unless they are one of many in a row.
+const LEAST: u64 = 256 << 10;
+
+/// How often the memory that may be filled is asked for.
+const ROOM: Nanos = Nanos(1_000_000_000);
+
+/// The follower rests this many times as long as its looks take.
+const REST: u64 = 60;
+
+/// The same while a program has just begun.
+const REST_WHILE_YOUNG: u64 = 6;
+
+/// It looks no more often, and no more seldom, than this.
+const SHORTEST: Nanos = Nanos(300_000);
+const LONGEST: Nanos = Nanos(50_000_000);
+
+/// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
+///
+/// # Errors
+/// If there is no such process.
+pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
+    let mut follower = Follower::new(process, options)?;
+    while !stop.load(Ordering::Acquire) {
+        let pause = follower.step();
+        thread::park_timeout(pause);
+    }
+    Ok(follower.finish())
+}
+
+struct Follower {
+    options: Options,
+    controller: Controller,
+    begun: Instant,
+    programs: BTreeMap<u32, Program>,
+    readings: BTreeMap<ReadingId, Reading>,
+    pool: Pool,
+    answers: Vec<(ReadingId, Answer)>,
+    todo: Vec<Action>,
+    next_id: u32,
+    room_at: Nanos,
+    /// What one step costs, as a moving mean; and the thread's time on a core when the last one began.
+    cost: Nanos,
+    ran: Duration,
+    /// No program is looked into before.
+    discover_at: Nanos,
+    tally: summary::Tally,
+}
+
+impl Follower {
+    fn new(process: u32, options: Options) -> io::Result<Follower> {
+        let mut programs = BTreeMap::new();
+        programs.insert(process, Program::open(process, Nanos::ZERO)?);
+        Ok(Follower {
+            options,
+            controller: Controller::new(options.limit),
+            begun: Instant::now(),
+            programs,
+            readings: BTreeMap::new(),
+            pool: Pool::new(),
+            answers: Vec::new(),
+            todo: Vec::new(),
+            next_id: 0,
+            room_at: Nanos::ZERO,
+            cost: Nanos::ZERO,
+            ran: cpu::of_this_thread(),
+            discover_at: Nanos::ZERO,
+            tally: summary::Tally::default(),
+        })
+    }
+
+    fn now(&self) -> Nanos {
+        nanos(self.begun.elapsed())
+    }
+
+    /// Looks at all that is due, and says when to come again.
+    fn step(&mut self) -> Duration {
+        let now = self.now();
+        self.take_answers(now);
+        self.ask_for_room(now);
+        self.discover(now);
+        self.look(now);
+        self.carry_out();
+        self.pause(now)
+    }
+
+    fn pause(&mut self, now: Nanos) -> Duration {
+        let ran = cpu::of_this_thread();
+        let cost = nanos(ran.saturating_sub(self.ran));
+        self.ran = ran;
+        self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
+        let is_young = self.programs.values().any(|program| program.is_young(now));
+        let rest = Nanos(self.cost.0 * if is_young { REST_WHILE_YOUNG } else { REST }).max(SHORTEST);
+        let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
+        let look = self.readings.values().map(|reading| reading.due).min();
+        let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
+        Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
+    }
+
+    fn ask_for_room(&mut self, now: Nanos) {
+        if now < self.room_at {
+            return;
+        }
+        self.room_at = now + ROOM;
+        let quarter = memory::available().map(|bytes| bytes / 4);
+        // What the program has read is kept as long as what it will read, so not all of a group's memory can be ahead.
+        let group = self.programs.keys().next().and_then(|&process| memory::left_to(process));
+        let half = group.map(|bytes| bytes / 2);
+        let bytes = [quarter, half, self.options.memory].into_iter().flatten().min();
+        self.tell(now, Event::Room { bytes: bytes.unwrap_or(64 << 20) });
+    }
+
+    fn tell(&mut self, now: Nanos, event: Event) {
+        self.controller.on(now, event, &mut self.todo);
+    }
+}
+
+/// Finding what programs read.
+impl Follower {
+    /// Looks into the programs that are due, until that has taken its share of time.
+    fn discover(&mut self, now: Nanos) {
+        if now < self.discover_at {
+            return;
+        }
+        let mut due: Vec<(Nanos, u32)> = self
+            .programs
+            .values()
+            .map(|program| (program.discover_at, program.number()))
+            .filter(|&(at, _)| at <= now)
+            .collect();
+        due.sort_unstable();
+        const AT_A_TIME: usize = 16;
+        let before = cpu::of_this_thread();
+        for (_, number) in due.into_iter().take(AT_A_TIME) {
+            self.discover_in(number, now);
+        }
+        let took = nanos(cpu::of_this_thread().saturating_sub(before));
+        let is_young = self.programs.values().any(|program| program.is_young(now));
+        self.discover_at = now + Nanos(took.0 * if is_young { REST_WHILE_YOUNG } else { REST });
+    }
+
+    fn discover_in(&mut self, number: u32, now: Nanos) {
+        let Some(program) = self.programs.get_mut(&number) else { return };
+        let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
+        if !program.process.is_alive() {
+            return self.end_program(number, now);
+        }
+        if found.refused {
+            self.tally.refused.insert(number);
+        }
+        for child in found.children {
+            if !self.programs.contains_key(&child)
+                && let Ok(program) = Program::open(child, now)
+            {
+                self.programs.insert(child, program);
+                self.tally.programs += 1;
+            }
+        }
+        for (file, identity) in found.files {
+            self.consider(number, file, identity, now);
+        }
+    }
+
+    fn end_program(&mut self, number: u32, now: Nanos) {
+        let of_it: Vec<ReadingId> = self
+            .readings
+            .values()
+            .filter(|reading| reading.program == number)
+            .map(|reading| reading.id)
+            .collect();
+        of_it.into_iter().for_each(|id| self.end(id, now));
+        if let Some(mut program) = self.programs.remove(&number) {
+            program.sample(now);
+            self.tally.end_program(program.spent());
+        }
+    }
+
+    /// A program has a regular file newly open.
+    fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
+        // Whoever had this number last may not know yet that it means another file.
+        let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
+        let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
+        for id in had {
+            self.look_at(id, now);
+        }
+        let of_it = |reading: &&mut Reading| reading.program == number;
+        let mut own = self.readings.values_mut().filter(of_it);
+        if own.any(|reading| reading.has_open(file) && reading.current().is_same(&identity)) {
+            return None;
+        }
+        let program = self.programs.get_mut(&number)?;
+        let descriptor = program.process.descriptor(file).ok()?;
+        let open = descriptor.look().ok()?;
+        if open.writable {
+            program.note_written(identity);
+        }
+        // Around the page cache there is nothing to be gained.
+        if !open.readable || open.direct || identity.size == 0 {
+            return None;
+        }
+        let path = program.process.name_of(file).ok()?;
+        let word = program.named.find(&path, &identity);
+        let directory = program.directory_of(&path);
+        for reading in self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant()) {
+            if reading.takes(program, file, identity, word, directory.as_ref().map(|found| &found.0)) {
+                return Some(());
+            }
+        }
+        if identity.size < LEAST && word.is_none() && directory.is_none() {
+            return None;
+        }
+        program.sample(now);
+        let id = ReadingId(self.next_id);
+        self.next_id += 1;
+        let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
+        if let (Some(word), Some(directory)) = (word, &program.named.directory) {
+            reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
+        } else if let Some((is, directory)) = directory {
+            reading.coming = Some(Coming::of_directory(directory.clone(), is));
+            self.pool.start(id, Job::List { directory });
+        }
+        self.tally.files += 1;
+        let (at, size) = (reading.position, reading.row.size());
+        self.readings.insert(id, reading);
+        self.tell(now, Event::Begun { id, at, size });
+        Some(())
+    }
+}
+
+/// Looking where programs are, and doing what follows.
+impl Follower {
+    fn look(&mut self, now: Nanos) {
+        let due: Vec<ReadingId> =
+            self.readings.values().filter(|reading| reading.due <= now).map(|reading| reading.id).collect();
+        for id in due {
+            self.look_at(id, now);
+        }
+    }
+
+    fn look_at(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id)?;
+        let program = self.programs.get_mut(&reading.program)?;
+        let (size, files) = (reading.row.size(), reading.row.len());
+        let seen = reading.look(program, now);
+        program.sample(now);
+        let spent = program.spent();
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.pool);
+        self.tally.files += (reading.row.len() - files) as u64;
+        let (position, is_alone) = (reading.position, reading.row.len() == 1);
+        let state = self.controller.state(id).filter(|_| !self.options.watch_only);
+        let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
+        reading.account.see(now, position, spent, state, prefetch);
+        if reading.row.size() != size {
+            let size = reading.row.size();
+            self.tell(now, Event::Resized { id, size });
+        }
+        let Spent { ran, waited, read, .. } = spent;
+        // Positions in a row of files count more than their bytes.
+        self.tell(now, Event::Spent { id, ran, waited, read: read.filter(|_| is_alone) });
+        self.tell(now, Event::At { id, at: position });
+        if seen == Seen::Gone {
+            self.end(id, now);
+            return None;
+        }
+        let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
+        self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        Some(())
+    }
+
+    fn end(&mut self, id: ReadingId, now: Nanos) {
+        let state = self.controller.state(id);
+        if let Some(reading) = self.readings.get_mut(&id)
+            && let Some(program) = self.programs.get_mut(&reading.program)
+        {
+            program.sample(now);
+            reading.settle(program);
+            let (position, spent) = (reading.position, program.spent());
+            let helped = state.filter(|_| !self.options.watch_only);
+            let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
+            reading.account.see(now, position, spent, helped, prefetch);
+            self.tell(now, Event::At { id, at: position });
+        }
+        let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
+        self.tell(now, Event::Ended { id });
+        self.pool.forget(id);
+        if let Some(reading) = self.readings.remove(&id) {
+            self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
+        }
+    }
+
+    fn take_answers(&mut self, now: Nanos) {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.pool.take(&mut answers);
+        for (id, answer) in answers.drain(..) {
+            self.take_answer(id, answer, now);
+        }
+        self.answers = answers;
+    }
+
+    fn take_answer(&mut self, id: ReadingId, answer: Answer, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id)?;
+        match answer {
+            Answer::Fetched { range, brought } => {
+                reading.account.brought += brought.bytes;
+                // One of many files that cannot be read, or what lies between two, is no reason to stop.
+                let done = brought.done || reading.row.len() > 1;
+                self.tell(now, Event::Fetched { id, range, done });
+            }
+            Answer::Found { range, found } => {
+                // Where the system does not tell, it is taken to have come, and not to have been there before.
+                let whole =
+                    if self.controller.state(id) == Some(State::Ahead) { range.end - range.start } else { 0 };
+                let Found { cached, evicted } = found.unwrap_or(Found { cached: whole, evicted: 0 });
+                // What lies between the bytes of files in a row takes no reading.
+                let bytes: u64 =
+                    reading.row.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
+                let cached = cached + (range.end - range.start).saturating_sub(bytes);
+                self.tell(now, Event::Found { id, range, cached, evicted });
+            }
+            Answer::Examined { index, handle, found } => {
+                reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
+                reading.due = now;
+            }
+            Answer::Listed { entries } => {
+                let file = *reading.current();
+                reading.coming.as_mut()?.listed(entries, &file);
+            }
+        }
+        Some(())
+    }
+
+    fn carry_out(&mut self) {
+        let mut todo = std::mem::take(&mut self.todo);
+        while !todo.is_empty() {
+            for action in todo.drain(..) {
+                self.begin(action);
+            }
+            // What only watching answers at once may be followed by more.
+            std::mem::swap(&mut todo, &mut self.todo);
+        }
+        self.todo = todo;
+    }
+
+    fn begin(&mut self, action: Action) {
+        let (Action::Fetch { id, .. } | Action::Look { id, .. }) = action;
+        let Some(reading) = self.readings.get(&id) else { return };
+        match action {
+            Action::Fetch { range, .. } if self.options.watch_only => {
+                self.answers.push((id, Answer::Fetched { range, brought: Brought { bytes: 0, done: true } }));
+            }
+            Action::Fetch { range, .. } => {
+                let pieces = reading.pieces(&range);
+                self.pool.start(id, Job::Fetch { range, pieces });
+            }
+            Action::Look { range, .. } => {
+                let pieces = reading.pieces(&range);
+                self.pool.start(id, Job::Look { range, pieces });
+            }
+        }
+    }
+
+    /// What was seen and done, in the end.
+    fn finish(mut self) -> Summary {
+        let now = self.now();
+        self.take_answers(now);
+        let all: Vec<ReadingId> = self.readings.keys().copied().collect();
+        for id in all {
+            self.look_at(id, now);
+            self.end(id, now);
+        }
+        let programs: Vec<u32> = self.programs.keys().copied().collect();
+        programs.into_iter().for_each(|number| self.end_program(number, now));
+        self.tally.summary(now)
+    }
+}
+
+impl Reading {
+    /// Whether a file that the program has newly open is one of the row, or comes next in it; then it is there now.
+    fn takes(
+        &mut self,
+        program: &Program,
+        file: u32,
+        identity: Identity,
+        word: Option<usize>,
+        directory: Option<&Identity>,
+    ) -> bool {
+        if let Some(index) = self.find(&identity) {
+            return self.sit(program, file, index);
+        }
+        let Some(coming) = &mut self.coming else { return false };
+        let place = match (word, directory) {
+            (Some(word), _) if coming.is_of_words() => Some(word),
+            (_, Some(directory)) if coming.is_of(directory) => coming.place_of(&identity),
+            _ => None,
+        };
+        place.is_some_and(|place| coming.move_to(place)) && self.append(program, file, identity)
+    }
+
+    /// Takes up the files that come, and has more of them opened, so far ahead as pays.
+    fn grow(&mut self, program: &Program, limit: u64, pool: &Pool) {
+        const MORE: u64 = 1 << 20;
+        let Some(coming) = &mut self.coming else { return };
+        while let Some((identity, handle)) = coming.take() {
+            if !program.writes(&identity) {
+                self.row.push(reading::Member { identity, handle }, identity.size);
+            }
+        }
+        let known = self.row.size() - self.position;
+        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= OPEN;
+        while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
+            pool.start(self.id, Job::Examine { index, handle: handle.into() });
+        }
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}

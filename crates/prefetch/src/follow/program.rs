@@ -1,0 +1,291 @@
+//! A process that is followed: what it spends its time on, and which files it has open.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sakiyomi_linux::process::{CWD, Identity, Kind, Process, Sleeps, Thread, Times, identity_at};
+use sakiyomi_model::Nanos;
+
+use super::named::Named;
+
+/// Threads of a process that are timed; what more there are only adds to what is seen of these.
+const THREADS: usize = 16;
+
+/// How often a program that has just begun is looked into, for how long, and how seldom in the end.
+const SOON: Nanos = Nanos(1_000_000);
+const YOUNG: Nanos = Nanos(50_000_000);
+const SELDOM: Nanos = Nanos(50_000_000);
+
+/// A process that is followed.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) process: Process,
+    /// For those who reopen its files.
+    pub(super) shared: Arc<Process>,
+    threads: BTreeMap<u32, Timed>,
+    /// Of threads that have ended.
+    past: Spent,
+    spent: Spent,
+    /// When it was seen to begin as the program that it is.
+    pub(super) begun: Nanos,
+    incarnation: u64,
+    /// All open files as they were found last.
+    files: BTreeMap<u32, Identity>,
+    /// Which files it writes to, or has: they are not read ahead because of a name.
+    written: Vec<Identity>,
+    /// Directories among them.
+    pub(super) directories: BTreeMap<u32, (Identity, Arc<OwnedFd>)>,
+    pub(super) named: Named,
+    pub(super) discover_at: Nanos,
+    pause: Nanos,
+    pub(super) sampled: Nanos,
+}
+
+/// What a program has done since it is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) ran: Nanos,
+    /// In which it waited for I/O.
+    pub(super) waited: Nanos,
+    /// How often it was given a core.
+    pub(super) turns: u64,
+    /// Bytes that it has got.
+    pub(super) read: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Timed {
+    thread: Thread,
+    /// As they were when time asleep was last counted.
+    last: Times,
+    ran: Duration,
+    turns: u64,
+    /// Whether it slept then.
+    slept: bool,
+    /// What it was last seen to sleep in, and how often and how long it has been looked at since.
+    sleeps: Option<Sleeps>,
+    since: (Nanos, u32),
+    /// In nanoseconds. Can fall: a thread that runs seems to sleep, until the kernel has counted.
+    waited: i64,
+    most_waited: i64,
+}
+
+/// What was found in a look at a program's files.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Regular files that are newly open, each under its number.
+    pub(super) files: Vec<(u32, Identity)>,
+    pub(super) children: Vec<u32>,
+    /// Its files may not be looked at.
+    pub(super) refused: bool,
+    /// It has become another program.
+    pub(super) is_new: bool,
+}
+
+impl Program {
+    pub(super) fn open(number: u32, now: Nanos) -> io::Result<Program> {
+        let process = Process::open(number)?;
+        let shared = Arc::new(Process::open(number)?);
+        Ok(Program {
+            process,
+            shared,
+            threads: BTreeMap::new(),
+            past: Spent::default(),
+            spent: Spent::default(),
+            begun: now,
+            incarnation: 0,
+            files: BTreeMap::new(),
+            written: Vec::new(),
+            directories: BTreeMap::new(),
+            named: Named::default(),
+            discover_at: now,
+            pause: SOON,
+            sampled: Nanos::ZERO,
+        })
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.process.number()
+    }
+
+    pub(super) fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Whether it has just begun.
+    pub(super) fn is_young(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.begun) < YOUNG
+    }
+
+    /// Takes its times. What has ended keeps those that it had.
+    pub(super) fn sample(&mut self, now: Nanos) {
+        if self.sampled == now {
+            return;
+        }
+        self.sampled = now;
+        let past = &mut self.past;
+        self.threads.retain(|_, timed| {
+            let is_there = timed.sample(now).is_ok();
+            if !is_there {
+                past.add(timed);
+            }
+            is_there
+        });
+        let mut spent = self.past;
+        self.threads.values().for_each(|timed| spent.add(timed));
+        spent.read = self.process.bytes_read().ok().or(self.spent.read);
+        self.spent = spent;
+    }
+
+    /// Looks for files that are newly open, and for children; and says when to look again.
+    pub(super) fn discover(&mut self, now: Nanos) -> io::Result<Found> {
+        let threads = self.process.threads()?;
+        self.time_threads(&threads);
+        let mut found = Found::default();
+        self.process.children(&threads, &mut found.children);
+        let incarnation = self.process.incarnation()?;
+        if incarnation != self.incarnation {
+            self.incarnation = incarnation;
+            self.begun = now;
+            self.named = Named::of(&self.process);
+            found.is_new = true;
+        }
+        match self.process.open_files() {
+            Ok(numbers) => self.compare(&numbers, &mut found),
+            Err(_) => found.refused = true,
+        }
+        let changed = !found.files.is_empty();
+        self.pause = if self.is_young(now) || changed {
+            SOON
+        } else {
+            Nanos(self.pause.0 + self.pause.0 / 2).min(SELDOM)
+        };
+        self.discover_at = now + self.pause;
+        Ok(found)
+    }
+
+    /// Has it looked into soon: what it has open has changed.
+    pub(super) fn hurry(&mut self, now: Nanos) {
+        self.pause = SOON;
+        self.discover_at = self.discover_at.min(now + SOON);
+    }
+
+    fn time_threads(&mut self, numbers: &[u32]) {
+        for &number in numbers.iter().take(THREADS) {
+            if !self.threads.contains_key(&number)
+                && let Ok(thread) = self.process.thread(number)
+            {
+                self.threads.insert(number, Timed::new(thread));
+            }
+        }
+    }
+
+    /// A number that is known may mean another file meanwhile, so each is looked at.
+    fn compare(&mut self, numbers: &[u32], found: &mut Found) {
+        self.files.retain(|number, _| numbers.contains(number));
+        self.directories.retain(|number, _| numbers.contains(number));
+        for &number in numbers {
+            let Ok(identity) = self.process.identity(number) else { continue };
+            let before = self.files.insert(number, identity);
+            if before.is_some_and(|before| before.is_same(&identity)) {
+                continue;
+            }
+            self.directories.remove(&number);
+            match identity.kind {
+                Kind::Regular => found.files.push((number, identity)),
+                Kind::Directory => {
+                    if let Ok(directory) = self.process.reopen_directory(number) {
+                        self.directories.insert(number, (identity, Arc::new(directory)));
+                    }
+                }
+                Kind::Other => {}
+            }
+        }
+    }
+
+    /// The directory that it holds open and in which this path lies.
+    pub(super) fn directory_of(&self, path: &Path) -> Option<(Identity, Arc<OwnedFd>)> {
+        if self.directories.is_empty() {
+            return None;
+        }
+        // The program has just gone through it, so this is known to the kernel.
+        let parent = identity_at(CWD, path.parent()?).ok()?;
+        self.directories.values().find(|(identity, _)| identity.is_same(&parent)).cloned()
+    }
+
+    /// Notes that it has a file open for writing.
+    pub(super) fn note_written(&mut self, file: Identity) {
+        const MOST: usize = 64;
+        if self.written.len() == MOST {
+            self.written.remove(0);
+        }
+        self.written.push(file);
+    }
+
+    pub(super) fn writes(&self, file: &Identity) -> bool {
+        self.written.iter().any(|written| written.is_same(file))
+    }
+
+    /// Forgets that a file is open under this number, so that it is found again.
+    pub(super) fn forget_file(&mut self, number: u32) {
+        self.files.remove(&number);
+    }
+}
+
+impl Spent {
+    fn add(&mut self, timed: &Timed) {
+        let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.ran += nanos(timed.ran);
+        self.waited += Nanos(timed.most_waited.unsigned_abs());
+        self.turns += timed.turns;
+    }
+}
+
+/// What a thread was seen to sleep in is forgotten when it was not seen to sleep for so long and in so many looks.
+const FORGET: (Nanos, u32) = (Nanos(100_000_000), 20);
+
+impl Timed {
+    fn new(thread: Thread) -> Timed {
+        Timed {
+            thread,
+            last: Times::default(),
+            ran: Duration::ZERO,
+            turns: 0,
+            slept: false,
+            sleeps: None,
+            since: (Nanos::ZERO, 0),
+            waited: 0,
+            most_waited: 0,
+        }
+    }
+
+    /// Time that it slept counts as waiting for I/O if that is what it was last seen to sleep in.
+    ///
+    /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
+    /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
+    fn sample(&mut self, now: Nanos) -> io::Result<()> {
+        let times = self.thread.times()?;
+        let sleeps = self.thread.sleeps()?;
+        (self.ran, self.turns) = (times.ran, times.turns);
+        self.since.1 += 1;
+        if sleeps != Sleeps::Not {
+            (self.sleeps, self.since) = (Some(sleeps), (now, 0));
+        } else if !self.slept && times.turns == self.last.turns {
+            return Ok(());
+        } else if now.saturating_sub(self.since.0) > FORGET.0 && self.since.1 > FORGET.1 {
+            self.sleeps = None;
+        }
+        if self.sleeps == Some(Sleeps::ForIo) {
+            let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+            self.waited += signed(times.slept) - signed(self.last.slept);
+            self.most_waited = self.most_waited.max(self.waited);
+        }
+        self.slept = sleeps != Sleeps::Not;
+        self.last = times;
+        Ok(())
+    }
+}

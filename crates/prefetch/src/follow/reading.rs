@@ -1,0 +1,280 @@
+//! One program on its way through a file, or through several in a row.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use sakiyomi_linux::process::{Descriptor, Identity};
+use sakiyomi_model::Nanos;
+
+use super::account::Account;
+use super::coming::Coming;
+use super::handle::{Handle, Place};
+use super::pool::Piece;
+use super::program::Program;
+use super::row::Row;
+use crate::ReadingId;
+
+/// How often a file's size is looked at.
+const SIZE: Nanos = Nanos(100_000_000);
+
+/// How long a program may have none of the files in a row open before it is taken to be done with them.
+const PATIENCE: Nanos = Nanos(2_000_000_000);
+
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) id: ReadingId,
+    /// The number of the process.
+    pub(super) program: u32,
+    pub(super) name: String,
+    pub(super) row: Row<Member>,
+    seat: Option<Seat>,
+    vacant_since: Option<Nanos>,
+    pub(super) coming: Option<Coming>,
+    /// Where it is in the row.
+    pub(super) position: u64,
+    pub(super) first: u64,
+    passed: Passed,
+    size_at: Nanos,
+    pub(super) due: Nanos,
+    pub(super) account: Account,
+    /// When it last moved, and what its program had read by then.
+    moved: (Nanos, Option<u64>),
+    /// What its program had read at the last look.
+    read: Option<u64>,
+    /// The program reads it without moving its position.
+    pub(super) is_still: bool,
+}
+
+/// A file of the row.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) identity: Identity,
+    pub(super) handle: Arc<Handle>,
+}
+
+/// Where the program sits: a file that it has open.
+#[derive(Debug)]
+struct Seat {
+    number: u32,
+    descriptor: Descriptor,
+    index: usize,
+}
+
+/// What it has gone through so far.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Bytes of files that it has left.
+    bytes: u64,
+    files: usize,
+    /// What the program had got when it was first seen.
+    read: Option<u64>,
+}
+
+/// What a look has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It is there.
+    There,
+    /// It has none of the files open now.
+    Vacant,
+    /// It is done.
+    Gone,
+}
+
+impl Reading {
+    /// A program is at `position` of a file that it has open under `number`.
+    pub(super) fn new(
+        id: ReadingId,
+        program: &Program,
+        number: u32,
+        descriptor: Descriptor,
+        identity: Identity,
+        position: u64,
+        now: Nanos,
+    ) -> Reading {
+        let place = Place::Open(Arc::clone(&program.shared), number);
+        let member = Member { identity, handle: Arc::new(Handle::new(place, Some(identity))) };
+        let name = program.process.name_of(number).unwrap_or_default();
+        let read = program.spent().read;
+        Reading {
+            id,
+            program: program.number(),
+            name: name.display().to_string(),
+            row: Row::new(member, identity.size),
+            seat: Some(Seat { number, descriptor, index: 0 }),
+            vacant_since: None,
+            coming: None,
+            position: position.min(identity.size),
+            first: position,
+            passed: Passed { read, ..Passed::default() },
+            size_at: now + SIZE,
+            due: now,
+            account: Account::default(),
+            moved: (now, read),
+            read,
+            is_still: false,
+        }
+    }
+
+    /// Whether the program has one of the files open.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.seat.is_none()
+    }
+
+    pub(super) fn has_open(&self, number: u32) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.number == number)
+    }
+
+    /// The file that it reads now or has read last.
+    fn index(&self) -> usize {
+        let at = self.row.parts(&(self.position..self.position + 1));
+        self.seat.as_ref().map_or_else(|| at.first().map_or(0, |part| part.index), |seat| seat.index)
+    }
+
+    pub(super) fn current(&self) -> &Identity {
+        &self.row.get(self.index()).identity
+    }
+
+    /// Looks where the program is.
+    pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
+        let Some(seat) = &self.seat else {
+            let since = *self.vacant_since.get_or_insert(now);
+            let patient = self.coming.is_some() && now.saturating_sub(since) < PATIENCE;
+            return if patient { Seen::Vacant } else { Seen::Gone };
+        };
+        let (number, index) = (seat.number, seat.index);
+        match seat.descriptor.look() {
+            Ok(open) if open.inode == self.row.get(index).identity.inode => {
+                if open.position > self.row.size_of(index) || now >= self.size_at {
+                    self.look_at_size(program, number, index, now);
+                }
+                self.move_to(index, open.position, program, now);
+                Seen::There
+            }
+            found => {
+                self.leave(index, number, program, now);
+                // The number may mean the next file already.
+                if found.is_ok() && self.is_next(program, number) {
+                    return Seen::There;
+                }
+                program.hurry(now);
+                if self.coming.is_some() { Seen::Vacant } else { Seen::Gone }
+            }
+        }
+    }
+
+    fn move_to(&mut self, index: usize, offset: u64, program: &Program, now: Nanos) {
+        const STILL: Nanos = Nanos(100_000_000);
+        const MUCH: u64 = 2 << 20;
+        let before = self.position;
+        self.position = self.row.position(index, offset);
+        let read = program.spent().read;
+        self.read = read;
+        if self.position != before {
+            self.moved = (now, read);
+            self.is_still = false;
+        } else if now.saturating_sub(self.moved.0) > STILL
+            && let (Some(then), Some(read)) = (self.moved.1, read)
+        {
+            self.is_still |= read.saturating_sub(then) > MUCH && self.position < self.row.size();
+        }
+        self.unlock(index, offset, program);
+    }
+
+    /// Files that come are begun when one was read through: its bytes were really got.
+    fn unlock(&mut self, index: usize, offset: u64, program: &Program) {
+        const LARGE: u64 = 64 << 10;
+        const FILES: usize = 2;
+        let passed = self.passed.bytes + offset.saturating_sub(if index == 0 { self.first } else { 0 });
+        let Some(coming) = self.coming.as_mut().filter(|coming| !coming.unlocked) else { return };
+        let (Some(read), Some(before)) = (program.spent().read, self.passed.read) else { return };
+        let at_end = offset >= self.row.size_of(index) && passed >= LARGE;
+        let really = read.saturating_sub(before) >= passed - passed / 10;
+        coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
+    }
+
+    /// The program is done with it, after it may have read some more since the last look.
+    pub(super) fn settle(&mut self, program: &Program) {
+        if let (Some(before), Some(read)) = (self.read, program.spent().read) {
+            self.position = self.row.size().min(self.position + read.saturating_sub(before));
+            self.read = Some(read);
+        }
+    }
+
+    fn leave(&mut self, index: usize, number: u32, program: &mut Program, now: Nanos) {
+        program.forget_file(number);
+        self.seat = None;
+        self.vacant_since = Some(now);
+        let size = self.row.size_of(index);
+        self.passed.bytes += size.saturating_sub(if index == 0 { self.first } else { 0 });
+        self.passed.files += 1;
+    }
+
+    /// Whether a number that meant the file before means a later one of the row now, and then it is that.
+    fn is_next(&mut self, program: &Program, number: u32) -> bool {
+        let Ok(identity) = program.process.identity(number) else { return false };
+        let Some(index) = self.find(&identity) else { return false };
+        self.sit(program, number, index)
+    }
+
+    /// Which of the files from here on it is.
+    pub(super) fn find(&self, identity: &Identity) -> Option<usize> {
+        (self.index()..self.row.len()).find(|&index| self.row.get(index).identity.is_same(identity))
+    }
+
+    /// The program has this file of the row open.
+    pub(super) fn sit(&mut self, program: &Program, number: u32, index: usize) -> bool {
+        let Ok(descriptor) = program.process.descriptor(number) else { return false };
+        let Ok(open) = descriptor.look() else { return false };
+        if open.inode != self.row.get(index).identity.inode {
+            return false;
+        }
+        self.let_go_before(index);
+        let identity = self.row.get(index).identity;
+        if let Some(coming) = &mut self.coming
+            && let Some(place) = coming.place_of(&identity)
+        {
+            coming.move_to(place);
+        }
+        self.seat = Some(Seat { number, descriptor, index });
+        self.vacant_since = None;
+        self.position = self.row.position(index, open.position);
+        self.read = program.spent().read;
+        true
+    }
+
+    /// The program has opened a file that comes after those of the row.
+    pub(super) fn append(&mut self, program: &Program, number: u32, identity: Identity) -> bool {
+        let place = Place::Open(Arc::clone(&program.shared), number);
+        let handle = Arc::new(Handle::new(place, Some(identity)));
+        self.row.push(Member { identity, handle }, identity.size);
+        self.sit(program, number, self.row.len() - 1)
+    }
+
+    fn let_go_before(&self, index: usize) {
+        (self.index()..index).for_each(|passed| self.row.get(passed).handle.let_go());
+    }
+
+    fn look_at_size(&mut self, program: &Program, number: u32, index: usize, now: Nanos) {
+        self.size_at = now + SIZE;
+        if index + 1 == self.row.len()
+            && let Ok(identity) = program.process.identity(number)
+            && identity.is_same(&self.row.get(index).identity)
+            && identity.size != self.row.size_of(index)
+        {
+            self.row.get_mut(index).identity = identity;
+            self.row.resize_last(identity.size);
+        }
+    }
+
+    /// The parts of files that a range of the row covers, each with our descriptor of it.
+    pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
+        let parts = self.row.parts(range).into_iter();
+        parts.map(|part| (Arc::clone(&self.row.get(part.index).handle), part.range)).collect()
+    }
+
+    /// How many files lie ahead of the one that is read.
+    pub(super) fn files_ahead(&self) -> usize {
+        self.row.len() - 1 - self.index()
+    }
+}

@@ -1,0 +1,172 @@
+//! What there is to say about a run when it has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sakiyomi_linux::page_cache;
+use sakiyomi_model::Nanos;
+
+use super::account::Point;
+use super::program::Spent;
+use super::reading::Reading;
+use crate::{Idle, State};
+
+/// Readings that are told one by one: the largest.
+const TOLD: usize = 64;
+
+/// What was seen and done.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How long it was followed.
+    pub elapsed: Nanos,
+    /// Time on a core of all programs.
+    pub ran: Nanos,
+    /// Time in which they waited for I/O.
+    pub waited: Nanos,
+    /// Time for which they would have waited besides; none where nothing is known.
+    pub hidden: Option<Nanos>,
+    /// How many processes were followed.
+    pub programs: u64,
+    /// How many files of those that they read.
+    pub files: u64,
+    /// Bytes that the programs went through.
+    pub read: u64,
+    /// Bytes that were not in memory, and have been brought there ahead of the programs.
+    pub brought: u64,
+    /// Bytes of those that no program came to.
+    pub wasted: u64,
+    /// The largest readings, one by one.
+    pub readings: Vec<ReadingSummary>,
+    /// Why readings were left alone, and how many bytes the programs went through in them.
+    pub idle: BTreeMap<Idle, u64>,
+    /// Processes whose files may not be looked at.
+    pub refused: u64,
+    /// Files that were read without moving the position in them.
+    pub still: u64,
+}
+
+/// What was seen of one reading, and done for it.
+#[derive(Clone, Debug, Default)]
+pub struct ReadingSummary {
+    /// The first of its files.
+    pub name: String,
+    /// How many files it went through or would have.
+    pub files: u64,
+    /// Their bytes.
+    pub size: u64,
+    /// Bytes that the program went through.
+    pub read: u64,
+    /// Bytes that were brought.
+    pub brought: u64,
+    /// Bytes of those that it did not come to.
+    pub wasted: u64,
+    /// Time for which it would have waited besides; none where that is not known.
+    pub hidden: Option<Nanos>,
+    /// Why it was left alone most of the time, if it was.
+    pub idle: Option<Idle>,
+    /// Positions over time.
+    pub curve: Vec<Point>,
+    /// What else would help; none where nothing would.
+    pub advice: Option<Advice>,
+}
+
+/// A longer read-ahead of the kernel's, which would help as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The device, as `major:minor`.
+    pub device: (u32, u32),
+    /// Its read-ahead as it is, in bytes.
+    pub read_ahead: u64,
+    /// As it should be, in bytes.
+    pub wanted: u64,
+}
+
+/// Collects what ends.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) programs: u64,
+    pub(super) files: u64,
+    pub(super) refused: BTreeSet<u32>,
+    summary: Summary,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { programs: 1, files: 0, refused: BTreeSet::new(), summary: Summary::default() }
+    }
+}
+
+impl Tally {
+    pub(super) fn end_program(&mut self, spent: Spent) {
+        self.summary.ran += spent.ran;
+        self.summary.waited += spent.waited;
+    }
+
+    /// A reading has ended, with so much ahead of it.
+    pub(super) fn end_reading(&mut self, reading: &Reading, state: Option<State>, ahead: u64, watched: bool) {
+        let account = &reading.account;
+        let read = account.alone.bytes + account.helped.bytes;
+        let told = ReadingSummary {
+            name: reading.name.clone(),
+            files: reading.row.len() as u64,
+            size: reading.row.size(),
+            read,
+            brought: account.brought,
+            wasted: account.brought.min(ahead),
+            hidden: account.hidden(page_cache::read_ahead(reading.current().device)),
+            idle: why_idle(reading, state),
+            curve: account.curve.points.clone(),
+            advice: if watched { advice(reading) } else { None },
+        };
+        let summary = &mut self.summary;
+        summary.read += read;
+        summary.brought += told.brought;
+        summary.wasted += told.wasted;
+        summary.still += u64::from(reading.is_still);
+        if let Some(hidden) = told.hidden {
+            *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
+        }
+        if let Some(idle) = told.idle {
+            *summary.idle.entry(idle).or_default() += read;
+        }
+        summary.readings.push(told);
+        summary.readings.sort_by_key(|told| std::cmp::Reverse(told.read));
+        summary.readings.truncate(TOLD);
+    }
+
+    pub(super) fn summary(mut self, now: Nanos) -> Summary {
+        self.summary.elapsed = now;
+        self.summary.programs = self.programs;
+        self.summary.files = self.files;
+        self.summary.refused = self.refused.len() as u64;
+        self.summary
+    }
+}
+
+/// Why a reading was left alone for most of the time, if it was; or why it was in the end, if nothing was done.
+fn why_idle(reading: &Reading, state: Option<State>) -> Option<Idle> {
+    let account = &reading.account;
+    let longest = account.idle.iter().filter(|(idle, _)| **idle != Idle::Done).max_by_key(|(_, time)| **time);
+    let last = match state {
+        Some(State::Idle(idle)) if idle != Idle::Done => Some(idle),
+        _ => None,
+    };
+    if account.brought == 0 {
+        return longest.map(|(idle, _)| *idle).or(last);
+    }
+    longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
+}
+
+/// While the kernel reads ahead, it delivers a window in the time that an access takes, and the program computes and
+/// waits for just as long; so twice the window that the program computes on meanwhile would hide the wait.
+fn advice(reading: &Reading) -> Option<Advice> {
+    const WORTH: u64 = 20;
+    let spent = &reading.account.alone;
+    let device = page_cache::device_numbers(reading.current().device);
+    let read_ahead = page_cache::read_ahead(reading.current().device)?;
+    if spent.waited.0 < spent.time.0 / WORTH || spent.bytes < 1 << 20 || read_ahead == 0 {
+        return None;
+    }
+    let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
+    let wanted = (read_ahead as f64 * factor) as u64;
+    Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20) })
+}

@@ -1,0 +1,128 @@
+//! A program that was run while what it reads was read ahead of it.
+
+use serde::{Deserialize, Serialize};
+
+/// What was seen of a program and done for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The program and its arguments, or the process that was followed.
+    pub program: Vec<String>,
+    /// What it returned; absent where it was killed, or only followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The signal that killed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i64>,
+    /// How far ahead was allowed: `auto`, or bytes.
+    pub limit: String,
+    /// Whether it was only watched.
+    pub dry_run: bool,
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+    /// Time on cores, of it and all that it started.
+    pub compute_ns: u64,
+    /// Time in which they waited for I/O, summed.
+    pub io_wait_ns: u64,
+    /// Time for which they would have waited besides, as estimated from the waits before reading ahead began; absent
+    /// where there was none to judge by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_hidden_ns: Option<u64>,
+    /// Processes that were followed.
+    pub programs: u64,
+    /// Files that they read or were about to, as far as they were worth following.
+    pub files: u64,
+    /// Bytes that they went through.
+    pub read_bytes: u64,
+    /// Bytes that were not in memory and have been brought there ahead of them.
+    pub prefetched_bytes: u64,
+    /// Bytes of those that they did not come to.
+    pub wasted_bytes: u64,
+    /// CPU time of sakiyomi itself.
+    pub own_cpu_ns: u64,
+    /// Why files were left alone, those with the most bytes first.
+    pub idle: Vec<RunIdle>,
+    /// What could not be seen or done, in sentences.
+    pub notes: Vec<String>,
+    /// The largest readings, one by one.
+    pub readings: Vec<RunReading>,
+}
+
+/// A reason for leaving files alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunIdle {
+    /// The reason.
+    pub reason: RunReason,
+    /// Bytes that programs went through in such files.
+    pub read_bytes: u64,
+}
+
+/// Why a file is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunReason {
+    /// It is in memory already.
+    Resident,
+    /// The program does not wait for it: what the kernel reads ahead suffices.
+    #[default]
+    DoesNotWait,
+    /// It is not read from its beginning to its end.
+    NotSequential,
+    /// The storage takes so much longer than the program that reading ahead makes it no faster.
+    IoBound,
+    /// There is not enough memory.
+    NoMemory,
+    /// The system does not allow it to be read ahead.
+    Refused,
+}
+
+/// One program on its way through a file, or through several in a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunReading {
+    /// The first file.
+    pub name: String,
+    /// How many files there are.
+    pub files: u64,
+    /// Their bytes, with what stands for opening each where there are several.
+    pub size_bytes: u64,
+    /// Bytes that the program went through.
+    pub read_bytes: u64,
+    /// Bytes that were brought ahead of it.
+    pub prefetched_bytes: u64,
+    /// Bytes of those that it did not come to.
+    pub wasted_bytes: u64,
+    /// Time for which it would have waited besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_hidden_ns: Option<u64>,
+    /// Why it was left alone most of the time, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<RunReason>,
+    /// A longer read-ahead of the kernel's that would do as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<RunAdvice>,
+    /// Positions over time, thinned.
+    pub points: Vec<RunPoint>,
+}
+
+/// A setting that would help.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunAdvice {
+    /// The device as `/sys/class/bdi` names it.
+    pub bdi: String,
+    /// Its read-ahead.
+    pub read_ahead_bytes: u64,
+    /// What it would take.
+    pub wanted_bytes: u64,
+}
+
+/// Where program and prefetcher were at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPoint {
+    /// Since the start.
+    pub at_ns: u64,
+    /// The program's position.
+    pub main_bytes: u64,
+    /// Up to where had been asked for.
+    pub prefetch_bytes: u64,
+    /// How long the program had waited for I/O.
+    pub io_wait_ns: u64,
+}

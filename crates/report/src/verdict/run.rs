@@ -1,0 +1,123 @@
+//! What a run with reading ahead says: whether it helped, and why if it did not.
+
+use crate::number::{NONE, bytes, count, duration, percent, ratio};
+use crate::schema::{RunAdvice, RunReason, RunResult};
+
+/// What came of a run: the verdict first.
+pub(crate) fn run(result: &RunResult) -> Vec<String> {
+    let mut sentences = vec![verdict(result)];
+    sentences
+        .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
+    sentences.extend(result.notes.iter().cloned());
+    sentences
+}
+
+fn verdict(result: &RunResult) -> String {
+    let waits = ratio(result.io_wait_ns, result.elapsed_ns);
+    if result.dry_run {
+        return would_help(result, waits);
+    }
+    if result.prefetched_bytes == 0 {
+        return nothing_done(result);
+    }
+    match result.io_hidden_ns {
+        Some(hidden) if hidden > 0 => format!(
+            "Reading ahead hid about {} of I/O behind computation (estimated); {} of the time the program still waited.",
+            duration(hidden),
+            percent(waits)
+        ),
+        _ => match result.idle.first() {
+            Some(idle) => format!("Reading ahead gained nothing that can be seen: {}.", reason(idle.reason)),
+            None => format!(
+                "{} were read ahead; the program waited for I/O {} of the time.",
+                bytes(result.prefetched_bytes),
+                percent(waits)
+            ),
+        },
+    }
+}
+
+fn nothing_done(result: &RunResult) -> String {
+    match result.idle.first() {
+        Some(idle) => format!("Nothing was read ahead: {}.", reason(idle.reason)),
+        None if result.files == 0 => "Nothing was read ahead: no file large enough was read.".to_owned(),
+        None => "Nothing was read ahead: the program was done before it was known whether it would help."
+            .to_owned(),
+    }
+}
+
+/// With enough read ahead, a program takes as long as the longer of computing and I/O (equation 2 of the paper).
+fn would_help(result: &RunResult, waits: f64) -> String {
+    const LITTLE: f64 = 0.02;
+    if waits < LITTLE {
+        let why = result.idle.first().map_or("the program hardly waits for I/O", |idle| reason(idle.reason));
+        return format!("Reading ahead would gain nothing: {why}.");
+    }
+    format!(
+        "The program waited for I/O {} of the time; reading ahead could hide up to {} of {}.",
+        percent(waits),
+        duration(result.io_wait_ns.min(result.compute_ns)),
+        duration(result.io_wait_ns)
+    )
+}
+
+/// `the files were in memory already`
+pub(crate) fn reason(reason: RunReason) -> &'static str {
+    match reason {
+        RunReason::Resident => "the files were in memory already; there is nothing to gain",
+        RunReason::DoesNotWait => "the program does not wait for I/O; what the kernel reads ahead suffices",
+        RunReason::NotSequential => "the files are not read from their beginning to their end",
+        RunReason::IoBound => {
+            "the storage takes so much longer than the program that reading ahead makes it no faster"
+        }
+        RunReason::NoMemory => "there is not enough memory to read ahead into",
+        RunReason::Refused => "the system does not allow these files to be read ahead",
+    }
+}
+
+fn advice(advice: &RunAdvice) -> String {
+    format!(
+        "A read_ahead_kb of {} would do nearly as well, where all that is read from this file system may have it: echo \
+         {} > /sys/class/bdi/{}/read_ahead_kb (now {}).",
+        advice.wanted_bytes >> 10,
+        advice.wanted_bytes >> 10,
+        advice.bdi,
+        advice.read_ahead_bytes >> 10
+    )
+}
+
+/// What was measured, as names and values.
+pub(crate) fn figures(result: &RunResult) -> Vec<(&'static str, String)> {
+    vec![
+        ("elapsed", duration(result.elapsed_ns)),
+        ("computing", duration(result.compute_ns)),
+        ("waiting for I/O", duration(result.io_wait_ns)),
+        (
+            "I/O hidden, estimated",
+            result.io_hidden_ns.map_or(NONE.to_owned(), |hidden| format!("about {}", duration(hidden))),
+        ),
+        (
+            "followed",
+            format!(
+                "{}, {} in {}",
+                plural(result.files, "file"),
+                bytes(result.read_bytes),
+                plural(result.programs, "process")
+            ),
+        ),
+        (
+            "read ahead",
+            format!("{}, of which {} wasted", bytes(result.prefetched_bytes), bytes(result.wasted_bytes)),
+        ),
+        ("cost", format!("{} of CPU time", duration(result.own_cpu_ns))),
+    ]
+}
+
+fn plural(number: u64, name: &str) -> String {
+    let ending = match (number, name.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {name}{ending}", count(number))
+}
