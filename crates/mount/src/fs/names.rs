@@ -147,13 +147,16 @@ impl Files {
 
     pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         let parent = self.nodes.get(parent)?;
-        Ok(rustix::fs::unlinkat(parent.place()?, name, flags)?)
+        self.nodes.unnamed(&parent, name, || Ok(rustix::fs::unlinkat(parent.place()?, name, flags)?))
     }
 
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         let (old, new) = (self.nodes.get(from.0)?, self.nodes.get(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
+        // Who had the new name has it no more.
+        self.nodes.unnamed(&new, to.1, || {
+            Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
+        })
     }
 
     pub(super) fn target(&self, number: u64) -> io::Result<Vec<u8>> {

@@ -127,9 +127,21 @@ impl Node {
         }
         let mut place = self.lock();
         if let Place::Open(open) = &*place
+            // What has no name any more is only kept by its descriptors.
+            && rustix::fs::fstat(open).is_ok_and(|stat| stat.st_nlink > 0)
             && let Ok(handle) = FileHandle::of(open.as_fd())
         {
             *place = Place::Closed(handle);
+        }
+    }
+
+    /// Has `place`, which is this file's, again if it was closed in the meantime.
+    fn keep(&self, place: Arc<OwnedFd>) {
+        let mut mine = self.lock();
+        if matches!(*mine, Place::Closed(_)) {
+            *mine = Place::Open(place);
+            drop(mine);
+            self.places.opened(self);
         }
     }
 
@@ -237,6 +249,32 @@ impl Nodes {
         let place = rustix::fs::openat(parent.place()?, name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&place)?;
         Ok((self.enter(place, &stat), stat))
+    }
+
+    /// Takes a name away by `work`. Somebody may have the file open, or be in the directory: should it have been the last
+    /// name, the descriptor remains, by which alone the file still exists.
+    pub(crate) fn unnamed<T>(
+        &self,
+        parent: &Node,
+        name: &std::ffi::OsStr,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let known = self.known_as(parent, name);
+        let place = known.as_ref().and_then(|node| node.place().ok());
+        let done = work();
+        if let (Some(node), Some(place)) = (known, place) {
+            node.keep(place);
+        }
+        done
+    }
+
+    /// Whom a name stands for, if the kernel knows him and he may be without a descriptor.
+    fn known_as(&self, parent: &Node, name: &std::ffi::OsStr) -> Option<Arc<Node>> {
+        self.places.most?;
+        let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let table = self.lock();
+        let held = table.by_number.get(table.by_id.get(&self.id(&stat))?)?;
+        Some(Arc::clone(&held.node))
     }
 
     fn enter(&self, place: OwnedFd, stat: &Stat) -> Arc<Node> {
