@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::{Mode, OFlags};
@@ -295,4 +295,27 @@ fn a_new_file_does_not_get_the_places_of_one_that_has_gone() {
         thread::sleep(Duration::from_millis(1));
     }
     unmounted(mounted);
+}
+
+#[test]
+fn a_file_whose_times_are_set_stays_in_the_page_cache() {
+    if !can_mount("a_file_whose_times_are_set") {
+        return;
+    }
+    for (name, writeback) in [("cached", false), ("writeback", true)] {
+        let scratch = Scratch::new(&format!("touched-{name}"), LIMIT);
+        let mounted = scratch.mount(&Options { writeback, ..fixed("latency=1us") });
+        let path = scratch.path("mounted/file");
+        // A whole page: of a part, the kernel would have to read the rest.
+        fs::write(&path, [7; 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        // With what is held back, the kernel sets the time of writing itself.
+        file.sync_all().unwrap();
+        if !writeback {
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
+        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was in memory");
+    }
 }

@@ -183,6 +183,19 @@ impl Node {
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
+    /// Does something that changes the time of the last change but no content: what the kernel holds of that is as right
+    /// afterwards as it was before.
+    pub(crate) fn retimed<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let now = || self.stat().ok().map(|stat| Stamp::of(&stat));
+        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_right = stamp.is_some() && *stamp == now();
+        let done = work();
+        if was_right {
+            *stamp = now();
+        }
+        done
+    }
+
     /// Whether the content is still what the kernel may hold of it; from now on it is.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
