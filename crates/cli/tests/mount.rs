@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -48,6 +48,11 @@ impl Served {
         if let Some(user) = user {
             command.uid(user).gid(user);
         }
+        Served::started(scratch, command)
+    }
+
+    /// What such a command has mounted.
+    fn started(scratch: &Scratch, mut command: Command) -> Served {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -210,6 +215,51 @@ fn others_can_mount(user: u32) -> bool {
         eprintln!(
             "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
         );
+    }
+    able
+}
+
+#[test]
+fn as_many_files_can_be_open_as_there_are_descriptors() {
+    if !can_mount("as_many_files_can_be_open") || !limits_can_be_kept() {
+        return;
+    }
+    let scratch = Scratch::new("mount_descriptors");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    (0..100).for_each(|number| fs::write(scratch.0.join(format!("files/{number}")), "x").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-c", FEW_DESCRIPTORS, env!("CARGO_BIN_EXE_sakiyomi"), "mount", "files", "disk"]);
+    command.current_dir(&scratch.0);
+    let served = Served::started(&scratch, command);
+    // All are known, which takes half of what there is.
+    for number in 0..100 {
+        fs::metadata(scratch.0.join(format!("disk/{number}"))).unwrap();
+    }
+    let open = |number: &usize| File::open(scratch.0.join(format!("disk/{number}"))).ok();
+    let held: Vec<File> = (0..100).map_while(|number| open(&number)).collect();
+    assert!(held.len() > FEW * 2 / 3, "{} are open", held.len());
+    // One for which there is no room is not made either.
+    File::create_new(scratch.0.join("disk/new")).unwrap_err();
+    assert!(!scratch.0.join("files/new").exists());
+    drop(held);
+    assert_eq!(scratch.ok("umount disk"), "");
+    drop(served);
+}
+
+/// Descriptors of the process in [`FEW_DESCRIPTORS`].
+const FEW: usize = 64;
+
+/// Runs its words so that not even root may have more.
+const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn limits_can_be_kept() -> bool {
+    let tried = Command::new("sh").args(["-c", FEW_DESCRIPTORS, "true"]).output();
+    let able = tried.is_ok_and(|tried| tried.status.success());
+    if !able {
+        eprintln!("SKIPPED: needs setpriv (package util-linux)");
     }
     able
 }

@@ -12,9 +12,10 @@
 //! | `fs/metadata.rs` | what names and attributes cost |
 //! | `fs/handles.rs` | open files and directories |
 //!
-//! What is in files costs time on the drive; names and attributes only where that is asked for, else they are as if a file
-//! system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local, permissions are checked against the
-//! attributes, and copying within the file system falls back to reading and writing, as on a disk.
+//! What is in files costs time on the drive; names and attributes only where that is asked for, else they are as if a
+//! file system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local,
+//! permissions are checked against the attributes, and copying within the file system falls back to reading and writing,
+//! as on a disk.
 
 mod answers;
 mod attributes;

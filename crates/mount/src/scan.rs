@@ -28,7 +28,7 @@ pub(crate) fn place_all(
     let asked = || if go_on() { Ok(()) } else { Err(Error::Interrupted) };
     let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
     let mut scan = Scan { engine, device: stat.st_dev, there: BTreeSet::new() };
-    // Directories still to be read, the next one last: memory grows with their number, not with that of files.
+    // Directories still to be read, the next one last.
     let mut left = vec![PathBuf::new()];
     let mut found = Vec::new();
     // First who is there: the places of files that have gone are free for those that have come.
@@ -65,7 +65,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it, the first one last.
+    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it,
+    /// the first one last.
     fn directory(
         &mut self,
         root: &OwnedFd,

@@ -339,7 +339,14 @@ impl Mounted {
         while !session.guard.is_finished() && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(5));
         }
-        Ok(!session.guard.is_finished())
+        if !session.guard.is_finished() {
+            return Ok(true);
+        }
+        // Who has answered the last ones is still to tell of it.
+        while self.engine.watch().totals().in_flight > 0 && begun.elapsed() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(false)
     }
 }
 

@@ -91,7 +91,9 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.lock().stopping = true;
         self.shared.work.notify_all();
-        for thread in self.threads.drain(..) {
+        // A job may have been the last to hold them: its thread ends by itself then.
+        let own = thread::current().id();
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != own) {
             // One that has panicked has said so.
             let _ = thread.join();
         }

@@ -8,7 +8,8 @@ use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::{Mode, OFlags};
@@ -239,4 +240,88 @@ fn files_that_are_only_known_take_few_descriptors() {
     assert_eq!(fs::read(root.join("moved/file")).unwrap(), b"8");
     drop(open);
     unmounted(mounted);
+}
+
+#[test]
+fn what_has_no_name_any_more_is_there_for_who_holds_it() {
+    if !can_mount("what_has_no_name_any_more") {
+        return;
+    }
+    let scratch = Scratch::new("nameless", LIMIT);
+    let (backing, root) = (scratch.path("backing"), scratch.path("mounted"));
+    fs::create_dir(backing.join("dir")).unwrap();
+    for name in ["file", "replaced", "other"] {
+        fs::write(backing.join(name), name).unwrap();
+    }
+    (0..20).for_each(|number| fs::write(backing.join(format!("{number}")), "x").unwrap());
+    let mounted = scratch.mount(&Options { descriptors: Some(4), ..Options::default() });
+    let hold = |name: &str| rustix::fs::open(root.join(name), OFlags::PATH, Mode::empty()).unwrap();
+    let held = ["dir", "file", "replaced"].map(hold);
+    let others = || {
+        for number in 0..20 {
+            fs::metadata(root.join(format!("{number}"))).unwrap();
+        }
+    };
+    others();
+    fs::remove_dir(root.join("dir")).unwrap();
+    fs::remove_file(root.join("file")).unwrap();
+    fs::rename(root.join("other"), root.join("replaced")).unwrap();
+    others();
+    for file in &held {
+        assert_eq!(rustix::fs::fstat(file).map(|stat| stat.st_nlink), Ok(0));
+    }
+    assert_eq!(fs::read(root.join("replaced")).unwrap(), b"other");
+    drop(held);
+    unmounted(mounted);
+}
+
+#[test]
+fn a_new_file_does_not_get_the_places_of_one_that_has_gone() {
+    if !can_mount("a_new_file_does_not_get_the_places") {
+        return;
+    }
+    let scratch = Scratch::new("inherited", LIMIT);
+    let root = scratch.path("mounted");
+    fs::write(scratch.path("backing/old"), vec![1; 100 * 4096]).unwrap();
+    (0..20).for_each(|number| drop(File::create(scratch.path("backing").join(format!("{number}"))).unwrap()));
+    let mounted = scratch.mount(&Options { descriptors: Some(4), ..fixed("size=1MiB,latency=1us") });
+    let held = rustix::fs::open(root.join("old"), OFlags::PATH, Mode::empty()).unwrap();
+    for number in 0..20 {
+        fs::metadata(root.join(format!("{number}"))).unwrap();
+    }
+    fs::remove_file(root.join("old")).unwrap();
+    // File systems give the number of what has gone to what comes next.
+    fs::write(root.join("new"), vec![2; 4096]).unwrap();
+    let free = || rustix::fs::statvfs(&root).unwrap().f_bfree;
+    assert_eq!(free(), 256 - 100 - 1, "one is still there, the other is new");
+    drop(held);
+    let begun = Instant::now();
+    while free() != 256 - 1 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} blocks are free", free());
+        thread::sleep(Duration::from_millis(1));
+    }
+    unmounted(mounted);
+}
+
+#[test]
+fn a_file_whose_times_are_set_stays_in_the_page_cache() {
+    if !can_mount("a_file_whose_times_are_set") {
+        return;
+    }
+    for (name, writeback) in [("cached", false), ("writeback", true)] {
+        let scratch = Scratch::new(&format!("touched-{name}"), LIMIT);
+        let mounted = scratch.mount(&Options { writeback, ..fixed("latency=1us") });
+        let path = scratch.path("mounted/file");
+        // A whole page: of a part, the kernel would have to read the rest.
+        fs::write(&path, [7; 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        // With what is held back, the kernel sets the time of writing itself.
+        file.sync_all().unwrap();
+        if !writeback {
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), [7; 4096]);
+        assert_eq!(unmounted(mounted).seen.totals.read_bytes, 0, "{name}: it was in memory");
+    }
 }

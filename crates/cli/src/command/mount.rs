@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_model::Bytes;
 use sakiyomi_mount::layout::{BLOCK, Placement};
-use sakiyomi_mount::{Behind, Mounted, Options, mount};
+use sakiyomi_mount::{Behind, Mounted, Options, Snapshot, mount};
 
 use crate::args::{Common, DriveArgs};
 use crate::console::{note, say, say_result};
@@ -85,10 +85,12 @@ impl Mount {
             Err(sakiyomi_mount::Error::Interrupted) => return Err(Interrupted.into()),
             mounted => mounted?,
         };
+        // Before anybody is told, who might use it at once.
+        let begun = mounted.seen();
         if !common.quiet {
             note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
         }
-        let watched = self.watch(&mounted);
+        let watched = self.watch(&mounted, begun);
         let finished = mounted.finish(PATIENCE)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
@@ -139,8 +141,8 @@ impl Mount {
     }
 
     /// Waits for the end, and says each second how things are.
-    fn watch(&self, mounted: &Mounted) -> Result<()> {
-        let mut before = mounted.seen();
+    fn watch(&self, mounted: &Mounted, begun: Snapshot) -> Result<()> {
+        let mut before = begun;
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
         while !mounted.is_over() && go_on().is_ok() {

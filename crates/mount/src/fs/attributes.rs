@@ -96,7 +96,7 @@ impl Change {
                 last_access: timespec(self.accessed),
                 last_modification: timespec(self.modified),
             };
-            rustix::fs::utimensat(node.place()?, c"", &times, AtFlags::EMPTY_PATH)?;
+            node.retimed(|| Ok(rustix::fs::utimensat(node.place()?, c"", &times, AtFlags::EMPTY_PATH)?))?;
         }
         Ok(())
     }

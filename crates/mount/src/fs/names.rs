@@ -61,15 +61,17 @@ impl Files {
 
     /// Looks up what was just made and is to be the caller's; what cannot be made his is taken away again.
     fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
-        if let Err(error) = self.hand_over(parent, name, mode, caller) {
-            let kind = rustix::fs::statat(parent.place()?, name, AtFlags::SYMLINK_NOFOLLOW)
+        let made = self.hand_over(parent, name, mode, caller).and_then(|()| self.nodes.lookup(parent, name));
+        if made.is_err()
+            && let Ok(place) = parent.place()
+        {
+            let kind = rustix::fs::statat(&place, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| FileType::from_raw_mode(stat.st_mode));
             let flags = if kind == Ok(FileType::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // The first error is what the caller is told.
-            let _ = rustix::fs::unlinkat(parent.place()?, name, flags);
-            return Err(error);
+            let _ = rustix::fs::unlinkat(place, name, flags);
         }
-        self.nodes.lookup(parent, name)
+        made
     }
 
     pub(super) fn create(
@@ -84,7 +86,9 @@ impl Files {
         let asked = OFlags::from_bits_retain(flags as u32);
         let access = self.backing_access(asked);
         let new = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(parent.place()?, name, new, Mode::RUSR | Mode::WUSR) {
+        let place = parent.place()?;
+        let open = || rustix::fs::openat(&place, name, new, Mode::RUSR | Mode::WUSR);
+        match self.nodes.with_room(open) {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
@@ -147,13 +151,16 @@ impl Files {
 
     pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> io::Result<()> {
         let parent = self.nodes.get(parent)?;
-        Ok(rustix::fs::unlinkat(parent.place()?, name, flags)?)
+        self.nodes.unnamed(&parent, name, || Ok(rustix::fs::unlinkat(parent.place()?, name, flags)?))
     }
 
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         let (old, new) = (self.nodes.get(from.0)?, self.nodes.get(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
+        // Who had the new name has it no more.
+        self.nodes.unnamed(&new, to.1, || {
+            Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
+        })
     }
 
     pub(super) fn target(&self, number: u64) -> io::Result<Vec<u8>> {

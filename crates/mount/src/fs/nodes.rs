@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use sakiyomi_linux::file_handle::FileHandle;
 
 use crate::layout::FileId;
@@ -18,6 +19,9 @@ pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are given to files whose own number is another's here: those of other file systems that are
 /// mounted below the backing directory.
 const ELSEWHERE: u64 = 1 << 63;
+
+/// So many descriptors are closed at once when none is left: other threads want some, too.
+const ROOM: usize = 8;
 
 /// A file of the backing directory, of any kind.
 #[derive(Debug)]
@@ -69,6 +73,27 @@ impl Places {
             oldest.close();
         }
     }
+
+    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process has
+    /// none left, the oldest make room for it.
+    fn with_room<T>(&self, mut work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        loop {
+            match work() {
+                Err(Errno::MFILE) if self.make_room() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Closes some of the oldest; says whether there were any.
+    fn make_room(&self) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let some = ROOM.min(open.len());
+        let oldest: Vec<Weak<Node>> = open.drain(..some).collect();
+        drop(open);
+        oldest.iter().filter_map(Weak::upgrade).for_each(|node| node.close());
+        !oldest.is_empty()
+    }
 }
 
 /// Tells whether a file's content may have been changed by somebody else.
@@ -108,10 +133,18 @@ impl Node {
 
     /// A descriptor that names the file and reads nothing.
     pub(crate) fn place(&self) -> io::Result<Arc<OwnedFd>> {
+        Ok(self.places.with_room(|| self.place_now())?)
+    }
+
+    /// The same, while there is room.
+    fn place_now(&self) -> rustix::io::Result<Arc<OwnedFd>> {
         let mut place = self.lock();
         let opened = match &*place {
             Place::Open(place) => return Ok(Arc::clone(place)),
-            Place::Closed(handle) => Arc::new(handle.open_path(&self.places.beside)?),
+            Place::Closed(handle) => {
+                let opened = handle.open_path(&self.places.beside);
+                Arc::new(opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
+            }
         };
         *place = Place::Open(Arc::clone(&opened));
         drop(place);
@@ -127,9 +160,21 @@ impl Node {
         }
         let mut place = self.lock();
         if let Place::Open(open) = &*place
+            // What has no name any more is only kept by its descriptors.
+            && rustix::fs::fstat(open).is_ok_and(|stat| stat.st_nlink > 0)
             && let Ok(handle) = FileHandle::of(open.as_fd())
         {
             *place = Place::Closed(handle);
+        }
+    }
+
+    /// Has `place`, which is this file's, again if it was closed in the meantime.
+    fn keep(&self, place: Arc<OwnedFd>) {
+        let mut mine = self.lock();
+        if matches!(*mine, Place::Closed(_)) {
+            *mine = Place::Open(place);
+            drop(mine);
+            self.places.opened(self);
         }
     }
 
@@ -150,7 +195,7 @@ impl Node {
     pub(crate) fn is_gone(&self) -> bool {
         match self.stat() {
             Ok(stat) => stat.st_nlink == 0,
-            Err(error) => error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error()),
+            Err(error) => error.raw_os_error() == Some(Errno::STALE.raw_os_error()),
         }
     }
 
@@ -162,13 +207,27 @@ impl Node {
 
     /// Opens the file itself.
     pub(crate) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
-        self.by_path(|path| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()))
+        let open = |path: &str| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+        self.by_path(|path| self.places.with_room(|| open(path)))
     }
 
     /// Says that the content was changed by us, so that what the kernel holds is right.
     pub(crate) fn changed_here(&self) {
         let stamp = self.stat().ok().map(|stat| Stamp::of(&stat));
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+    }
+
+    /// Does something that changes the time of the last change but no content: what the kernel holds of that is as right
+    /// afterwards as it was before.
+    pub(crate) fn retimed<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let now = || self.stat().ok().map(|stat| Stamp::of(&stat));
+        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_right = stamp.is_some() && *stamp == now();
+        let done = work();
+        if was_right {
+            *stamp = now();
+        }
+        done
     }
 
     /// Whether the content is still what the kernel may hold of it; from now on it is.
@@ -228,15 +287,47 @@ impl Nodes {
 
     pub(crate) fn get(&self, number: u64) -> io::Result<Arc<Node>> {
         let found = self.lock().by_number.get(&number).map(|held| Arc::clone(&held.node));
-        found.ok_or_else(|| rustix::io::Errno::STALE.into())
+        found.ok_or_else(|| Errno::STALE.into())
     }
 
     /// Looks a name up; the kernel is told of what is found.
     pub(crate) fn lookup(&self, parent: &Node, name: &std::ffi::OsStr) -> io::Result<(Arc<Node>, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = rustix::fs::openat(parent.place()?, name, flags, Mode::empty())?;
+        let parent = parent.place()?;
+        let place = self.with_room(|| rustix::fs::openat(&parent, name, flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&place)?;
         Ok((self.enter(place, &stat), stat))
+    }
+
+    /// Does something that takes a descriptor, for which files that are only known make room.
+    pub(crate) fn with_room<T>(&self, work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        self.places.with_room(work)
+    }
+
+    /// Takes a name away by `work`. Somebody may have the file open, or be in the directory: should it have been the last
+    /// name, the descriptor remains, by which alone the file still exists.
+    pub(crate) fn unnamed<T>(
+        &self,
+        parent: &Node,
+        name: &std::ffi::OsStr,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let known = self.known_as(parent, name);
+        let place = known.as_ref().and_then(|node| node.place().ok());
+        let done = work();
+        if let (Some(node), Some(place)) = (known, place) {
+            node.keep(place);
+        }
+        done
+    }
+
+    /// Whom a name stands for, if the kernel knows him and he may be without a descriptor.
+    fn known_as(&self, parent: &Node, name: &std::ffi::OsStr) -> Option<Arc<Node>> {
+        self.places.most?;
+        let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let table = self.lock();
+        let held = table.by_number.get(table.by_id.get(&self.id(&stat))?)?;
+        Some(Arc::clone(&held.node))
     }
 
     fn enter(&self, place: OwnedFd, stat: &Stat) -> Arc<Node> {

@@ -108,7 +108,7 @@ impl Layout {
         let fits = run.start.checked_add(run.blocks).is_some()
             && at.checked_add(run.blocks).is_some_and(|end| end <= i64::MAX as u64 / BLOCK);
         if run.blocks == 0 || !fits || !self.free.holds(run) {
-            return Err(wrong("gives a place that is taken or not on the drive"));
+            return Err(wrong("gives a place that is taken, metadata's or not on the drive"));
         }
         let placed = self.files.entry(file).or_default();
         if at < placed.wanted {

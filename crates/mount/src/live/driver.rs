@@ -107,13 +107,13 @@ impl Live {
         Ok(Live { shared, timeline, thread: Some(thread) })
     }
 
-    /// Asks for something, now; says when that was. Waits while very much is waiting.
+    /// Asks for something, now; says when that was. Waits while very much is waiting, but not in an [`Answer`].
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
     pub fn submit(&self, access: Access, answer: Answer) -> Result<Nanos, Stopped> {
         let mut inbox = self.shared.lock();
-        while inbox.arrived.len() >= INBOX_MAX && !inbox.stopped {
+        while inbox.arrived.len() >= INBOX_MAX && !inbox.stopped && !self.is_this_thread() {
             inbox = self.shared.room.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
         if inbox.stopped {
@@ -127,6 +127,10 @@ impl Live {
         Ok(arrival)
     }
 
+    fn is_this_thread(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
+    }
+
     /// How long the device was busy until its last event.
     #[must_use]
     pub fn busy(&self) -> Nanos {
@@ -138,7 +142,9 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.shared.lock().stopped = true;
         self.shared.come.notify_one();
-        if let Some(thread) = self.thread.take() {
+        // An answer may have been the last to hold it: the thread ends by itself then.
+        let is_own = self.is_this_thread();
+        if let Some(thread) = self.thread.take().filter(|_| !is_own) {
             // One that has panicked has said so.
             let _ = thread.join();
         }
@@ -292,6 +298,37 @@ mod tests {
         live.submit(access(1), Box::new(answer)).unwrap();
         // 5 ms on the wall.
         assert_eq!(receiver.recv().unwrap(), Nanos::SECOND * 5);
+    }
+
+    #[test]
+    fn an_answer_may_ask_for_more_than_may_wait() {
+        let live = Arc::new(Live::start(fixed("latency=1us,parallel=64"), Timeline::new(1e6)).unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let asks = Arc::clone(&live);
+        let answer = move |_: &[Completion]| {
+            for _ in 0..=INBOX_MAX {
+                let sender = sender.clone();
+                asks.submit(access(1), Box::new(move |_| sender.send(()).unwrap())).unwrap();
+            }
+        };
+        live.submit(access(1), Box::new(answer)).unwrap();
+        for _ in 0..=INBOX_MAX {
+            receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_answer_may_be_the_last_that_holds_the_device() {
+        let live = Arc::new(Live::start(fixed("latency=20ms"), Timeline::new(1.0)).unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let held = Arc::clone(&live);
+        let answer = move |_: &[Completion]| {
+            drop(held);
+            sender.send(()).unwrap();
+        };
+        live.submit(access(1), Box::new(answer)).unwrap();
+        drop(live);
+        receiver.recv_timeout(Duration::from_secs(20)).unwrap();
     }
 
     #[test]
