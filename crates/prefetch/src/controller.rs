@@ -9,8 +9,8 @@
 //! `prefetch - main > limit`; so the distance never exceeds `limit + step`.
 //!
 //! **Automatic limit**, ours. It begins with little and grows while the program waits; `pace` has the law. What is
-//! missing is asked for when half of the distance is used up, as one run of pieces, so that a drive which
-//! serves writes as well seeks seldom. The distance never exceeds `limit + one piece`.
+//! missing is asked for piece by piece, as the program uses up what is there. The distance never exceeds
+//! `limit + one piece`.
 //!
 //! A reading is left alone ([`Idle`]) where nothing can be gained: what it reads is in memory already, the kernel's own
 //! read-ahead suffices, its accesses are not sequential, or the device is so slow that reading ahead of the program

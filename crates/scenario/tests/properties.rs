@@ -199,33 +199,49 @@ proptest! {
     }
 }
 
-/// What a search over some 20,000 random programs, and over a grid of long ones, has found.
+/// What a search over random programs, and over a grid of long ones, found once: a limit that stopped growing while the
+/// program still waited, and runs so long that a drive which reorders its queue served their beginning last.
 #[test]
-#[ignore = "the automatic limit stays at 4 MiB where 8 would do, and its beginning costs short programs up to a sixth"]
-fn programs_that_were_harmed() {
+fn programs_that_were_harmed_once_are_not_any_more() {
     const FILES: [&str; 5] = [
-        // 22.9 s alone, 26.5 s with, and 21.5 s with a fixed limit of 8 MiB. Each refill of 2 MiB costs the drive two
-        // revolutions, so that it cannot quite keep up; from 2 to 4 MiB the rate gains too little for another doubling.
         "[drive]\nmodel = 'spinpoint-hd160jj'\n[memory]\nsize = '512MiB'\n\
          [[process]]\nname = 'p'\nsize = '1GiB'\ncompute = '50MB'\n",
-        // 0.260 s alone, 0.289 s with: the kernel's own window of 1 MiB would do.
+        "[drive]\nmodel = 'spinpoint-hd160jj'\n[memory]\nsize = '512MiB'\n\
+         [[process]]\nname = 'p'\nsize = '64MiB'\ncompute = '50MB'\n",
+        "[drive]\nmodel = 'scorpio-wd10tpvx'\n[memory]\nsize = '512MiB'\nread_ahead = '1MiB'\n\
+         [[process]]\nname = 'p'\nsize = '64MiB'\ncompute = '100MB'\n",
         "[drive]\nmodel = 'scorpio-wd10tpvx'\n[memory]\nsize = '16777215B'\nread_ahead = '1MiB'\n\
          [[process]]\nname = 'p'\nsize = '20565214B'\ncall = '511B'\ncompute = '81253474B'\n",
-        // 0.136 s, 0.161 s: one request at a time, which queue in front of the program's.
         "[drive]\nfixed = 'latency=4131us,parallel=1'\n[memory]\nsize = '1263542B'\nread_ahead = '128KiB'\n\
          [[process]]\nname = 'p'\nsize = '4747743B'\ncall = '156538B'\noutput_ratio = 0.35\n",
-        // 0.732 s, 0.865 s: a file in pieces, little memory.
+    ];
+    let harmed = harmed(&FILES);
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+}
+
+#[test]
+#[ignore = "a file in small pieces on a drive that reorders loses a seventh, a program that goes back 3.4 %"]
+fn programs_that_are_harmed() {
+    const FILES: [&str; 2] = [
         "[drive]\nmodel = 'scorpio-wd10tpvx'\n[memory]\nsize = '5966317B'\nread_ahead = '0B'\n\
          [[process]]\nname = 'p'\nsize = '28891933B'\ncall = '243392B'\npieces = '204372B'\n",
-        // 4.522 s, 4.711 s: it goes back, and what was asked for ahead of it is read before what it then needs.
         "[drive]\nfixed = 'latency=100us,parallel=32,bandwidth=2039079'\n[memory]\nsize = '16777215B'\n\
          [[process]]\nname = 'p'\nsize = '4848701B'\ncall = '511B'\ncompute = '20390790B'\n\
          output_ratio = 0.99\nback = { every = '3006944B', by = '2308135B' }\n",
     ];
-    for file in FILES {
+    let harmed = harmed(&FILES);
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+}
+
+/// Those of the programs that take longer with reading ahead than alone, by more than a fiftieth and 10 ms.
+fn harmed(files: &[&str]) -> Vec<String> {
+    let told = |file: &&str| {
         let scenario = Scenario::from_toml(&format!("name = 'harmed'\n{file}"), "harmed").unwrap();
         let elapsed = |limit| outcome(&with_limit(&scenario, limit)).elapsed;
         let (alone, ahead) = (elapsed(Distance::Off), elapsed(Distance::Auto));
-        assert!(ahead.0 <= alone.0 + alone.0 / 50 + 10 * MILLISECOND, "{alone:?} {ahead:?}\n{file}");
-    }
+        let is_harmed = ahead.0 > alone.0 + alone.0 / 50 + 10 * MILLISECOND;
+        is_harmed
+            .then(|| format!("{:.3} s alone, {:.3} s with\n{file}", alone.as_secs_f64(), ahead.as_secs_f64()))
+    };
+    files.iter().filter_map(told).collect()
 }

@@ -6,10 +6,12 @@
 //! - the last doubling made it faster, as it does where the device serves several requests at a time, or where larger
 //!   runs save seeks; or
 //! - the limit is less than the *horizon*, twice what the program computes on in the time of its longest wait: so much
-//!   must lie ahead to bridge such a wait (Patterson et al., SOSP 1995, call it the prefetch horizon).
+//!   must lie ahead to bridge such a wait (Patterson et al., SOSP 1995, call it the prefetch horizon); or
+//! - the program waits less than half of the time, so that its device can nearly keep up, and the limit is less than
+//!   what the program computes on in two seconds.
 //!
-//! A device that is busy all the time is helped by neither, and a longer distance would only be a longer queue in front
-//! of it: a program that waits more than half of the time gets no more than its device delivers in half a second.
+//! A device that is busy all the time is helped by none of these, and a longer distance would only be a longer queue in
+//! front of it: a program that waits more than half of the time gets no more than its device delivers in half a second.
 //! Rounds without waiting let the limit decay, slowly, as in the streaming reads of PostgreSQL. What was evicted before
 //! it was used halves the limit, and holds it there for some time.
 
@@ -170,7 +172,8 @@ impl Pace {
             return Told::GoOn;
         }
         let faster = rate > self.rate_before.saturating_add(self.rate_before / 20);
-        if self.limit < most && (faster || self.limit < horizon) {
+        let keeps_up = !half_busy && self.limit < amount(self.compute_rate, Nanos(2_000_000_000));
+        if self.limit < most && (faster || self.limit < horizon || keeps_up) {
             self.limit = self.limit.saturating_mul(2).min(most);
             self.rate_before = rate;
             self.flat = 0;

@@ -8,7 +8,7 @@ use super::pace::{Pace, Told};
 use super::{Event, Idle, Limit, State};
 
 /// What is asked for at a time where the limit is automatic, in bytes, at most.
-pub(super) const PIECE: u64 = 1 << 20;
+pub(super) const PIECE: u64 = 512 << 10;
 /// What is asked for ends at multiples of this, so that the kernel's own read-ahead finds whole windows.
 const GRAIN: u64 = 128 << 10;
 /// How many fetches may be under way at a time: they can block.
@@ -86,8 +86,6 @@ pub(super) struct Reading {
     looked_to: u64,
     looking: bool,
     calls: u32,
-    /// Whether the distance is being filled up: from when half of it is used up until it is full.
-    filling: bool,
     /// Whether there is too little memory to begin.
     cramped: bool,
     begun: Nanos,
@@ -116,7 +114,6 @@ impl Reading {
             looked_to: main,
             looking: false,
             calls: 0,
-            filling: true,
             cramped: false,
             begun: now,
             seen: now,
@@ -285,7 +282,6 @@ impl Reading {
         if !unknown && (fixed || waits && watched.0 > 0) {
             self.phase = Phase::Ahead;
             self.does_not_wait = false;
-            self.filling = true;
             self.pace.begin(now, self.main, self.spent.ran, self.spent.waited);
         } else if watched >= WATCH {
             self.does_not_wait = !waits;
@@ -321,7 +317,6 @@ impl Reading {
             self.begin_watch(now);
         } else {
             self.phase = Phase::Ahead;
-            self.filling = true;
             self.pace.resume(now, self.main, self.spent.ran, self.spent.waited);
         }
     }
@@ -347,22 +342,20 @@ impl Reading {
         }
     }
 
-    /// Fills the distance up in one run of pieces, once half of it is used up.
+    /// Fills the distance up as soon as a piece of it has been used, so that the device is never left without work: one
+    /// that is hardly faster than the program cannot make up for pauses. Longer runs at a time would not be better either,
+    /// because a drive that reorders its queue may serve a run's beginning last.
     fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
         let limit = self.pace.limit().min(share);
         let target = self.size.min(self.main + limit);
-        if self.distance() <= limit / 2 {
-            self.filling = true;
-        }
+        let piece = PIECE.min(limit / 4).max(GRAIN);
         let mut spare = spare;
-        let piece = PIECE.min(limit / 2).max(GRAIN);
-        while self.filling && self.calls < CALLS {
+        while self.calls < CALLS {
             let mut end = target.min(self.prefetch + piece.min(spare));
             if end < self.size {
                 end -= end % GRAIN;
             }
-            if end <= self.prefetch {
-                self.filling = false;
+            if end <= self.prefetch || end < self.size && end - self.prefetch < piece.min(spare) / 2 {
                 self.look_back(wish);
                 break;
             }
