@@ -1,0 +1,91 @@
+//! Who else may be in the device beside regulated requests.
+
+mod allowance;
+mod deadline;
+
+use std::collections::BTreeSet;
+
+use sakiyomi_model::{Nanos, RequestId};
+
+use crate::rate::Levels;
+use crate::regulator::Presence;
+use crate::service::Service;
+use crate::settings::GateSettings;
+use allowance::Allowance;
+use deadline::Deadline;
+
+/// What a gate looks at before it lets in another unregulated request.
+pub(crate) struct View<'a> {
+    pub(crate) now: Nanos,
+    /// Since when the device has been at the request that it is at; now, if it is idle.
+    pub(crate) busy_since: Nanos,
+    /// Requests in the device, and how many of them are not regulated.
+    pub(crate) in_device: usize,
+    pub(crate) others_in_device: usize,
+    /// Regulated requests that wait for room in the device.
+    pub(crate) waiting: usize,
+    /// By when regulated requests that are in the device, or wait for it, must have ended; in order.
+    pub(crate) deadlines: &'a BTreeSet<(Nanos, RequestId)>,
+    pub(crate) presence: &'a Presence,
+    pub(crate) service: &'a Service,
+}
+
+/// A regulated request that the device has done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) ideal: Nanos,
+    /// From its arrival until it was, or will be, answered.
+    pub(crate) took: Nanos,
+    /// Whether the device was too late with it.
+    pub(crate) late: bool,
+    /// It arrived before the allowance was last changed: it says nothing about this one.
+    pub(crate) arrived: Nanos,
+}
+
+/// The rule by which unregulated requests go into the device.
+#[derive(Clone, Debug)]
+pub(crate) enum Gate {
+    Allowance(Allowance),
+    Deadline(Deadline),
+}
+
+impl Gate {
+    pub(crate) fn new(settings: GateSettings) -> Gate {
+        match settings {
+            GateSettings::Allowance(correction) => Gate::Allowance(Allowance::new(correction)),
+            GateSettings::Deadline { margin, most } => Gate::Deadline(Deadline::new(margin, most)),
+        }
+    }
+
+    /// A regulated owner has come, gone, or changed its performance.
+    pub(crate) fn owners_changed(&mut self, owners: &Levels) {
+        if let Gate::Allowance(allowance) = self {
+            allowance.owners_changed(owners.formula());
+        }
+    }
+
+    pub(crate) fn ended(&mut self, now: Nanos, ended: Ended, service: &Service) {
+        match self {
+            Gate::Allowance(allowance) => allowance.ended(now, ended, service.changes()),
+            Gate::Deadline(deadline) => deadline.ended(ended),
+        }
+    }
+
+    /// Whether one more unregulated request may go into the device.
+    pub(crate) fn admits(&self, view: &View<'_>) -> bool {
+        match self {
+            Gate::Allowance(allowance) => {
+                view.others_in_device < allowance.now(view.presence.anybody()) as usize
+            }
+            Gate::Deadline(deadline) => deadline.admits(view),
+        }
+    }
+
+    /// How many unregulated requests may be in the device when a regulated one comes now: 1 to 32.
+    pub(crate) fn allowance(&self, presence: &Presence, service: &Service) -> u32 {
+        match self {
+            Gate::Allowance(allowance) => allowance.now(presence.anybody()),
+            Gate::Deadline(deadline) => deadline.allowance(presence, service),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The core, held to the thesis and to its contract.
