@@ -52,7 +52,9 @@ pub(crate) enum Gate {
 impl Gate {
     pub(crate) fn new(settings: GateSettings) -> Gate {
         match settings {
-            GateSettings::Allowance(correction) => Gate::Allowance(Allowance::new(correction)),
+            GateSettings::Allowance { correction, counted } => {
+                Gate::Allowance(Allowance::new(correction, counted))
+            }
             GateSettings::Deadline { margin, most } => Gate::Deadline(Deadline::new(margin, most)),
         }
     }
@@ -74,10 +76,16 @@ impl Gate {
     /// Whether one more unregulated request may go into the device.
     pub(crate) fn admits(&self, view: &View<'_>) -> bool {
         match self {
-            Gate::Allowance(allowance) => {
-                view.others_in_device < allowance.now(view.presence.anybody()) as usize
-            }
+            Gate::Allowance(allowance) => allowance.admits(view),
             Gate::Deadline(deadline) => deadline.admits(view),
+        }
+    }
+
+    /// Whether a regulated request may go into the device.
+    pub(crate) fn admits_regulated(&self, view: &View<'_>) -> bool {
+        match self {
+            Gate::Allowance(allowance) => allowance.admits_regulated(view),
+            Gate::Deadline(_) => true,
         }
     }
 

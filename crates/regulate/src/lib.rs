@@ -25,4 +25,4 @@ mod settings;
 pub use device::{Regulated, Timing};
 pub use rate::{Percent, PercentError};
 pub use regulator::{Action, Ask, Owner, RateError, Regulator};
-pub use settings::{Correction, GateSettings, Margin, Policy, Settings, Window};
+pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Settings, Window};

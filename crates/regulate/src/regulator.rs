@@ -454,6 +454,9 @@ impl Regulator {
             if let Some(turn) = overdue {
                 self.hand_over(turn.id, true, out);
             } else if let Some(id) = self.queue.first_regulated() {
+                if !self.gate.admits_regulated(&self.view()) {
+                    break;
+                }
                 self.hand_over(id, false, out);
             } else if let Some(turn) = other.filter(|_| self.gate.admits(&self.view())) {
                 self.hand_over(turn.id, false, out);

@@ -41,8 +41,13 @@ pub enum Window {
 /// Who else may be in the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GateSettings {
-    /// So many unregulated requests as the allowance says.
-    Allowance(Correction),
+    /// As many requests as the allowance says.
+    Allowance {
+        /// How the allowance follows from the formula.
+        correction: Correction,
+        /// Which requests count.
+        counted: Counted,
+    },
     /// As many unregulated requests as leave the regulated ones in time.
     Deadline {
         /// How sure.
@@ -50,6 +55,15 @@ pub enum GateSettings {
         /// Never more unregulated requests than this.
         most: u32,
     },
+}
+
+/// Which requests count against the allowance: the text of the thesis leaves it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All that the device has; a regulated request waits until there is room.
+    All,
+    /// Those that are not regulated; a regulated request goes in at once.
+    Others,
 }
 
 /// How the allowance follows from the formula.
@@ -106,7 +120,7 @@ impl Policy {
             Policy::Deadline => ours,
             Policy::Thesis => Settings {
                 window: Window::Last(10),
-                gate: GateSettings::Allowance(Correction::THESIS),
+                gate: GateSettings::Allowance { correction: Correction::THESIS, counted: Counted::All },
                 ..ours
             },
         }

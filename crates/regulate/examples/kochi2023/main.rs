@@ -4,7 +4,7 @@
 mod world;
 
 use sakiyomi_model::Nanos;
-use sakiyomi_regulate::{Correction, GateSettings, Policy, Settings};
+use sakiyomi_regulate::{Correction, Counted, GateSettings, Policy, Settings};
 use world::{COMPUTERS, Computer, Outcome, PERFORMANCES, Process, World};
 
 fn one(
@@ -29,14 +29,17 @@ fn main() {
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .collect();
     let thesis = Policy::Thesis.settings();
+    let counted = if args.last().unwrap() == "others" { Counted::Others } else { Counted::All };
     match args[0].as_str() {
         "fixed" => {
             for computer in &COMPUTERS {
                 for rate in PERFORMANCES {
                     print!("{} {rate}: ", computer.name);
                     for a in 1..=100 / rate {
-                        let settings =
-                            Settings { gate: GateSettings::Allowance(Correction::Fixed(a)), ..thesis };
+                        let settings = Settings {
+                            gate: GateSettings::Allowance { correction: Correction::Fixed(a), counted },
+                            ..thesis
+                        };
                         let o = one(computer, &more, settings, rate, 2000, 1);
                         let f = o.figures(0);
                         print!(" {a}:{:.3}/{:.0}", f.accuracy, o.iops);
@@ -66,6 +69,51 @@ fn main() {
                             t.elapsed()
                         );
                     }
+                }
+            }
+        }
+        "fit" => {
+            let pc: usize = args[1].parse().unwrap();
+            let computer = &COMPUTERS[pc];
+            let mut x: u64 = 88172645463325252 + pc as u64;
+            let mut pick = |v: &[&str]| {
+                x ^= x << 13;
+                x ^= x >> 7;
+                x ^= x << 17;
+                v[(x >> 20) as usize % v.len()].to_owned()
+            };
+            let mut best_score = 1e9;
+            for _ in 0..args[2].parse::<usize>().unwrap() {
+                let more: Vec<(String, String)> = [
+                    ("queue.window", pick(&["2", "3", "4", "5", "6", "8", "256"])),
+                    ("queue.age_weight", pick(&["0", "0.05", "0.1", "0.15", "0.2", "0.3", "0.4", "0.6"])),
+                    ("queue.rpo_margin", pick(&["0ms", "0.4ms", "1ms", "2ms", "3ms"])),
+                    ("queue.age_limit", pick(&["40ms", "60ms", "80ms", "100ms", "150ms", "500ms"])),
+                ]
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect();
+                let mut score = 0.0;
+                let mut text = String::new();
+                for (i, rate) in PERFORMANCES.into_iter().enumerate() {
+                    let want = computer.best[i];
+                    for a in [want, want + 1] {
+                        if a > (100 / rate - 1) {
+                            continue;
+                        }
+                        let settings = Settings {
+                            gate: GateSettings::Allowance { correction: Correction::Fixed(a), counted },
+                            ..thesis
+                        };
+                        let f = one(computer, &more, settings, rate, 1500, 1).figures(0);
+                        let miss: f64 = if a == want { f.accuracy - 1.1 } else { 1.1 - f.accuracy };
+                        score += miss.max(0.0) * miss.max(0.0);
+                        text += &format!(" {rate}/{a}:{:.3}", f.accuracy);
+                    }
+                }
+                if score < best_score * 1.2 {
+                    best_score = score.min(best_score);
+                    println!("{score:.5} {more:?} {text}");
                 }
             }
         }

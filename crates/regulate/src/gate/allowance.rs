@@ -2,8 +2,8 @@
 
 use sakiyomi_model::Nanos;
 
-use super::Ended;
-use crate::settings::Correction;
+use super::{Ended, View};
+use crate::settings::{Correction, Counted};
 
 /// The most that a device is given (section 3.2: what AHCI takes).
 pub(super) const MOST: u32 = 32;
@@ -12,6 +12,7 @@ pub(super) const MOST: u32 = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Allowance {
     correction: Correction,
+    counted: Counted,
     formula: u32,
     current: u32,
     /// When it was last changed.
@@ -22,9 +23,10 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    pub(super) fn new(correction: Correction) -> Allowance {
+    pub(super) fn new(correction: Correction, counted: Counted) -> Allowance {
         Allowance {
             correction,
+            counted,
             formula: MOST,
             current: MOST,
             since: Nanos::ZERO,
@@ -32,6 +34,18 @@ impl Allowance {
             evidence: vec![Evidence::default(); MOST as usize + 2],
             changes: 0,
         }
+    }
+
+    pub(super) fn admits(&self, view: &View<'_>) -> bool {
+        let counted = match self.counted {
+            Counted::All => view.in_device,
+            Counted::Others => view.others_in_device,
+        };
+        counted < self.now(view.presence.anybody()) as usize
+    }
+
+    pub(super) fn admits_regulated(&self, view: &View<'_>) -> bool {
+        self.counted == Counted::Others || self.admits(view)
     }
 
     /// The allowance; all that the device takes while no regulated owner is about.
