@@ -55,7 +55,9 @@ impl Gate {
             GateSettings::Allowance { correction, counted } => {
                 Gate::Allowance(Allowance::new(correction, counted))
             }
-            GateSettings::Deadline { margin, most } => Gate::Deadline(Deadline::new(margin, most)),
+            GateSettings::Deadline { margin, most, look_ahead } => {
+                Gate::Deadline(Deadline::new(margin, most, look_ahead))
+            }
         }
     }
 

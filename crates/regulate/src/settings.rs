@@ -54,6 +54,8 @@ pub enum GateSettings {
         margin: Margin,
         /// Never more unregulated requests than this.
         most: u32,
+        /// Whether room is kept for requests that have not come yet.
+        look_ahead: bool,
     },
 }
 
@@ -111,7 +113,7 @@ impl Policy {
         let ours = Settings {
             depth: 32,
             window: Window::Adaptive(256),
-            gate: GateSettings::Deadline { margin: Margin::Late(0.03), most: 32 },
+            gate: GateSettings::Deadline { margin: Margin::Late(0.03), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
             patience: Nanos(2_000_000_000),
             capacity: 65_536,

@@ -11,18 +11,18 @@ use sakiyomi_regulate::{Owner, Percent, Regulated, Settings, Timing};
 
 /// A computer of the thesis (table 6.1).
 #[derive(Clone, Copy)]
-pub struct Computer {
-    pub name: &'static str,
+pub(crate) struct Computer {
+    pub(crate) name: &'static str,
     drive: &'static str,
     settings: &'static [(&'static str, &'static str)],
     /// The best allowances of figure 6.1, for 10, 15, 20, 25 and 30 %.
-    pub best: [u32; 5],
+    pub(crate) best: [u32; 5],
 }
 
-pub const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
+pub(crate) const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
 
 /// How a drive's firmware chooses is not published. What is set here beside the drive files is fitted to the thesis.
-pub const COMPUTERS: [Computer; 3] = [
+pub(crate) const COMPUTERS: [Computer; 3] = [
     Computer {
         name: "PC1",
         drive: "scorpio-wd1200bevs",
@@ -34,10 +34,9 @@ pub const COMPUTERS: [Computer; 3] = [
 ];
 
 impl Computer {
-    pub fn spec(&self, more: &[(String, String)]) -> DriveSpec {
+    pub(crate) fn spec(&self) -> DriveSpec {
         let mut spec = builtin(self.drive).expect("a built-in drive").spec();
-        let fitted = self.settings.iter().map(|(key, value)| (*key, *value));
-        for (key, value) in fitted.chain(more.iter().map(|(key, value)| (key.as_str(), value.as_str()))) {
+        for (key, value) in self.settings {
             spec.set(key, value).expect("a setting of a drive");
         }
         spec
@@ -46,50 +45,50 @@ impl Computer {
 
 /// A process.
 #[derive(Clone, Copy)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its requested performance.
-    pub rate: Option<u32>,
+    pub(crate) rate: Option<u32>,
     /// I/Os in a burst, and the computing between bursts.
-    pub burst: u32,
-    pub think: Nanos,
-    pub op: Op,
-    pub size: Bytes,
+    pub(crate) burst: u32,
+    pub(crate) think: Nanos,
+    pub(crate) op: Op,
+    pub(crate) size: Bytes,
 }
 
 impl Process {
-    pub fn reader(rate: Option<u32>) -> Process {
+    pub(crate) fn reader(rate: Option<u32>) -> Process {
         Process { rate, burst: 1, think: Nanos::ZERO, op: Op::Read, size: Bytes(4096) }
     }
 }
 
 /// What is run.
-pub struct World<'a> {
-    pub spec: &'a DriveSpec,
-    pub settings: Settings,
-    pub processes: Vec<Process>,
-    pub seed: u64,
+pub(crate) struct World<'a> {
+    pub(crate) spec: &'a DriveSpec,
+    pub(crate) settings: Settings,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) seed: u64,
     /// Ends when a regulated process (or, without any, some process) has done so many.
-    pub ios: u32,
+    pub(crate) ios: u32,
     /// Not counted at the beginning.
-    pub warm_up: Nanos,
+    pub(crate) warm_up: Nanos,
 }
 
 /// What came out.
-pub struct Outcome {
-    pub timings: Vec<Timing>,
+pub(crate) struct Outcome {
+    pub(crate) timings: Vec<Timing>,
     /// When the allowance changed, in I/Os of regulated processes, and to what.
-    pub allowances: Vec<(usize, u32)>,
-    pub iops: f64,
+    pub(crate) allowances: Vec<(usize, u32)>,
+    pub(crate) iops: f64,
     /// The longest that an unregulated I/O took.
-    pub worst: Nanos,
-    pub begin: Nanos,
-    pub service: Nanos,
+    pub(crate) worst: Nanos,
+    pub(crate) begin: Nanos,
+    pub(crate) service: Nanos,
 }
 
 const FILE: u64 = 2 << 30;
 
 impl World<'_> {
-    pub fn run(&self) -> Outcome {
+    pub(crate) fn run(&self) -> Outcome {
         let mut device = Regulated::new(Drive::new(self.spec).expect("a drive"), Bytes(512), self.settings);
         device.keep_timings();
         for (index, process) in self.processes.iter().enumerate() {
@@ -214,16 +213,16 @@ impl<'a> Run<'a> {
 
 /// A regulated process's I/Os, in figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures {
-    pub accuracy: f64,
-    pub cov: f64,
-    pub p99: f64,
-    pub count: usize,
+pub(crate) struct Figures {
+    pub(crate) accuracy: f64,
+    pub(crate) cov: f64,
+    pub(crate) p99: f64,
+    pub(crate) count: usize,
 }
 
 impl Outcome {
     /// Of one owner, after the warm-up.
-    pub fn figures(&self, owner: u32) -> Figures {
+    pub(crate) fn figures(&self, owner: u32) -> Figures {
         let counted = |timing: &&Timing| {
             timing.owner == Owner(owner) && timing.arrived >= self.begin && !timing.ideal.is_zero()
         };

@@ -22,6 +22,7 @@ use crate::settings::Margin;
 pub(crate) struct Deadline {
     margin: Margin,
     most: u32,
+    look_ahead: bool,
     deviations: f64,
 }
 
@@ -33,12 +34,12 @@ const STEP: f64 = 0.1;
 const DEVIATIONS: (f64, f64) = (0.0, 6.0);
 
 impl Deadline {
-    pub(super) fn new(margin: Margin, most: u32) -> Deadline {
+    pub(super) fn new(margin: Margin, most: u32, look_ahead: bool) -> Deadline {
         let deviations = match margin {
             Margin::Deviations(deviations) => deviations,
             Margin::Flat(_) | Margin::Late(_) => 1.0,
         };
-        Deadline { margin, most: most.clamp(1, MOST), deviations }
+        Deadline { margin, most: most.clamp(1, MOST), look_ahead, deviations }
     }
 
     pub(super) fn ended(&mut self, ended: Ended) {
@@ -54,7 +55,7 @@ impl Deadline {
 
     /// Whether an owner that asks at this moment will be in time.
     fn leaves_room(&self, view: &View<'_>) -> bool {
-        view.in_device + view.waiting < self.room(view.presence, view.service)
+        !self.look_ahead || view.in_device + view.waiting < self.room(view.presence, view.service)
     }
 
     pub(super) fn allowance(&self, presence: &Presence, service: &Service) -> u32 {
@@ -93,7 +94,7 @@ impl Deadline {
         let start = view.busy_since.max(view.now.saturating_sub(one));
         let mut load = view.in_device + 1 + view.waiting;
         let mut known = view.deadlines.iter().map(|(deadline, _)| *deadline);
-        let mut upcoming = view.presence.upcoming();
+        let mut upcoming = view.presence.upcoming().filter(|_| self.look_ahead);
         let (mut here, mut next) = (known.next(), upcoming.next());
         for _ in 0..LOOKED_AT {
             let deadline = match (here, next) {

@@ -1,0 +1,282 @@
+//! One table each; every figure is the median over the seeds.
+
+use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_model::Nanos;
+use sakiyomi_regulate::{Correction, Counted, GateSettings, Margin, Policy, Settings};
+
+use crate::world::{COMPUTERS, Computer, Figures, Outcome, PERFORMANCES, Process, World};
+
+type Table = (&'static str, &'static str, fn(u64));
+
+pub(crate) const TABLES: &[Table] = &[
+    ("thesis", "the thesis's policy: best allowances, accuracy with and without correction", thesis),
+    ("ours", "accuracy, spread and throughput of ours beside the thesis's", ours),
+    ("search", "the best throughput that any allowance and safety factor reach, beside ours", search),
+    ("several", "two to four regulated processes", several),
+    ("two-way", "without admission: the corrected allowance beside the best", two_way),
+    ("fit", "how the drives' choice among waiting commands was fitted to the published best allowances", fit),
+];
+
+const IOS: u32 = 5000;
+
+/// One regulated reader among ten.
+fn one(spec: &DriveSpec, settings: Settings, rate: u32, ios: u32, seed: u64) -> Outcome {
+    let mut processes = vec![Process::reader(None); 10];
+    processes[0].rate = Some(rate);
+    World { spec, settings, processes, seed, ios, warm_up: Nanos(30_000_000_000) }.run()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Medians of one regulated reader's figures.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    accuracy: f64,
+    cov: f64,
+    p99: f64,
+    iops: f64,
+    allowance: f64,
+    settled: f64,
+    worst_ms: f64,
+}
+
+fn row(computer: &Computer, settings: Settings, rate: u32, ios: u32, seeds: u64) -> Row {
+    let spec = computer.spec();
+    let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| one(&spec, settings, rate, ios, seed)).collect();
+    let figures: Vec<Figures> = outcomes.iter().map(|outcome| outcome.figures(0)).collect();
+    let last = |outcome: &Outcome| outcome.allowances.last().copied().unwrap_or((0, 0));
+    Row {
+        accuracy: median(figures.iter().map(|figures| figures.accuracy)),
+        cov: median(figures.iter().map(|figures| figures.cov)),
+        p99: median(figures.iter().map(|figures| figures.p99)),
+        iops: median(outcomes.iter().map(|outcome| outcome.iops)),
+        allowance: median(outcomes.iter().map(|outcome| f64::from(last(outcome).1))),
+        settled: median(outcomes.iter().map(|outcome| last(outcome).0 as f64)),
+        worst_ms: median(outcomes.iter().map(|outcome| outcome.worst.as_millis_f64())),
+    }
+}
+
+fn allowance(correction: Correction, counted: Counted) -> Settings {
+    Settings { gate: GateSettings::Allowance { correction, counted }, ..Policy::Thesis.settings() }
+}
+
+/// The largest allowance up to the formula's at which the accuracy is no worse than 1.1 (section 6.2).
+fn best_allowance(computer: &Computer, rate: u32, counted: Counted, seeds: u64) -> u32 {
+    let formula = (100 / rate - 1).max(1);
+    let good = |&allowed: &u32| {
+        let row = row(computer, allowance(Correction::Fixed(allowed), counted), rate, IOS, seeds);
+        row.accuracy <= 1.1
+    };
+    (1..=formula).rev().find(good).unwrap_or(1)
+}
+
+fn thesis(seeds: u64) {
+    println!(
+        "|  | P % | formula | best, published | best here | accuracy, not corrected | corrected | corrected to | after I/Os | IOPS, not corrected | corrected |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    for computer in &COMPUTERS {
+        for (rate, published) in PERFORMANCES.into_iter().zip(computer.best) {
+            let best = best_allowance(computer, rate, Counted::All, seeds);
+            let plain = row(computer, allowance(Correction::Off, Counted::All), rate, IOS, seeds);
+            let corrected = row(computer, Policy::Thesis.settings(), rate, IOS, seeds);
+            println!(
+                "| {} | {rate} | {} | {published} | {best} | {:.3} | {:.3} | {} | {} | {:.0} | {:.0} |",
+                computer.name,
+                100 / rate - 1,
+                plain.accuracy,
+                corrected.accuracy,
+                corrected.allowance,
+                corrected.settled,
+                plain.iops,
+                corrected.iops,
+            );
+        }
+    }
+}
+
+fn ours(seeds: u64) {
+    println!("|  | P % | policy | accuracy | CoV | p99 / ideal | IOPS | longest I/O of another, ms |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for computer in &COMPUTERS {
+        for rate in PERFORMANCES {
+            for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
+                let row = row(computer, policy.settings(), rate, IOS, seeds);
+                println!(
+                    "| {} | {rate} | {name} | {:.3} | {:.3} | {:.2} | {:.1} | {:.0} |",
+                    computer.name, row.accuracy, row.cov, row.p99, row.iops, row.worst_ms
+                );
+            }
+        }
+    }
+}
+
+/// Whether a result is as exact as ours is to be.
+fn is_exact(row: &Row, rate: u32) -> bool {
+    let cov = if rate <= 10 { 0.10 } else { 0.06 };
+    (row.accuracy - 1.0).abs() <= 0.03 && row.cov <= cov && (rate <= 10 || row.p99 <= 1.2)
+}
+
+fn search(seeds: u64) {
+    const SEARCH_IOS: u32 = 2000;
+    let flat = (6..=30).step_by(2).map(|tenths| Margin::Flat(f64::from(tenths) / 10.0));
+    let deviations = (0..=8).map(|halves| Margin::Deviations(f64::from(halves) / 2.0));
+    let margins: Vec<Margin> = flat.chain(deviations).collect();
+    println!("|  | P % | best of search, IOPS | with | ours, IOPS | ratio |");
+    println!("|---|---|---|---|---|---|");
+    for computer in &COMPUTERS {
+        for rate in PERFORMANCES {
+            let mut best: Option<(f64, String)> = None;
+            for (margin, most, look_ahead) in margins.iter().flat_map(|margin| {
+                (1..=9).flat_map(move |most| [true, false].map(|look_ahead| (*margin, most, look_ahead)))
+            }) {
+                let gate = GateSettings::Deadline { margin, most, look_ahead };
+                let row = row(computer, Settings { gate, ..Settings::default() }, rate, SEARCH_IOS, seeds);
+                if is_exact(&row, rate) && best.as_ref().is_none_or(|best| row.iops > best.0) {
+                    best = Some((row.iops, format!("{margin:?}, at most {most}, look ahead {look_ahead}")));
+                }
+            }
+            let ours = row(computer, Settings::default(), rate, SEARCH_IOS, seeds);
+            let (iops, with) = best.unwrap_or((f64::NAN, "none".to_owned()));
+            let exact = if is_exact(&ours, rate) { "" } else { " (not exact)" };
+            println!(
+                "| {} | {rate} | {iops:.1} | {with} | {:.1}{exact} | {:.3} |",
+                computer.name,
+                ours.iops,
+                ours.iops / iops
+            );
+        }
+    }
+}
+
+/// Rates that the formula has room for.
+const MIXES: [&[u32]; 9] = [
+    &[10, 10],
+    &[20, 20],
+    &[30, 15],
+    &[40, 10],
+    &[10, 15, 20],
+    &[25, 25, 25],
+    &[10, 10, 10, 10],
+    &[10, 15, 20, 25],
+    &[30, 20, 15, 10],
+];
+
+fn several(seeds: u64) {
+    println!("|  | rates, % | policy | accuracy of each | CoV of each | worst p99 / ideal | IOPS |");
+    println!("|---|---|---|---|---|---|---|");
+    for computer in &COMPUTERS {
+        for rates in MIXES {
+            for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
+                let outcomes: Vec<Outcome> =
+                    (1..=seeds).map(|seed| mixed(&computer.spec(), policy.settings(), rates, seed)).collect();
+                let each = |figure: fn(&Figures) -> f64| {
+                    let of = |owner| median(outcomes.iter().map(|outcome| figure(&outcome.figures(owner))));
+                    (0..rates.len() as u32).map(of).collect::<Vec<f64>>()
+                };
+                let words = |figures: Vec<f64>| {
+                    figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(" ")
+                };
+                let p99 = each(|figures| figures.p99).into_iter().fold(0.0, f64::max);
+                println!(
+                    "| {} | {rates:?} | {name} | {} | {} | {p99:.2} | {:.0} |",
+                    computer.name,
+                    words(each(|figures| figures.accuracy)),
+                    words(each(|figures| figures.cov)),
+                    median(outcomes.iter().map(|outcome| outcome.iops)),
+                );
+            }
+        }
+    }
+}
+
+/// As many regulated readers as there are rates, among ten.
+fn mixed(spec: &DriveSpec, settings: Settings, rates: &[u32], seed: u64) -> Outcome {
+    let mut processes = vec![Process::reader(None); 10];
+    for (process, rate) in processes.iter_mut().zip(rates) {
+        process.rate = Some(*rate);
+    }
+    World { spec, settings, processes, seed, ios: IOS, warm_up: Nanos(30_000_000_000) }.run()
+}
+
+fn two_way(seeds: u64) {
+    let correction = Correction::TwoWay { accuracy: 1.1 };
+    println!("|  | P % | counted | best | corrected to, by seed | settled after I/Os | accuracy |");
+    println!("|---|---|---|---|---|---|---|");
+    let (mut equal, mut all) = (0, 0);
+    for computer in &COMPUTERS {
+        for (rate, counted) in
+            PERFORMANCES.into_iter().flat_map(|rate| [(rate, Counted::All), (rate, Counted::Others)])
+        {
+            let best = best_allowance(computer, rate, counted, seeds);
+            let gate = GateSettings::Allowance { correction, counted };
+            let settings = Settings { gate, ..Settings::default() };
+            let outcomes: Vec<Outcome> =
+                (1..=seeds).map(|seed| one(&computer.spec(), settings, rate, 2 * IOS, seed)).collect();
+            let held: Vec<u32> = outcomes.iter().map(held_longest).collect();
+            equal += held.iter().filter(|held| **held == best).count();
+            all += held.len();
+            println!(
+                "| {} | {rate} | {counted:?} | {best} | {held:?} | {:.0} | {:.3} |",
+                computer.name,
+                median(outcomes.iter().map(|outcome| f64::from(settled(outcome)))),
+                median(outcomes.iter().map(|outcome| outcome.figures(0).accuracy)),
+            );
+        }
+    }
+    println!("\nequal to the best in {equal} of {all}");
+}
+
+/// The allowance under which most I/Os of the second half were done.
+fn held_longest(outcome: &Outcome) -> u32 {
+    let mut held = [0usize; 33];
+    let half = outcome.timings.len() / 2;
+    for (index, (from, allowance)) in outcome.allowances.iter().enumerate() {
+        let to = outcome.allowances.get(index + 1).map_or(outcome.timings.len(), |(to, _)| *to);
+        held[*allowance as usize] += to.saturating_sub((*from).max(half));
+    }
+    (0..33).max_by_key(|allowance| held[*allowance as usize]).expect("there are 33")
+}
+
+/// After how many I/Os the allowance that was held longest was first reached.
+fn settled(outcome: &Outcome) -> u32 {
+    let held = held_longest(outcome);
+    outcome.allowances.iter().find(|(_, allowance)| *allowance == held).map_or(0, |(at, _)| *at as u32)
+}
+
+/// Tries out how a drive chooses: for each pair of settings how far the accuracy at the published best allowance lies
+/// above 1.1, and the accuracy at the next larger one below it, together.
+fn fit(_: u64) {
+    const WEIGHTS: [&str; 9] = ["0.02", "0.04", "0.05", "0.06", "0.07", "0.08", "0.09", "0.1", "0.12"];
+    const MARGINS: [&str; 8] = ["0ms", "0.4ms", "0.8ms", "1.2ms", "1.6ms", "2ms", "2.5ms", "3ms"];
+    for computer in &COMPUTERS[1..] {
+        let mut lines = Vec::new();
+        for (weight, margin) in WEIGHTS.into_iter().flat_map(|weight| MARGINS.map(|margin| (weight, margin)))
+        {
+            let mut spec = computer.spec();
+            spec.set("queue.age_weight", weight).expect("a weight");
+            spec.set("queue.rpo_margin", margin).expect("a margin");
+            let (distance, words) = distance(computer, &spec);
+            lines.push((distance, format!("{distance:.4} age_weight {weight} rpo_margin {margin}: {words}")));
+        }
+        lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        lines.iter().take(8).for_each(|(_, line)| println!("{} {line}", computer.name));
+    }
+}
+
+fn distance(computer: &Computer, spec: &DriveSpec) -> (f64, String) {
+    let (mut distance, mut words) = (0.0, String::new());
+    for (rate, best) in PERFORMANCES.into_iter().zip(computer.best) {
+        for allowed in best..=(best + 1).min(100 / rate - 1) {
+            let settings = allowance(Correction::Fixed(allowed), Counted::All);
+            let accuracy = one(spec, settings, rate, 3000, 1).figures(0).accuracy;
+            distance += if allowed == best { accuracy - 1.1 } else { 1.1 - accuracy }.max(0.0);
+            words += &format!(" {rate}%/{allowed} {accuracy:.3}");
+        }
+    }
+    (distance, words)
+}
