@@ -22,8 +22,8 @@ pub(crate) struct View<'a> {
     /// Requests in the device, and how many of them are not regulated.
     pub(crate) in_device: usize,
     pub(crate) others_in_device: usize,
-    /// Regulated requests that wait for room in the device.
-    pub(crate) waiting: usize,
+    /// What it would take for those in the device and for the one that would go in, one by one.
+    pub(crate) work: Nanos,
     /// By when regulated requests that are in the device, or wait for it, must have ended; in order.
     pub(crate) deadlines: &'a BTreeSet<(Nanos, RequestId)>,
     pub(crate) presence: &'a Presence,
@@ -88,6 +88,15 @@ impl Gate {
         match self {
             Gate::Allowance(allowance) => allowance.admits_regulated(view),
             Gate::Deadline(_) => true,
+        }
+    }
+
+    /// Whether all these owners can be kept to their rates, with at least one request of another in the device.
+    pub(crate) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
+        let formula = owners.formula().is_some_and(|formula| formula >= 1);
+        match self {
+            Gate::Deadline(deadline) if service.serves_several() => deadline.has_room(owners, service),
+            _ => formula,
         }
     }
 

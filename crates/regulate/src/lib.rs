@@ -24,5 +24,5 @@ mod settings;
 
 pub use device::{Regulated, Timing};
 pub use rate::{Percent, PercentError};
-pub use regulator::{Action, Ask, Owner, RateError, Regulator};
-pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Settings, Window};
+pub use regulator::{Action, Ask, Owner, RateError, Regulator, Report};
+pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

@@ -65,7 +65,7 @@ impl Levels {
     }
 
     /// From the highest performance down: the level, and how many have asked for it or for more.
-    pub(crate) fn from_highest(&self) -> impl Iterator<Item = (Percent, u32)> {
+    pub(crate) fn by_performance(&self) -> impl Iterator<Item = (Percent, u32)> {
         let mut so_far = 0;
         (1..=100u8).rev().filter(|&level| self.owners[usize::from(level)] > 0).map(move |level| {
             so_far += self.owners[usize::from(level)];
@@ -76,7 +76,7 @@ impl Levels {
     /// The allowance of section 4.2, before its lower bound of 1: `min over i of 100/P_i - sum_j f(i,j) - 1`, rounded
     /// down, where `f` counts the others that have asked for as much as i or for more. None without an owner.
     pub(crate) fn formula(&self) -> Option<i64> {
-        self.from_highest().map(|(level, ahead)| i64::from(100 / level.get()) - i64::from(ahead)).min()
+        self.by_performance().map(|(level, ahead)| i64::from(100 / level.get()) - i64::from(ahead)).min()
     }
 }
 

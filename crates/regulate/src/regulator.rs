@@ -11,6 +11,7 @@
 //!   arrive (T0) ──► waits ──► Issue (T2) ──► device_done (T3) ──► held back ──► Answer
 //! ```
 
+mod burst;
 mod presence;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,8 @@ use crate::gate::{Ended, Gate, View};
 use crate::queue::{Queue, Turn};
 use crate::rate::{Levels, Percent};
 use crate::service::{Kind, Sample, Service};
-use crate::settings::Settings;
+use crate::settings::{Serves, Settings, Window};
+use burst::Bursts;
 pub(crate) use presence::Presence;
 
 /// Whose I/O it is: a process, or a group of them that share one rate.
@@ -62,7 +64,7 @@ pub enum Action {
 /// Why a rate is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// The formula of section 4.2 leaves no room for anybody else.
+    /// The formula of section 4.2 leaves no room for anybody else, or the ideal time is less than what one I/O takes.
     #[error("{asked} % cannot be kept beside the rates given already; {}", best_words(*.best))]
     NoRoom {
         /// What was asked for, in percent.
@@ -74,6 +76,21 @@ pub enum RateError {
 
 fn best_words(best: Option<u32>) -> String {
     best.map_or("take back one of those".to_owned(), |best| format!("{best} % can"))
+}
+
+/// How well an owner's rate has been kept since it was set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// What it has asked for.
+    pub rate: Percent,
+    /// Whether there was no room for it, so that it is kept as well as can be.
+    pub best_effort: bool,
+    /// I/Os that have ended.
+    pub ios: u64,
+    /// Those that the device had not done in time.
+    pub late: u64,
+    /// Mean of the time that they took, against the ideal: 1 is exact, up to 1.1 is good (section 6.2).
+    pub accuracy: f64,
 }
 
 /// Keeps the I/O time of owners on one device.
@@ -93,7 +110,13 @@ pub struct Regulator {
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
+    /// From so many measured requests on, one is to be alone in the device.
+    calm_at: u64,
 }
+
+/// A device that serves several is to be seen with one alone so often, in requests; else it would not be known what
+/// one takes.
+const CALM_EVERY: u64 = 4096;
 
 /// A request that has not been answered.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +140,20 @@ struct Regulated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
-    InDevice { issued: Nanos, overdue: bool, cancelled: bool },
+    InDevice(Stay),
     HeldBack { until: Nanos, outcome: Outcome },
+}
+
+/// A request's time in the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stay {
+    issued: Nanos,
+    /// How many there were, with it, when it was issued.
+    beside: usize,
+    /// What one of its kind was known to take then.
+    work: Nanos,
+    overdue: bool,
+    cancelled: bool,
 }
 
 /// A regulated owner.
@@ -130,6 +165,10 @@ struct Member {
     until: Nanos,
     /// By how much its answers have come too late because the timer did (section 4.3); the next one comes earlier.
     carry: Nanos,
+    /// What one I/O of the kind last asked for takes the device.
+    service: Nanos,
+    bursts: Bursts,
+    report: Report,
 }
 
 /// What the device has.
@@ -142,11 +181,26 @@ struct InDevice {
     busy_since: Nanos,
     /// How many it could choose from then.
     choice: usize,
+    /// What it would take for all, one by one.
+    work: Nanos,
 }
 
 impl InDevice {
     fn len(&self) -> usize {
         self.regulated + self.others
+    }
+}
+
+impl Member {
+    fn ended(&mut self, ended: Ended) {
+        if ended.ideal.is_zero() {
+            return;
+        }
+        let ratio = ended.took.0 as f64 / ended.ideal.0 as f64;
+        self.bursts.add(ratio);
+        self.report.ios += 1;
+        self.report.late += u64::from(ended.late);
+        self.report.accuracy += (ratio - self.report.accuracy) / self.report.ios as f64;
     }
 }
 
@@ -166,8 +220,9 @@ impl Regulator {
             device: InDevice::default(),
             deadlines: BTreeSet::new(),
             held_back: BTreeSet::new(),
-            service: Service::new(settings.window),
+            service: Service::new(&settings),
             gate: Gate::new(settings.gate),
+            calm_at: 0,
         }
     }
 
@@ -187,20 +242,34 @@ impl Regulator {
             let best = best.into_iter().find(|&rate| self.has_room(owner, rate)).map(Percent::get);
             return Err(RateError::NoRoom { asked: rate.get(), best });
         }
-        self.set_rate_anyway(now, owner, rate, out);
+        self.give(now, owner, rate, false, out);
         Ok(())
     }
 
     /// Gives `owner` so many percent of the device as well as can be, and may make others miss theirs.
     pub fn set_rate_anyway(&mut self, now: Nanos, owner: Owner, rate: Percent, out: &mut Vec<Action>) {
+        let best_effort = !self.has_room(owner, rate);
+        self.give(now, owner, rate, best_effort, out);
+    }
+
+    fn give(&mut self, now: Nanos, owner: Owner, rate: Percent, best_effort: bool, out: &mut Vec<Action>) {
         self.pass(now);
         let old = self.members.get(&owner).copied();
         if let Some(old) = old {
             self.levels.remove(old.rate);
         }
         self.levels.add(rate);
-        let member = old.unwrap_or(Member { rate, outstanding: 0, until: Nanos::ZERO, carry: Nanos::ZERO });
-        self.members.insert(owner, Member { rate, ..member });
+        let report = Report { rate, best_effort, ios: 0, late: 0, accuracy: 1.0 };
+        let new = Member {
+            rate,
+            outstanding: 0,
+            until: Nanos::ZERO,
+            carry: Nanos::ZERO,
+            service: self.service.mean_of_all(),
+            bursts: Bursts::default(),
+            report,
+        };
+        self.members.insert(owner, Member { rate, report, ..old.unwrap_or(new) });
         self.presence.think(owner, rate, self.now);
         self.gate.owners_changed(&self.levels);
         self.requeue(owner, Some(rate));
@@ -256,12 +325,11 @@ impl Regulator {
     pub fn device_done(&mut self, done: Nanos, id: RequestId, outcome: Outcome, out: &mut Vec<Action>) {
         self.pass(done);
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
-        let State::InDevice { issued, overdue, cancelled } = entry.state else {
-            panic!("request {} is not in the device", id.0)
-        };
-        self.leave_device(&entry, overdue);
+        let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
+        self.leave_device(&entry, stay);
         if outcome == Outcome::Done {
-            self.service.done(Sample { kind: entry.kind, issued, done, depth: self.device.choice });
+            let Stay { issued, beside, .. } = stay;
+            self.service.done(Sample { kind: entry.kind, issued, done, choice: self.device.choice, beside });
         } else {
             self.service.passed(done);
         }
@@ -269,7 +337,7 @@ impl Regulator {
             self.deadlines.remove(&(regulated.deadline, id));
         }
         self.device.busy_since = done;
-        let outcome = if cancelled { Outcome::Cancelled } else { outcome };
+        let outcome = if stay.cancelled { Outcome::Cancelled } else { outcome };
         match self.held_back_until(&mut entry, outcome) {
             Some(until) if until > self.now => {
                 entry.state = State::HeldBack { until, outcome };
@@ -329,6 +397,12 @@ impl Regulator {
         self.gate.allowance(&self.presence, &self.service)
     }
 
+    /// How well an owner's rate is kept, if it has one.
+    #[must_use]
+    pub fn report(&self, owner: Owner) -> Option<Report> {
+        self.members.get(&owner).map(|member| member.report)
+    }
+
     /// The device's mean service time, as measured.
     #[must_use]
     pub fn service_time(&self) -> Nanos {
@@ -349,7 +423,13 @@ impl Regulator {
 
     fn pass(&mut self, now: Nanos) {
         self.now = self.now.max(now);
-        self.presence.advance(self.now);
+        let members = &mut self.members;
+        self.presence.advance(self.now, |owner| {
+            let member = members.get_mut(&owner).expect("who is present is regulated");
+            member.bursts.over();
+            let ideal = member.rate.ideal(member.service);
+            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64)
+        });
     }
 
     fn has_room(&self, owner: Owner, rate: Percent) -> bool {
@@ -358,13 +438,14 @@ impl Regulator {
             levels.remove(member.rate);
         }
         levels.add(rate);
-        levels.formula().is_some_and(|formula| formula >= 1)
+        self.gate.has_room(&levels, &self.service)
     }
 
     /// By when a request of a regulated owner must end: when a device of its own would have done it.
     fn give_deadline(&mut self, entry: &Entry) -> Regulated {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
-        let ideal = member.rate.ideal(self.service.mean(entry.kind));
+        member.service = self.service.mean(entry.kind);
+        let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
         let deadline = begin.saturating_add(ideal);
         member.until = deadline;
@@ -434,8 +515,8 @@ impl Regulator {
                 self.wait_no_more(id, &entry);
                 self.answer(id, &entry, Outcome::Cancelled, out);
             }
-            State::InDevice { issued, overdue, .. } => {
-                entry.state = State::InDevice { issued, overdue, cancelled: true };
+            State::InDevice(stay) => {
+                entry.state = State::InDevice(Stay { cancelled: true, ..stay });
                 self.requests.insert(id, entry);
             }
             State::HeldBack { until, outcome } => {
@@ -458,12 +539,22 @@ impl Regulator {
                     break;
                 }
                 self.hand_over(id, false, out);
-            } else if let Some(turn) = other.filter(|_| self.gate.admits(&self.view())) {
+            } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
                 self.hand_over(turn.id, false, out);
             } else {
                 break;
             }
         }
+    }
+
+    fn admits(&self, turn: Turn) -> bool {
+        let calm = self.settings.serves == Serves::Several && self.service.seen() >= self.calm_at;
+        if calm && self.device.len() > 0 {
+            return false;
+        }
+        let mut view = self.view();
+        view.work += self.service.mean(self.requests[&turn.id].kind);
+        self.gate.admits(&view)
     }
 
     fn overdue_at(&self, turn: Turn) -> Nanos {
@@ -476,7 +567,7 @@ impl Regulator {
             busy_since: if self.device.len() == 0 { self.now } else { self.device.busy_since },
             in_device: self.device.len(),
             others_in_device: self.device.others,
-            waiting: 0,
+            work: self.device.work,
             deadlines: &self.deadlines,
             presence: &self.presence,
             service: &self.service,
@@ -495,17 +586,24 @@ impl Regulator {
             None => self.device.others += 1,
         }
         self.device.overdue += usize::from(overdue);
-        let state = State::InDevice { issued: self.now, overdue, cancelled: false };
+        let work = self.service.mean(entry.kind);
+        self.device.work += work;
+        let stay = Stay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
+        let state = State::InDevice(stay);
         self.requests.insert(id, Entry { state, ..entry });
         out.push(Action::Issue(id));
     }
 
-    fn leave_device(&mut self, entry: &Entry, overdue: bool) {
+    fn leave_device(&mut self, entry: &Entry, stay: Stay) {
         match entry.regulated {
             Some(_) => self.device.regulated -= 1,
             None => self.device.others -= 1,
         }
-        self.device.overdue -= usize::from(overdue);
+        self.device.overdue -= usize::from(stay.overdue);
+        self.device.work -= stay.work;
+        if stay.beside == 1 && self.service.seen() >= self.calm_at {
+            self.calm_at = self.service.seen() + CALM_EVERY;
+        }
     }
 
     /// Until when what the device has done is held back (section 4.3), if at all.
@@ -515,7 +613,7 @@ impl Regulator {
         if outcome != Outcome::Done {
             return None;
         }
-        if matches!(self.settings.window, crate::Window::Last(_)) {
+        if matches!(self.settings.window, Window::Last(_)) {
             // The thesis decides when the device is done, with the service time as it is then.
             regulated.ideal = regulated.rate.ideal(self.service.mean(entry.kind));
         }
@@ -524,8 +622,13 @@ impl Regulator {
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
-        let took = until - entry.arrived;
-        let ended = Ended { ideal: regulated.ideal, took, late: self.now > due, arrived: entry.arrived };
+        let ended = Ended {
+            ideal: regulated.ideal,
+            took: until - entry.arrived,
+            late: self.now > due,
+            arrived: entry.arrived,
+        };
+        member.ended(ended);
         self.gate.ended(self.now, ended, &self.service);
         Some(until)
     }

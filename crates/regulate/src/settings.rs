@@ -21,8 +21,10 @@ pub struct Settings {
     pub window: Window,
     /// Who else may be in the device.
     pub gate: GateSettings,
-    /// After so long without an I/O of a regulated owner nothing is held back for it (chapter 7); none: never so.
+    /// After so long without an I/O of a regulated owner less is held back for it (chapter 7); none: never so.
     pub release: Option<Nanos>,
+    /// How the device works.
+    pub serves: Serves,
     /// An unregulated request that has waited so long goes next, one at a time.
     pub patience: Nanos,
     /// The most requests that wait; more are refused.
@@ -36,6 +38,16 @@ pub enum Window {
     Last(u32),
     /// About the last so many of the same kind, or fewer where the device has changed.
     Adaptive(u32),
+}
+
+/// How a device works on what it has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// One after another, in whatever order: a hard disk.
+    OneByOne,
+    /// Several beside each other: flash. What it needs for one is then the time from its issue to its end when few
+    /// are beside it, not the interval between two ends (which would make the ideal time shorter than the device's).
+    Several,
 }
 
 /// Who else may be in the device.
@@ -113,8 +125,9 @@ impl Policy {
         let ours = Settings {
             depth: 32,
             window: Window::Adaptive(256),
-            gate: GateSettings::Deadline { margin: Margin::Late(0.03), most: 32, look_ahead: true },
+            gate: GateSettings::Deadline { margin: Margin::Late(0.045), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
+            serves: Serves::OneByOne,
             patience: Nanos(2_000_000_000),
             capacity: 65_536,
         };

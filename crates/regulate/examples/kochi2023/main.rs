@@ -3,6 +3,7 @@
 //! `cargo run --release -p sakiyomi-regulate --example kochi2023 -- WHAT [SEEDS]`, where WHAT is one of the tables below.
 #![allow(clippy::print_stdout, clippy::print_stderr, missing_docs)]
 
+mod flash;
 mod tables;
 mod world;
 

@@ -1,10 +1,11 @@
 //! One table each; every figure is the median over the seeds.
 
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::Nanos;
-use sakiyomi_regulate::{Correction, Counted, GateSettings, Margin, Policy, Settings};
+use sakiyomi_model::{Bytes, Nanos, Op};
+use sakiyomi_regulate::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings};
 
-use crate::world::{COMPUTERS, Computer, Figures, Outcome, PERFORMANCES, Process, World};
+use crate::flash::Flash;
+use crate::world::{COMPUTERS, Computer, Figures, HARDER, Outcome, PERFORMANCES, Process, World};
 
 type Table = (&'static str, &'static str, fn(u64));
 
@@ -15,6 +16,11 @@ pub(crate) const TABLES: &[Table] = &[
     ("several", "two to four regulated processes", several),
     ("two-way", "without admission: the corrected allowance beside the best", two_way),
     ("fit", "how the drives' choice among waiting commands was fitted to the published best allowances", fit),
+    ("late", "what the share of I/Os that may be late costs and brings", late),
+    ("release", "bursts with computing between them (chapter 7)", release),
+    ("sizes", "requests of other sizes, and writes", sizes),
+    ("change", "the others change what they read half-way", change),
+    ("parallel", "a device that serves several beside each other", parallel),
 ];
 
 const IOS: u32 = 5000;
@@ -23,7 +29,12 @@ const IOS: u32 = 5000;
 fn one(spec: &DriveSpec, settings: Settings, rate: u32, ios: u32, seed: u64) -> Outcome {
     let mut processes = vec![Process::reader(None); 10];
     processes[0].rate = Some(rate);
-    World { spec, settings, processes, seed, ios, warm_up: Nanos(30_000_000_000) }.run()
+    World { spec, settings, processes, seed, ios, later: None, warm_up: Nanos(30_000_000_000) }.run()
+}
+
+/// The computers of the thesis, and those that are harder to regulate.
+fn all() -> impl Iterator<Item = &'static Computer> {
+    COMPUTERS.iter().chain(&HARDER)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -102,7 +113,7 @@ fn thesis(seeds: u64) {
 fn ours(seeds: u64) {
     println!("|  | P % | policy | accuracy | CoV | p99 / ideal | IOPS | longest I/O of another, ms |");
     println!("|---|---|---|---|---|---|---|---|");
-    for computer in &COMPUTERS {
+    for computer in all() {
         for rate in PERFORMANCES {
             for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
                 let row = row(computer, policy.settings(), rate, IOS, seeds);
@@ -128,7 +139,7 @@ fn search(seeds: u64) {
     let margins: Vec<Margin> = flat.chain(deviations).collect();
     println!("|  | P % | best of search, IOPS | with | ours, IOPS | ratio |");
     println!("|---|---|---|---|---|---|");
-    for computer in &COMPUTERS {
+    for computer in all() {
         for rate in PERFORMANCES {
             let mut best: Option<(f64, String)> = None;
             for (margin, most, look_ahead) in margins.iter().flat_map(|margin| {
@@ -169,7 +180,7 @@ const MIXES: [&[u32]; 9] = [
 fn several(seeds: u64) {
     println!("|  | rates, % | policy | accuracy of each | CoV of each | worst p99 / ideal | IOPS |");
     println!("|---|---|---|---|---|---|---|");
-    for computer in &COMPUTERS {
+    for computer in all() {
         for rates in MIXES {
             for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
                 let outcomes: Vec<Outcome> =
@@ -200,7 +211,7 @@ fn mixed(spec: &DriveSpec, settings: Settings, rates: &[u32], seed: u64) -> Outc
     for (process, rate) in processes.iter_mut().zip(rates) {
         process.rate = Some(*rate);
     }
-    World { spec, settings, processes, seed, ios: IOS, warm_up: Nanos(30_000_000_000) }.run()
+    World { spec, settings, processes, seed, ios: IOS, later: None, warm_up: Nanos(30_000_000_000) }.run()
 }
 
 fn two_way(seeds: u64) {
@@ -279,4 +290,172 @@ fn distance(computer: &Computer, spec: &DriveSpec) -> (f64, String) {
         }
     }
     (distance, words)
+}
+
+fn late(seeds: u64) {
+    println!("|  | P % | share late | accuracy | CoV | p99 / ideal | IOPS |");
+    println!("|---|---|---|---|---|---|---|");
+    for computer in all() {
+        for (rate, share) in PERFORMANCES
+            .into_iter()
+            .flat_map(|rate| [0.01, 0.03, 0.05, 0.08, 0.12].map(|share| (rate, share)))
+        {
+            let gate = GateSettings::Deadline { margin: Margin::Late(share), most: 32, look_ahead: true };
+            let row = row(computer, Settings { gate, ..Settings::default() }, rate, IOS, seeds);
+            println!(
+                "| {} | {rate} | {share} | {:.3} | {:.3} | {:.2} | {:.1} |",
+                computer.name, row.accuracy, row.cov, row.p99, row.iops
+            );
+        }
+    }
+}
+
+/// The access patterns of table 7.1: computing between bursts in seconds, I/Os in a burst.
+const PATTERNS: [(&str, u64, u32); 4] = [("LS", 10, 10), ("LC", 10, 100), ("HS", 1, 10), ("HC", 1, 100)];
+
+fn release(seeds: u64) {
+    let five = GateSettings::Allowance { correction: Correction::Fixed(5), counted: Counted::All };
+    let thesis = Settings { gate: five, ..Policy::Thesis.settings() };
+    let ours = Settings::default();
+    let policies = [
+        ("thesis, no release", Settings { release: None, ..thesis }),
+        ("thesis, release", thesis),
+        ("ours, no release", Settings { release: None, ..ours }),
+        ("ours, release", ours),
+    ];
+    println!("| pattern | policy | accuracy | accuracy of the first of a burst | CoV | IOPS |");
+    println!("|---|---|---|---|---|---|");
+    for ((pattern, think, burst), (name, settings)) in
+        PATTERNS.into_iter().flat_map(|pattern| policies.map(|policy| (pattern, policy)))
+    {
+        let spec = COMPUTERS[1].spec();
+        let mut processes = vec![Process::reader(None); 10];
+        processes[0] = Process { burst, think: Nanos::SECOND * think, ..Process::reader(Some(15)) };
+        let world = |seed| World {
+            spec: &spec,
+            settings,
+            processes: processes.clone(),
+            seed,
+            ios: 3000,
+            later: None,
+            warm_up: Nanos::SECOND * 200,
+        };
+        let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| world(seed).run()).collect();
+        println!(
+            "| {pattern} | {name} | {:.3} | {:.2} | {:.3} | {:.1} |",
+            median(outcomes.iter().map(|outcome| outcome.figures(0).accuracy)),
+            median(outcomes.iter().map(|outcome| outcome.first_of_bursts(0, Nanos::SECOND / 2))),
+            median(outcomes.iter().map(|outcome| outcome.figures(0).cov)),
+            median(outcomes.iter().map(|outcome| outcome.iops)),
+        );
+    }
+}
+
+fn sizes(seeds: u64) {
+    let kib = |size: u64| Bytes(size << 10);
+    let reader = |size| Process { size: kib(size), ..Process::reader(None) };
+    let writer = |size| Process { op: Op::Write, ..reader(size) };
+    let worlds: [(&str, Process, Vec<Process>); 5] = [
+        ("reads 4 KiB, others read 4 to 512 KiB", reader(4), [4, 16, 64, 128, 512].map(reader).repeat(2)),
+        ("reads 512 KiB, others read 4 to 512 KiB", reader(512), [4, 16, 64, 128, 512].map(reader).repeat(2)),
+        ("reads 512 KiB, others read 4 KiB", reader(512), vec![reader(4); 9]),
+        ("reads 4 KiB, others write 4 KiB", reader(4), vec![writer(4); 9]),
+        ("writes 4 KiB, others read 4 KiB", writer(4), vec![reader(4); 9]),
+    ];
+    println!("| regulated at 20 % | policy | accuracy | CoV | p99 / ideal | IOPS |");
+    println!("|---|---|---|---|---|---|");
+    let spec = COMPUTERS[1].spec();
+    for (what, first, others) in &worlds {
+        for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
+            let mut processes = vec![Process { rate: Some(20), ..*first }];
+            processes.extend(others.iter().take(9));
+            let outcomes: Vec<Outcome> = (1..=seeds)
+                .map(|seed| {
+                    let (processes, settings) = (processes.clone(), policy.settings());
+                    let warm_up = Nanos::SECOND * 30;
+                    World { spec: &spec, settings, processes, seed, ios: IOS, later: None, warm_up }.run()
+                })
+                .collect();
+            println!(
+                "| {what} | {name} | {:.3} | {:.3} | {:.2} | {:.1} |",
+                median(outcomes.iter().map(|outcome| outcome.figures(0).accuracy)),
+                median(outcomes.iter().map(|outcome| outcome.figures(0).cov)),
+                median(outcomes.iter().map(|outcome| outcome.figures(0).p99)),
+                median(outcomes.iter().map(|outcome| outcome.iops)),
+            );
+        }
+    }
+}
+
+fn change(seeds: u64) {
+    let correction = Correction::TwoWay { accuracy: 1.1 };
+    let two_way = GateSettings::Allowance { correction, counted: Counted::All };
+    let policies = [
+        ("thesis", Policy::Thesis.settings()),
+        ("allowance, corrected both ways", Settings { gate: two_way, ..Settings::default() }),
+        ("ours", Settings::default()),
+    ];
+    println!("|  | policy | accuracy before | after | CoV before | after | I/Os after it until within 5 % |");
+    println!("|---|---|---|---|---|---|---|");
+    for (computer, (name, settings)) in
+        COMPUTERS.iter().flat_map(|computer| policies.map(|policy| (computer, policy)))
+    {
+        let spec = computer.spec();
+        let mut processes = vec![Process::reader(None); 10];
+        processes[0].rate = Some(20);
+        let (at, size) = (Nanos::SECOND * 90, Bytes(256 << 10));
+        let outcomes: Vec<Outcome> = (1..=seeds)
+            .map(|seed| {
+                let processes = processes.clone();
+                let warm_up = Nanos::SECOND * 10;
+                World { spec: &spec, settings, processes, seed, ios: IOS, later: Some((at, size)), warm_up }
+                    .run()
+            })
+            .collect();
+        let of = |figure: &dyn Fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
+        println!(
+            "| {} | {name} | {:.3} | {:.3} | {:.3} | {:.3} | {:.0} |",
+            computer.name,
+            of(&|outcome| outcome.between(0, Nanos::SECOND * 10, at).accuracy),
+            of(&|outcome| outcome.between(0, at, Nanos::MAX).accuracy),
+            of(&|outcome| outcome.between(0, Nanos::SECOND * 10, at).cov),
+            of(&|outcome| outcome.between(0, at + Nanos::SECOND * 5, Nanos::MAX).cov),
+            of(&|outcome| outcome.ideal_follows(0, at)),
+        );
+    }
+}
+
+fn parallel(seeds: u64) {
+    let ours = Settings { serves: Serves::Several, ..Settings::default() };
+    let policies = [("thesis", Policy::Thesis.settings()), ("ours", ours)];
+    println!("| places | others | P % | policy | accuracy | CoV | p99 / ideal | ideal, us | IOPS |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let spec = COMPUTERS[0].spec();
+    for (places, others, rate) in [(4, 9), (8, 31), (16, 31)]
+        .into_iter()
+        .flat_map(|(places, others)| [10, 20, 30, 50].map(|rate| (places, others, rate)))
+    {
+        for (name, settings) in policies {
+            let mut processes = vec![Process::reader(None); others + 1];
+            processes[0].rate = Some(rate);
+            let outcomes: Vec<Outcome> = (1..=seeds)
+                .map(|seed| {
+                    let processes = processes.clone();
+                    let warm_up = Nanos::SECOND / 2;
+                    let world =
+                        World { spec: &spec, settings, processes, seed, ios: 20_000, later: None, warm_up };
+                    world.run_on(Flash::new(places, Nanos(80_000)))
+                })
+                .collect();
+            let of = |figure: &dyn Fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
+            println!(
+                "| {places} | {others} | {rate} | {name} | {:.3} | {:.3} | {:.2} | {:.0} | {:.0} |",
+                of(&|outcome| outcome.figures(0).accuracy),
+                of(&|outcome| outcome.figures(0).cov),
+                of(&|outcome| outcome.figures(0).p99),
+                of(&|outcome| outcome.timings.last().map_or(0.0, |last| last.ideal.0 as f64 / 1000.0)),
+                of(&|outcome| outcome.iops),
+            );
+        }
+    }
 }

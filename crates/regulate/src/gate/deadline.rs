@@ -13,6 +13,7 @@ use sakiyomi_model::Nanos;
 
 use super::allowance::MOST;
 use super::{Ended, View};
+use crate::rate::{Levels, Percent};
 use crate::regulator::Presence;
 use crate::service::Service;
 use crate::settings::Margin;
@@ -55,7 +56,7 @@ impl Deadline {
 
     /// Whether an owner that asks at this moment will be in time.
     fn leaves_room(&self, view: &View<'_>) -> bool {
-        !self.look_ahead || view.in_device + view.waiting < self.room(view.presence, view.service)
+        !self.look_ahead || view.in_device < self.room(view.presence, view.service)
     }
 
     pub(super) fn allowance(&self, presence: &Presence, service: &Service) -> u32 {
@@ -64,9 +65,23 @@ impl Deadline {
 
     /// How many requests may be in the device when one of the owners that may ask at any moment does.
     fn room(&self, presence: &Presence, service: &Service) -> usize {
+        let mut room = self.room_beside(presence.thinking(), service);
+        if let Some(allowed) = presence.shortest_away() {
+            room = room.min(self.fit(allowed, service).saturating_sub(1).max(1));
+        }
+        room
+    }
+
+    pub(super) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
+        let mean = service.mean_of_all();
+        let kept = |(level, ahead): (Percent, u32)| self.fit(level.ideal(mean), service) > ahead as usize;
+        owners.by_performance().all(kept)
+    }
+
+    fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {
         let mean = service.mean_of_all();
         let mut room = MOST as usize;
-        for (level, ahead) in presence.thinking().from_highest() {
+        for (level, ahead) in thinking.by_performance() {
             let fits = self.fit(level.ideal(mean), service).saturating_sub(ahead as usize);
             // The margin alone never keeps everybody out: an owner may think for long.
             let formula = (100 / level.get()).saturating_sub(ahead);
@@ -80,10 +95,11 @@ impl Deadline {
 
     /// How many requests the device surely does within `time`.
     fn fit(&self, time: Nanos, service: &Service) -> usize {
+        let one = service.mean_of_all();
         let (mut fits, mut beyond) = (0, MOST as usize + 1);
         while beyond - fits > 1 {
             let load = (fits + beyond) / 2;
-            if self.drain(load, service) <= time { fits = load } else { beyond = load }
+            if self.drain(load, one * load as u64, service) <= time { fits = load } else { beyond = load }
         }
         fits
     }
@@ -92,7 +108,7 @@ impl Deadline {
     fn keeps_deadlines(&self, view: &View<'_>) -> bool {
         let one = view.service.mean_of_all();
         let start = view.busy_since.max(view.now.saturating_sub(one));
-        let mut load = view.in_device + 1 + view.waiting;
+        let (mut load, mut work) = (view.in_device + 1, view.work);
         let mut known = view.deadlines.iter().map(|(deadline, _)| *deadline);
         let mut upcoming = view.presence.upcoming().filter(|_| self.look_ahead);
         let (mut here, mut next) = (known.next(), upcoming.next());
@@ -104,23 +120,23 @@ impl Deadline {
                 }
                 (_, Some(deadline)) => {
                     next = upcoming.next();
-                    load += 1;
+                    (load, work) = (load + 1, work + one);
                     deadline
                 }
                 (_, None) => return true,
             };
-            if start + self.drain(load, view.service) > deadline {
+            if start + self.drain(load, work, view.service) > deadline {
                 return false;
             }
         }
         true
     }
 
-    /// The time that surely suffices for `load` requests.
-    fn drain(&self, load: usize, service: &Service) -> Nanos {
+    /// The time that surely suffices for `load` requests that would take `work` one by one.
+    fn drain(&self, load: usize, work: Nanos, service: &Service) -> Nanos {
         match self.margin {
-            Margin::Flat(factor) => Nanos((service.mean_of_all().0 as f64 * factor * load as f64) as u64),
-            Margin::Deviations(_) | Margin::Late(_) => service.drain(load, self.deviations),
+            Margin::Flat(factor) => Nanos((work.0 as f64 * factor) as u64),
+            Margin::Deviations(_) | Margin::Late(_) => service.drain(load, work, self.deviations),
         }
     }
 }
