@@ -135,6 +135,8 @@ struct Regulated {
     rate: Percent,
     ideal: Nanos,
     deadline: Nanos,
+    /// Nothing was kept free for it: it says nothing about the gate.
+    surprise: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,16 +329,19 @@ impl Regulator {
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
         let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
         self.leave_device(&entry, stay);
+        let bypassed = self.bypassed(stay);
         if outcome == Outcome::Done {
-            let Stay { issued, beside, .. } = stay;
-            self.service.done(Sample { kind: entry.kind, issued, done, choice: self.device.choice, beside });
-        } else {
+            let (Stay { issued, beside, .. }, choice) = (stay, self.device.choice);
+            self.service.done(Sample { kind: entry.kind, issued, done, choice, beside, bypassed });
+        } else if !bypassed {
             self.service.passed(done);
         }
         if let Some(regulated) = entry.regulated {
             self.deadlines.remove(&(regulated.deadline, id));
         }
-        self.device.busy_since = done;
+        if !bypassed {
+            self.device.busy_since = done;
+        }
         let outcome = if stay.cancelled { Outcome::Cancelled } else { outcome };
         match self.held_back_until(&mut entry, outcome) {
             Some(until) if until > self.now => {
@@ -347,7 +352,9 @@ impl Regulator {
             _ => self.answer(id, &entry, outcome, out),
         }
         self.issue(out);
-        self.device.choice = self.device.len();
+        if !bypassed {
+            self.device.choice = self.device.len();
+        }
     }
 
     /// Whoever asked does not want it any more. What is in the device is answered when the device has done it.
@@ -451,8 +458,9 @@ impl Regulator {
         member.until = deadline;
         member.outstanding += 1;
         let next = deadline.saturating_add(ideal);
+        let surprise = self.presence.is_released(entry.owner);
         self.presence.busy(entry.owner, member.rate, deadline, next);
-        Regulated { rate: member.rate, ideal: deadline - entry.arrived, deadline }
+        Regulated { rate: member.rate, ideal: deadline - entry.arrived, deadline, surprise }
     }
 
     fn wait(&mut self, id: RequestId, entry: &Entry) {
@@ -606,6 +614,13 @@ impl Regulator {
         }
     }
 
+    /// Whether a request was done while the device was at another: from its cache, or into it. It came when the
+    /// mechanism was at work, and nothing else has ended since.
+    fn bypassed(&self, stay: Stay) -> bool {
+        let serial = self.settings.serves == Serves::OneByOne;
+        serial && stay.beside > 1 && stay.issued > self.device.busy_since && self.device.len() > 0
+    }
+
     /// Until when what the device has done is held back (section 4.3), if at all.
     fn held_back_until(&mut self, entry: &mut Entry, outcome: Outcome) -> Option<Nanos> {
         let member = self.members.get_mut(&entry.owner)?;
@@ -629,7 +644,9 @@ impl Regulator {
             arrived: entry.arrived,
         };
         member.ended(ended);
-        self.gate.ended(self.now, ended, &self.service);
+        if !regulated.surprise {
+            self.gate.ended(self.now, ended, &self.service);
+        }
         Some(until)
     }
 

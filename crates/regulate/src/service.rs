@@ -54,6 +54,8 @@ pub(crate) struct Sample {
     pub(crate) choice: usize,
     /// How many there were in the device, with this one, when it was issued.
     pub(crate) beside: usize,
+    /// The mechanism was at another one all the time, and goes on with it.
+    pub(crate) bypassed: bool,
 }
 
 /// The device's service time.
@@ -100,11 +102,14 @@ impl Service {
     pub(crate) fn done(&mut self, sample: Sample) {
         let alone = sample.done.saturating_sub(sample.issued);
         let interval = self.last_done.map_or(alone, |last| sample.done.saturating_sub(last));
-        self.passed(sample.done);
+        let thesis = matches!(self.window, Window::Last(_));
+        if thesis || !sample.bypassed {
+            self.passed(sample.done);
+        }
         self.seen += 1;
         match (self.window, self.serves) {
             (Window::Last(length), _) => self.remember(alone.min(interval).0, length.max(1) as usize),
-            (_, Serves::OneByOne) => self.learn(alone.min(interval), sample.kind, sample.choice),
+            (_, Serves::OneByOne) => self.learn(alone.min(interval), sample),
             (_, Serves::Several) => self.learn_beside(alone, sample.kind, sample.beside),
         }
     }
@@ -165,12 +170,15 @@ impl Service {
         }
     }
 
-    fn learn(&mut self, took: Nanos, kind: Kind, choice: usize) {
-        self.all.push(took.0 as f64);
-        let kind = &mut self.kinds[usize::from(kind.0)];
+    fn learn(&mut self, took: Nanos, sample: Sample) {
+        let kind = &mut self.kinds[usize::from(sample.kind.0)];
         self.changes += u64::from(kind.push(took.0 as f64));
+        self.all.push(took.0 as f64);
+        if sample.bypassed {
+            return;
+        }
         let relative = if kind.get() > 0.0 { took.0 as f64 / kind.get() } else { 1.0 };
-        self.by_depth[choice.clamp(1, DEPTHS)].push(relative);
+        self.by_depth[sample.choice.clamp(1, DEPTHS)].push(relative);
         if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
             self.shape = Shape::one_by_one(&self.by_depth);
         }
@@ -207,8 +215,14 @@ mod tests {
         let mut service = Service::new(&settings);
         let kind = Kind::of(Op::Read, Bytes(4096));
         // Two at once: the second one's time begins where the first one's ended.
-        let sample =
-            |issued, done| Sample { kind, issued: Nanos(issued), done: Nanos(done), choice: 1, beside: 1 };
+        let sample = |issued, done| Sample {
+            kind,
+            issued: Nanos(issued),
+            done: Nanos(done),
+            choice: 1,
+            beside: 1,
+            bypassed: false,
+        };
         service.done(sample(0, 10));
         service.done(sample(0, 30));
         assert_eq!(service.mean(kind), Nanos(15));

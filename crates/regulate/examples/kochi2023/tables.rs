@@ -134,9 +134,9 @@ fn is_exact(row: &Row, rate: u32) -> bool {
 
 fn search(seeds: u64) {
     const SEARCH_IOS: u32 = 2000;
-    let flat = (6..=30).step_by(2).map(|tenths| Margin::Flat(f64::from(tenths) / 10.0));
-    let deviations = (0..=8).map(|halves| Margin::Deviations(f64::from(halves) / 2.0));
-    let margins: Vec<Margin> = flat.chain(deviations).collect();
+    let flat = [1.0, 1.4, 1.8, 2.2, 2.6].map(Margin::Flat);
+    let deviations = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0].map(Margin::Deviations);
+    let margins: Vec<Margin> = flat.into_iter().chain(deviations).collect();
     println!("|  | P % | best of search, IOPS | with | ours, IOPS | ratio |");
     println!("|---|---|---|---|---|---|");
     for computer in all() {
@@ -259,23 +259,17 @@ fn settled(outcome: &Outcome) -> u32 {
     outcome.allowances.iter().find(|(_, allowance)| *allowance == held).map_or(0, |(at, _)| *at as u32)
 }
 
-/// Tries out how a drive chooses: for each pair of settings how far the accuracy at the published best allowance lies
+/// Tries out how much age counts when a drive chooses: how far the accuracy at the published best allowance lies
 /// above 1.1, and the accuracy at the next larger one below it, together.
 fn fit(_: u64) {
-    const WEIGHTS: [&str; 9] = ["0.02", "0.04", "0.05", "0.06", "0.07", "0.08", "0.09", "0.1", "0.12"];
-    const MARGINS: [&str; 8] = ["0ms", "0.4ms", "0.8ms", "1.2ms", "1.6ms", "2ms", "2.5ms", "3ms"];
+    const WEIGHTS: [&str; 10] = ["0", "0.02", "0.03", "0.05", "0.07", "0.08", "0.09", "0.1", "0.15", "0.3"];
     for computer in &COMPUTERS[1..] {
-        let mut lines = Vec::new();
-        for (weight, margin) in WEIGHTS.into_iter().flat_map(|weight| MARGINS.map(|margin| (weight, margin)))
-        {
+        for weight in WEIGHTS {
             let mut spec = computer.spec();
             spec.set("queue.age_weight", weight).expect("a weight");
-            spec.set("queue.rpo_margin", margin).expect("a margin");
             let (distance, words) = distance(computer, &spec);
-            lines.push((distance, format!("{distance:.4} age_weight {weight} rpo_margin {margin}: {words}")));
+            println!("{} age_weight {weight}: {distance:.3},{words}", computer.name);
         }
-        lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-        lines.iter().take(8).for_each(|(_, line)| println!("{} {line}", computer.name));
     }
 }
 
@@ -338,7 +332,7 @@ fn release(seeds: u64) {
             seed,
             ios: 3000,
             later: None,
-            warm_up: Nanos::SECOND * 200,
+            warm_up: Nanos::SECOND * 60,
         };
         let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| world(seed).run()).collect();
         println!(
@@ -372,8 +366,8 @@ fn sizes(seeds: u64) {
             let outcomes: Vec<Outcome> = (1..=seeds)
                 .map(|seed| {
                     let (processes, settings) = (processes.clone(), policy.settings());
-                    let warm_up = Nanos::SECOND * 30;
-                    World { spec: &spec, settings, processes, seed, ios: IOS, later: None, warm_up }.run()
+                    let warm_up = Nanos::SECOND * 10;
+                    World { spec: &spec, settings, processes, seed, ios: 2 * IOS, later: None, warm_up }.run()
                 })
                 .collect();
             println!(

@@ -33,13 +33,13 @@ pub(crate) const COMPUTERS: [Computer; 3] = [
     Computer {
         name: "PC2",
         drive: "scorpio-wd10tpvx",
-        settings: &[("queue.age_weight", "0.08"), ("queue.rpo_margin", "1.6ms")],
+        settings: &[("queue.age_weight", "0.09")],
         best: [7, 5, 3, 3, 2],
     },
     Computer {
         name: "PC3",
         drive: "deskstar-p7k500",
-        settings: &[("queue.age_weight", "0.03"), ("queue.rpo_margin", "4ms")],
+        settings: &[("queue.age_weight", "0.03")],
         best: [6, 4, 3, 3, 2],
     },
 ];
@@ -190,7 +190,7 @@ impl<'a, D: Device> Run<'a, D> {
             }
         }
         self.outcome.service = self.device.regulator().service_time();
-        self.outcome.iops = self.counted as f64 / (self.now - self.world.warm_up).as_secs_f64();
+        self.outcome.iops = self.counted as f64 / self.now.saturating_sub(self.world.warm_up).as_secs_f64();
     }
 
     fn watch(&mut self) {

@@ -6,8 +6,11 @@
 
 /// Mean accuracy of a burst that is good.
 const GOOD: f64 = 1.1;
-/// Above this it is taken to be too near.
-const NEAR: f64 = 1.07;
+/// Below this more is let go, above it less.
+const NEAR: (f64, f64) = (1.05, 1.07);
+/// The largest share of what the bound alone would let go: what is let in is reckoned to come all before the burst's
+/// first, which seldom happens.
+const MOST: f64 = 8.0;
 /// So many bursts are remembered.
 const REMEMBERED: usize = 4;
 
@@ -41,7 +44,11 @@ impl Bursts {
             return;
         }
         let accuracy = self.ratios / f64::from(self.length);
-        self.share = if accuracy > NEAR { 0.6 * self.share } else { (1.05 * self.share).min(1.0) };
+        if accuracy > NEAR.1 {
+            self.share *= 0.6;
+        } else if accuracy < NEAR.0 {
+            self.share = (1.1 * self.share).min(MOST);
+        }
         self.lengths[self.count as usize % REMEMBERED] = self.length;
         self.count += 1;
         (self.length, self.ratios) = (0, 0.0);

@@ -100,6 +100,11 @@ impl Presence {
         !self.thinking.is_empty() || !self.upcoming.is_empty()
     }
 
+    /// Whether less than everything is kept for the owner.
+    pub(super) fn is_released(&self, owner: Owner) -> bool {
+        matches!(self.owners.get(&owner), Some((_, State::Away { .. } | State::Gone)))
+    }
+
     /// The owners that may ask at any moment.
     pub(crate) fn thinking(&self) -> &Levels {
         &self.thinking
