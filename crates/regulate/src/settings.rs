@@ -125,7 +125,7 @@ impl Policy {
         let ours = Settings {
             depth: 32,
             window: Window::Adaptive(256),
-            gate: GateSettings::Deadline { margin: Margin::Late(0.045), most: 32, look_ahead: true },
+            gate: GateSettings::Deadline { margin: Margin::Late(0.04), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
             serves: Serves::OneByOne,
             patience: Nanos(2_000_000_000),
