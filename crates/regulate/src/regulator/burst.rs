@@ -7,7 +7,9 @@
 /// Mean accuracy of a burst that is good.
 const GOOD: f64 = 1.1;
 /// Below this more is let go, above it less.
-const NEAR: (f64, f64) = (1.05, 1.07);
+const NEAR: (f64, f64) = (1.06, 1.08);
+/// Over so many bursts the accuracy is averaged: of one alone much is chance.
+const AVERAGED: f64 = 8.0;
 /// The largest share of what the bound alone would let go: what is let in is reckoned to come all before the burst's
 /// first, which seldom happens.
 const MOST: f64 = 8.0;
@@ -21,13 +23,14 @@ pub(super) struct Bursts {
     count: u32,
     length: u32,
     ratios: f64,
+    accuracy: f64,
     /// The share of what could be let go that is.
     share: f64,
 }
 
 impl Default for Bursts {
     fn default() -> Bursts {
-        Bursts { lengths: [0; REMEMBERED], count: 0, length: 0, ratios: 0.0, share: 0.7 }
+        Bursts { lengths: [0; REMEMBERED], count: 0, length: 0, ratios: 0.0, accuracy: 1.0, share: 0.7 }
     }
 }
 
@@ -44,9 +47,10 @@ impl Bursts {
             return;
         }
         let accuracy = self.ratios / f64::from(self.length);
-        if accuracy > NEAR.1 {
-            self.share *= 0.6;
-        } else if accuracy < NEAR.0 {
+        self.accuracy += (accuracy - self.accuracy) / AVERAGED;
+        if self.accuracy > NEAR.1 {
+            self.share *= 0.8;
+        } else if self.accuracy < NEAR.0 {
             self.share = (1.1 * self.share).min(MOST);
         }
         self.lengths[self.count as usize % REMEMBERED] = self.length;
@@ -82,7 +86,8 @@ mod tests {
         let first = burst(100, 1.0);
         assert!(first > 8.0);
         assert!(burst(10, 1.0) < 2.0);
-        assert!([(); 4].map(|()| burst(100, 1.0))[3] > 2.0);
-        assert!(burst(100, 1.2) < burst(100, 1.0));
+        let good = [(); 4].map(|()| burst(100, 1.0))[3];
+        assert!(good > 8.0);
+        assert!([(); 8].map(|()| burst(100, 1.2))[7] < good);
     }
 }
