@@ -201,3 +201,78 @@ impl<D: Device> Device for Regulated<D> {
         done.append(&mut self.answered);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sakiyomi_drive::Drive;
+    use sakiyomi_drive::spec::builtin;
+    use sakiyomi_model::{Extent, Lba, Op, Sectors};
+
+    fn drive() -> Drive {
+        Drive::new(&builtin("scorpio-wd10tpvx").unwrap().spec()).unwrap()
+    }
+
+    /// Requests that come in order of time, of four streams.
+    fn requests() -> impl Strategy<Value = Vec<Request>> {
+        let request = (0u64..15_000_000, 0u32..4, 0u64..100_000_000, any::<bool>());
+        proptest::collection::vec(request, 1..30).prop_map(|all| {
+            let mut arrival = Nanos::ZERO;
+            let numbered = all.into_iter().enumerate().map(|(id, (gap, stream, start, write))| {
+                arrival += Nanos(gap);
+                let op = if write { Op::Write } else { Op::Read };
+                let extent = Extent::new(Lba(start), Sectors(8));
+                let (id, stream) = (RequestId(id as u64), StreamId(stream));
+                Request { id, stream, op, fua: false, extent, arrival }
+            });
+            numbered.collect()
+        })
+    }
+
+    /// Woken at every arrival, and between them as late as is said.
+    fn run(mut device: impl Device, requests: &[Request], late: u64) -> Vec<Completion> {
+        let mut ends = Vec::new();
+        for request in requests {
+            device.submit(request.arrival, *request).unwrap();
+        }
+        let mut now = requests.last().unwrap().arrival;
+        while ends.len() < requests.len() {
+            now = now.max(device.next_event().expect("something is outstanding") + Nanos(late));
+            device.advance(now, &mut ends);
+        }
+        ends
+    }
+
+    fn regulated(rates: &[(u32, u32)]) -> Regulated<Drive> {
+        let mut device = Regulated::new(drive(), Bytes(512), Settings::default());
+        for &(stream, rate) in rates {
+            device.set_rate_anyway(Nanos::ZERO, Owner(stream), Percent::new(rate).unwrap());
+        }
+        device
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn without_a_rate_it_is_as_if_it_were_not_there(requests in requests(), late in 0u64..50_000_000) {
+            prop_assert_eq!(run(regulated(&[]), &requests, late), run(drive(), &requests, 0));
+        }
+
+        #[test]
+        fn a_late_call_shifts_nothing(requests in requests(), late in 0u64..50_000_000) {
+            let rates = [(0, 10), (1, 20)];
+            prop_assert_eq!(run(regulated(&rates), &requests, late), run(regulated(&rates), &requests, 0));
+        }
+
+        #[test]
+        fn the_parts_of_an_ends_time_add_up(requests in requests()) {
+            for end in run(regulated(&[(0, 10), (1, 20)]), &requests, 0) {
+                let parts = end.breakdown;
+                let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
+                prop_assert_eq!(sum, end.device_time());
+            }
+        }
+    }
+}
