@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Request, RequestId, StreamId};
+use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, StreamId};
 
 use crate::rate::Percent;
 use crate::regulator::{Action, Ask, Owner, RateError, Regulator};
@@ -35,6 +35,7 @@ pub struct Regulated<D> {
     groups: BTreeMap<StreamId, Owner>,
     requests: BTreeMap<RequestId, Held>,
     actions: Vec<Action>,
+    ended: Vec<Completion>,
     answered: Vec<Completion>,
     timings: Option<Vec<Timing>>,
 }
@@ -58,6 +59,7 @@ impl<D: Device> Regulated<D> {
             groups: BTreeMap::new(),
             requests: BTreeMap::new(),
             actions: Vec::new(),
+            ended: Vec::new(),
             answered: Vec::new(),
             timings: None,
         }
@@ -129,15 +131,16 @@ impl<D: Device> Regulated<D> {
 
     fn step(&mut self, event: Nanos) {
         self.now = self.now.max(event);
-        let mut done = Vec::new();
-        self.device.advance(self.now, &mut done);
-        for completion in done {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.device.advance(self.now, &mut ended);
+        for completion in ended.drain(..) {
             let id = completion.request.id;
             let held = self.requests.get_mut(&id).expect("the device ends what it was given");
             held.done = Some(completion);
             self.regulator.device_done(completion.finish, id, completion.outcome, &mut self.actions);
             self.carry_out();
         }
+        self.ended = ended;
         if self.regulator.wake_at().is_some_and(|at| at <= self.now) {
             self.regulator.timer(self.now, &mut self.actions);
             self.carry_out();
@@ -145,7 +148,8 @@ impl<D: Device> Regulated<D> {
     }
 
     fn carry_out(&mut self) {
-        for action in std::mem::take(&mut self.actions) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
             match action {
                 Action::Issue(id) => {
                     let request = self.requests[&id].request;
@@ -154,9 +158,10 @@ impl<D: Device> Regulated<D> {
                 Action::Answer { id, outcome, ideal } => self.answer(id, outcome, ideal),
             }
         }
+        self.actions = actions;
     }
 
-    fn answer(&mut self, id: RequestId, outcome: sakiyomi_model::Outcome, ideal: Option<Nanos>) {
+    fn answer(&mut self, id: RequestId, outcome: Outcome, ideal: Option<Nanos>) {
         let Held { request, came, done } = self.requests.remove(&id).expect("it is answered once");
         let took = self.now - came;
         if let (Some(timings), Some(ideal)) = (&mut self.timings, ideal) {

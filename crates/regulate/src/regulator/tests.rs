@@ -1,6 +1,7 @@
 //! The core, held to the thesis and to its contract. `tests/chaos.rs` throws everything at it at random.
 
 use super::*;
+use crate::rate::Percent;
 use crate::settings::{Correction, Counted, GateSettings, Margin, Policy};
 
 const MS: Nanos = Nanos::MILLISECOND;
