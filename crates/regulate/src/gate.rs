@@ -83,11 +83,12 @@ impl Gate {
         }
     }
 
-    /// Whether a regulated request may go into the device.
-    pub(crate) fn admits_regulated(&self, view: &View<'_>) -> bool {
+    /// Whether a regulated request, which must end by `deadline`, may go into the device, where the first one that must
+    /// end is a `faster` owner's.
+    pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, faster: Option<Nanos>) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits_regulated(view),
-            Gate::Deadline(_) => true,
+            Gate::Deadline(gate) => gate.admits_regulated(view, deadline, faster),
         }
     }
 

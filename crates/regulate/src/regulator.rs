@@ -84,8 +84,9 @@ pub struct Regulator {
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
-    /// From so many measured requests on, one is to be alone in the device.
+    /// From so many measured requests on, one after another is to be alone in the device, and how many have been.
     calm_at: u64,
+    calm_seen: u64,
 }
 
 impl Regulator {
@@ -107,6 +108,7 @@ impl Regulator {
             service: Service::new(&settings),
             gate: Gate::new(settings.gate),
             calm_at: 0,
+            calm_seen: 0,
         }
     }
 

@@ -28,9 +28,9 @@ impl InDevice {
     }
 }
 
-/// A device that serves several is to be seen with one alone so often, in requests; else it would not be known what
-/// one takes.
-const CALM_EVERY: u64 = 4096;
+/// A device that serves several is to be seen with one alone in it, so many times in a row and so often, in requests;
+/// else it would not be known what one takes.
+const CALM: (u64, u64) = (16, 16_384);
 
 impl Regulator {
     /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
@@ -42,7 +42,7 @@ impl Regulator {
             if let Some(turn) = overdue {
                 self.hand_over(turn.id, true, out);
             } else if let Some(id) = self.queue.first_regulated() {
-                if !self.gate.admits_regulated(&self.view()) {
+                if !self.admits_regulated(id) {
                     break;
                 }
                 self.hand_over(id, false, out);
@@ -52,6 +52,16 @@ impl Regulator {
                 break;
             }
         }
+    }
+
+    fn admits_regulated(&self, id: RequestId) -> bool {
+        let entry = &self.requests[&id];
+        let own = entry.regulated.expect("it is regulated");
+        let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
+        let faster = first.filter(|first| first.rate > own.rate).map(|first| first.deadline);
+        let mut view = self.view();
+        view.work += self.service.mean(entry.kind);
+        self.gate.admits_regulated(&view, own.deadline, faster)
     }
 
     fn admits(&self, turn: Turn) -> bool {
@@ -105,7 +115,10 @@ impl Regulator {
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
         if stay.beside == 1 && self.service.seen() >= self.calm_at {
-            self.calm_at = self.service.seen() + CALM_EVERY;
+            self.calm_seen += 1;
+            if self.calm_seen == CALM.0 {
+                (self.calm_seen, self.calm_at) = (0, self.service.seen() + CALM.1);
+            }
         }
     }
 
