@@ -1,0 +1,302 @@
+//! Processes that read at random, each in a file of its own, on one drive: section 6.2.
+
+use std::collections::BTreeMap;
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_drive::Drive;
+use sakiyomi_drive::spec::{DriveSpec, builtin};
+use sakiyomi_model::{Bytes, Completion, Device, Extent, Nanos, Op, Request, RequestId, Sectors, StreamId};
+use sakiyomi_regulate::{Owner, Percent, Regulated, Settings, Timing};
+
+/// A computer of the thesis (table 6.1).
+#[derive(Clone, Copy)]
+pub(crate) struct Computer {
+    pub(crate) name: &'static str,
+    drive: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+    /// The best allowances of figure 6.1, for 10, 15, 20, 25 and 30 %.
+    pub(crate) best: [u32; 5],
+}
+
+pub(crate) const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
+
+/// The computers of table 6.1. How a drive's firmware chooses is not published; what is set here beside the drive files
+/// was fitted to the published best allowances (table `fit`).
+pub(crate) const COMPUTERS: [Computer; 3] = [
+    Computer {
+        name: "PC1",
+        drive: "scorpio-wd1200bevs",
+        settings: &[("queue.policy", "fcfs")],
+        best: [9, 5, 4, 3, 2],
+    },
+    Computer {
+        name: "PC2",
+        drive: "scorpio-wd10tpvx",
+        settings: &[("queue.age_weight", "0.09")],
+        best: [7, 5, 3, 3, 2],
+    },
+    Computer {
+        name: "PC3",
+        drive: "deskstar-p7k500",
+        settings: &[("queue.age_weight", "0.03")],
+        best: [6, 4, 3, 3, 2],
+    },
+];
+
+/// The drives as their files have them: they choose by positioning time alone, which is harder to regulate.
+pub(crate) const HARDER: [Computer; 2] = [
+    Computer { name: "PC2, SPTF", settings: &[], ..COMPUTERS[1] },
+    Computer { name: "PC3, SPTF", settings: &[], ..COMPUTERS[2] },
+];
+
+impl Computer {
+    pub(crate) fn spec(&self) -> DriveSpec {
+        let mut spec = builtin(self.drive).expect("a built-in drive").spec();
+        for (key, value) in self.settings {
+            spec.set(key, value).expect("a setting of a drive");
+        }
+        spec
+    }
+}
+
+/// A process.
+#[derive(Clone, Copy)]
+pub(crate) struct Process {
+    /// Its requested performance.
+    pub(crate) rate: Option<u32>,
+    /// I/Os in a burst, and the computing between bursts.
+    pub(crate) burst: u32,
+    pub(crate) think: Nanos,
+    pub(crate) op: Op,
+    pub(crate) size: Bytes,
+}
+
+impl Process {
+    pub(crate) fn reader(rate: Option<u32>) -> Process {
+        Process { rate, burst: 1, think: Nanos::ZERO, op: Op::Read, size: Bytes(4096) }
+    }
+}
+
+/// What is run.
+pub(crate) struct World<'a> {
+    pub(crate) spec: &'a DriveSpec,
+    pub(crate) settings: Settings,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) seed: u64,
+    /// Ends when a regulated process (or, without any, some process) has done so many.
+    pub(crate) ios: u32,
+    /// From then on the others read so much at a time.
+    pub(crate) later: Option<(Nanos, Bytes)>,
+    /// Not counted at the beginning.
+    pub(crate) warm_up: Nanos,
+}
+
+/// What came out.
+pub(crate) struct Outcome {
+    pub(crate) timings: Vec<Timing>,
+    /// When the allowance changed, in I/Os of regulated processes, and to what.
+    pub(crate) allowances: Vec<(usize, u32)>,
+    pub(crate) iops: f64,
+    /// The longest that an unregulated I/O took.
+    pub(crate) worst: Nanos,
+    pub(crate) begin: Nanos,
+    pub(crate) service: Nanos,
+}
+
+const FILE: u64 = 2 << 30;
+
+impl World<'_> {
+    pub(crate) fn run(&self) -> Outcome {
+        self.run_on(Drive::new(self.spec).expect("a drive"))
+    }
+
+    pub(crate) fn run_on<D: Device>(&self, device: D) -> Outcome {
+        let mut device = Regulated::new(device, Bytes(512), self.settings);
+        device.keep_timings();
+        for (index, process) in self.processes.iter().enumerate() {
+            if let Some(rate) = process.rate {
+                let rate = Percent::new(rate).expect("a performance");
+                device.set_rate_anyway(Nanos::ZERO, Owner(index as u32), rate);
+            }
+        }
+        let mut run = Run::new(self, device);
+        run.go();
+        run.outcome
+    }
+}
+
+struct Run<'a, D> {
+    world: &'a World<'a>,
+    device: Regulated<D>,
+    random: Vec<Pcg64>,
+    done: Vec<u32>,
+    starts: BTreeMap<(Nanos, usize), ()>,
+    now: Nanos,
+    next_id: u64,
+    counted: u64,
+    outcome: Outcome,
+}
+
+impl<'a, D: Device> Run<'a, D> {
+    fn new(world: &'a World<'a>, device: Regulated<D>) -> Run<'a, D> {
+        let count = world.processes.len();
+        let random = (0..count).map(|p| Pcg64::seed_from_u64(world.seed * 1000 + p as u64)).collect();
+        let starts = (0..count).map(|p| ((Nanos(p as u64 * 1_000_003), p), ())).collect();
+        let outcome = Outcome {
+            timings: Vec::new(),
+            allowances: Vec::new(),
+            iops: 0.0,
+            worst: Nanos::ZERO,
+            begin: world.warm_up,
+            service: Nanos::ZERO,
+        };
+        Run {
+            world,
+            device,
+            random,
+            done: vec![0; count],
+            starts,
+            now: Nanos::ZERO,
+            next_id: 0,
+            counted: 0,
+            outcome,
+        }
+    }
+
+    fn go(&mut self) {
+        let regulated = self.world.processes.iter().any(|process| process.rate.is_some());
+        let mut ended = Vec::new();
+        loop {
+            let start = self.starts.first_key_value().map(|((at, _), ())| *at);
+            let Some(next) = start.into_iter().chain(self.device.next_event()).min() else { break };
+            self.now = self.now.max(next);
+            self.device.advance(self.now, &mut ended);
+            for completion in ended.drain(..) {
+                self.ended(&completion);
+            }
+            while let Some((&(at, process), ())) =
+                self.starts.first_key_value().filter(|((at, _), ())| *at <= self.now)
+            {
+                self.starts.remove(&(at, process));
+                self.ask(process);
+            }
+            self.watch();
+            let over = |(process, &done): (&Process, &u32)| {
+                done >= self.world.ios && (process.rate.is_some() || !regulated)
+            };
+            if self.world.processes.iter().zip(&self.done).any(over) {
+                break;
+            }
+        }
+        self.outcome.service = self.device.regulator().service_time();
+        self.outcome.iops = self.counted as f64 / self.now.saturating_sub(self.world.warm_up).as_secs_f64();
+    }
+
+    fn watch(&mut self) {
+        self.device.take_timings(&mut self.outcome.timings);
+        let allowance = self.device.regulator().allowance();
+        if self.outcome.allowances.last().is_none_or(|(_, last)| *last != allowance) {
+            self.outcome.allowances.push((self.outcome.timings.len(), allowance));
+        }
+    }
+
+    fn ask(&mut self, process: usize) {
+        let Process { op, mut size, rate, .. } = self.world.processes[process];
+        if let Some((from, larger)) = self.world.later.filter(|_| rate.is_none())
+            && from <= self.now
+        {
+            size = larger;
+        }
+        let places = FILE / size.0;
+        let place = self.random[process].next_u64() % places * (size.0 / 512);
+        let start = sakiyomi_model::Lba(process as u64 * (FILE / 512) + place);
+        let request = Request {
+            id: RequestId(self.next_id),
+            stream: StreamId(process as u32),
+            op,
+            fua: false,
+            extent: Extent::new(start, Sectors(size.0 / 512)),
+            arrival: self.now,
+        };
+        self.next_id += 1;
+        self.device.submit(self.now, request).expect("there is room");
+    }
+
+    fn ended(&mut self, completion: &Completion) {
+        let process = completion.request.stream.0 as usize;
+        let Process { burst, think, rate, .. } = self.world.processes[process];
+        self.done[process] += 1;
+        let thinks = self.done[process].is_multiple_of(burst);
+        let at = if thinks { completion.finish + think } else { completion.finish };
+        self.starts.insert((at, process), ());
+        if completion.finish >= self.world.warm_up {
+            self.counted += 1;
+            if rate.is_none() {
+                self.outcome.worst = self.outcome.worst.max(completion.device_time());
+            }
+        }
+    }
+}
+
+/// A regulated process's I/Os, in figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    pub(crate) accuracy: f64,
+    pub(crate) cov: f64,
+    pub(crate) p99: f64,
+}
+
+impl Outcome {
+    /// Of one owner, after the warm-up.
+    pub(crate) fn figures(&self, owner: u32) -> Figures {
+        self.between(owner, self.begin, Nanos::MAX)
+    }
+
+    /// Of what one owner asked for from `from` until `to`.
+    pub(crate) fn between(&self, owner: u32, from: Nanos, to: Nanos) -> Figures {
+        let within = |timing: &&Timing| timing.arrived >= from && timing.arrived < to;
+        let timings: Vec<_> = self.of(owner).filter(within).collect();
+        let count = timings.len().max(1);
+        let mean = timings.iter().map(|timing| timing.took.0 as f64).sum::<f64>() / count as f64;
+        let squares = timings.iter().map(|timing| (timing.took.0 as f64 - mean).powi(2)).sum::<f64>();
+        let mut ratios: Vec<f64> = timings.iter().map(|timing| ratio(timing)).collect();
+        let accuracy = ratios.iter().sum::<f64>() / count as f64;
+        ratios.sort_by(f64::total_cmp);
+        let p99 = ratios.get(count * 99 / 100).copied().unwrap_or(f64::NAN);
+        Figures { accuracy, cov: (squares / count as f64).sqrt() / mean, p99 }
+    }
+
+    /// Mean accuracy of the I/Os that come `pause` or longer after the one before.
+    pub(crate) fn first_of_bursts(&self, owner: u32, pause: Nanos) -> f64 {
+        let (mut sum, mut count, mut last) = (0.0, 0.0, Nanos::ZERO);
+        for timing in self.of(owner) {
+            if timing.arrived >= self.begin && timing.arrived.saturating_sub(last) >= pause {
+                (sum, count) = (sum + ratio(timing), count + 1.0);
+            }
+            last = timing.arrived + timing.took;
+        }
+        sum / count
+    }
+
+    /// How many I/Os after `at` the ideal first was within 5 % of its mean over the last half.
+    pub(crate) fn ideal_follows(&self, owner: u32, at: Nanos) -> f64 {
+        let ideals: Vec<f64> = self
+            .of(owner)
+            .filter(|timing| timing.arrived >= at)
+            .map(|timing| timing.ideal.0 as f64)
+            .collect();
+        let settled = &ideals[ideals.len() / 2..];
+        let mean = settled.iter().sum::<f64>() / settled.len() as f64;
+        ideals.iter().position(|ideal| (ideal / mean - 1.0).abs() <= 0.05).unwrap_or(ideals.len()) as f64
+    }
+
+    fn of(&self, owner: u32) -> impl Iterator<Item = &Timing> {
+        let counted = move |timing: &&Timing| timing.owner == Owner(owner) && !timing.ideal.is_zero();
+        self.timings.iter().filter(counted)
+    }
+}
+
+fn ratio(timing: &Timing) -> f64 {
+    timing.took.0 as f64 / timing.ideal.0 as f64
+}

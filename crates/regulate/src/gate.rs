@@ -1,0 +1,111 @@
+//! Who else may be in the device beside regulated requests.
+
+mod allowance;
+mod deadline;
+
+use std::collections::BTreeSet;
+
+use sakiyomi_model::{Nanos, RequestId};
+
+use crate::rate::Levels;
+use crate::regulator::Presence;
+use crate::service::Service;
+use crate::settings::GateSettings;
+use allowance::Allowance;
+use deadline::Deadline;
+
+/// What a gate looks at before it lets in another unregulated request.
+pub(crate) struct View<'a> {
+    pub(crate) now: Nanos,
+    /// Since when the device has been at the request that it is at; now, if it is idle.
+    pub(crate) busy_since: Nanos,
+    /// Requests in the device, and how many of them are not regulated.
+    pub(crate) in_device: usize,
+    pub(crate) others_in_device: usize,
+    /// What it would take for those in the device and for the one that would go in, one by one.
+    pub(crate) work: Nanos,
+    /// By when regulated requests that are in the device, or wait for it, must have ended; in order.
+    pub(crate) deadlines: &'a BTreeSet<(Nanos, RequestId)>,
+    pub(crate) presence: &'a Presence,
+    pub(crate) service: &'a Service,
+}
+
+/// A regulated request that the device has done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) ideal: Nanos,
+    /// From its arrival until it was, or will be, answered.
+    pub(crate) took: Nanos,
+    /// Whether the device was too late with it.
+    pub(crate) late: bool,
+    /// It arrived before the allowance was last changed: it says nothing about this one.
+    pub(crate) arrived: Nanos,
+}
+
+/// The rule by which unregulated requests go into the device.
+#[derive(Clone, Debug)]
+pub(crate) enum Gate {
+    Allowance(Allowance),
+    Deadline(Deadline),
+}
+
+impl Gate {
+    pub(crate) fn new(settings: GateSettings) -> Gate {
+        match settings {
+            GateSettings::Allowance { correction, counted } => {
+                Gate::Allowance(Allowance::new(correction, counted))
+            }
+            GateSettings::Deadline { margin, most, look_ahead } => {
+                Gate::Deadline(Deadline::new(margin, most, look_ahead))
+            }
+        }
+    }
+
+    /// A regulated owner has come, gone, or changed its performance.
+    pub(crate) fn owners_changed(&mut self, owners: &Levels) {
+        if let Gate::Allowance(allowance) = self {
+            allowance.owners_changed(owners.formula());
+        }
+    }
+
+    pub(crate) fn ended(&mut self, now: Nanos, ended: Ended, service: &Service) {
+        match self {
+            Gate::Allowance(allowance) => allowance.ended(now, ended, service.changes()),
+            Gate::Deadline(deadline) => deadline.ended(ended),
+        }
+    }
+
+    /// Whether one more unregulated request may go into the device.
+    pub(crate) fn admits(&self, view: &View<'_>) -> bool {
+        match self {
+            Gate::Allowance(allowance) => allowance.admits(view),
+            Gate::Deadline(deadline) => deadline.admits(view),
+        }
+    }
+
+    /// Whether a regulated request, which must end by `deadline`, may go into the device, where the first one that must
+    /// end is a `faster` owner's.
+    pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, faster: Option<Nanos>) -> bool {
+        match self {
+            Gate::Allowance(allowance) => allowance.admits_regulated(view),
+            Gate::Deadline(gate) => gate.admits_regulated(view, deadline, faster),
+        }
+    }
+
+    /// Whether all these owners can be kept to their rates, with at least one request of another in the device.
+    pub(crate) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
+        let formula = owners.formula().is_some_and(|formula| formula >= 1);
+        match self {
+            Gate::Deadline(deadline) if service.serves_several() => deadline.has_room(owners, service),
+            _ => formula,
+        }
+    }
+
+    /// How many unregulated requests may be in the device when a regulated one comes now: 1 to 32.
+    pub(crate) fn allowance(&self, presence: &Presence, service: &Service) -> u32 {
+        match self {
+            Gate::Allowance(allowance) => allowance.now(presence.anybody()),
+            Gate::Deadline(deadline) => deadline.allowance(presence, service),
+        }
+    }
+}

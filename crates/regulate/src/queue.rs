@@ -1,0 +1,53 @@
+//! Requests that wait to go into the device.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use sakiyomi_model::{Nanos, RequestId};
+
+use crate::rate::Percent;
+
+/// A place in the order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    pub(crate) arrived: Nanos,
+    pub(crate) id: RequestId,
+}
+
+/// What waits: regulated requests in the order of their requested performance (section 4.2), the others in the order
+/// of arrival.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    regulated: BTreeSet<(Reverse<Percent>, Turn)>,
+    others: BTreeSet<Turn>,
+}
+
+impl Queue {
+    pub(crate) fn insert(&mut self, rate: Option<Percent>, turn: Turn) {
+        let new = match rate {
+            Some(rate) => self.regulated.insert((Reverse(rate), turn)),
+            None => self.others.insert(turn),
+        };
+        assert!(new, "request {} waits already", turn.id.0);
+    }
+
+    pub(crate) fn remove(&mut self, rate: Option<Percent>, turn: Turn) {
+        let there = match rate {
+            Some(rate) => self.regulated.remove(&(Reverse(rate), turn)),
+            None => self.others.remove(&turn),
+        };
+        assert!(there, "request {} does not wait", turn.id.0);
+    }
+
+    pub(crate) fn first_regulated(&self) -> Option<RequestId> {
+        self.regulated.first().map(|(_, turn)| turn.id)
+    }
+
+    pub(crate) fn first_other(&self) -> Option<Turn> {
+        self.others.first().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.regulated.len() + self.others.len()
+    }
+}

@@ -1,0 +1,353 @@
+//! The core: events in, actions out.
+//!
+//! A [`Regulator`] has one device in its charge. It is told what is asked and what the device has done, each time with
+//! the time, and says what to hand to the device ([`Action::Issue`]) and what to answer ([`Action::Answer`]); between
+//! events it wants to be called at [`Regulator::wake_at`]. It has no clock, no device and no thread, and is the same in
+//! virtual and in real time. A time that runs backwards is taken to stand still.
+//!
+//! The life of a request (figures 4.1 and 4.2; T0 … T3 as there):
+//!
+//! ```text
+//!   arrive (T0) ──► waits ──► Issue (T2) ──► device_done (T3) ──► held back ──► Answer
+//! ```
+
+mod burst;
+mod issue;
+mod presence;
+mod rates;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
+
+use crate::gate::{Ended, Gate};
+use crate::queue::{Queue, Turn};
+use crate::rate::Levels;
+use crate::service::{Kind, Sample, Service};
+use crate::settings::{Settings, Window};
+use issue::InDevice;
+pub(crate) use presence::Presence;
+use rates::Member;
+pub use rates::{RateError, Report};
+use request::{Entry, Promise, State, Stay};
+
+/// Whose I/O it is: a process, or a group of them that share one rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(pub u32);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// A name that no unanswered request has.
+    pub id: RequestId,
+    /// Who asks.
+    pub owner: Owner,
+    /// What is asked.
+    pub op: Op,
+    /// How much.
+    pub size: Bytes,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Hand it to the device, now.
+    Issue(RequestId),
+    /// Tell who asked that it has ended. The name is free again.
+    Answer {
+        /// Which request.
+        id: RequestId,
+        /// How it ended.
+        outcome: Outcome,
+        /// How long it was to take, where it was regulated.
+        ideal: Option<Nanos>,
+    },
+}
+
+/// Keeps the I/O time of owners on one device.
+#[derive(Clone, Debug)]
+pub struct Regulator {
+    settings: Settings,
+    now: Nanos,
+    requests: BTreeMap<RequestId, Entry>,
+    by_owner: BTreeSet<(Owner, RequestId)>,
+    members: BTreeMap<Owner, Member>,
+    levels: Levels,
+    presence: Presence,
+    queue: Queue,
+    device: InDevice,
+    /// By when regulated requests that wait, or are in the device, must have ended.
+    deadlines: BTreeSet<(Nanos, RequestId)>,
+    held_back: BTreeSet<(Nanos, RequestId)>,
+    service: Service,
+    gate: Gate,
+    /// From so many measured requests on, one after another is to be alone in the device, and how many have been.
+    calm_at: u64,
+    calm_seen: u64,
+}
+
+impl Regulator {
+    /// Without any rate: requests pass through.
+    #[must_use]
+    pub fn new(settings: Settings) -> Regulator {
+        Regulator {
+            settings,
+            now: Nanos::ZERO,
+            requests: BTreeMap::new(),
+            by_owner: BTreeSet::new(),
+            members: BTreeMap::new(),
+            levels: Levels::default(),
+            presence: Presence::new(settings.release),
+            queue: Queue::default(),
+            device: InDevice::default(),
+            deadlines: BTreeSet::new(),
+            held_back: BTreeSet::new(),
+            service: Service::new(&settings),
+            gate: Gate::new(settings.gate),
+            calm_at: 0,
+            calm_seen: 0,
+        }
+    }
+
+    /// Whether one more request may come: no more wait than is bounded.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.queue.len() < self.settings.capacity
+    }
+
+    /// Somebody asks for something.
+    ///
+    /// # Panics
+    /// If a request of that name has not been answered yet.
+    pub fn arrive(&mut self, now: Nanos, ask: Ask, out: &mut Vec<Action>) {
+        self.pass(now);
+        let regulated = self.members.contains_key(&ask.owner);
+        let mut entry = Entry {
+            owner: ask.owner,
+            kind: Kind::of(ask.op, ask.size),
+            arrived: self.now,
+            regulated: None,
+            state: State::Waiting,
+        };
+        if regulated {
+            entry.regulated = Some(self.give_deadline(&entry));
+        }
+        assert!(self.requests.insert(ask.id, entry).is_none(), "request {} is there already", ask.id.0);
+        self.by_owner.insert((ask.owner, ask.id));
+        self.wait(ask.id, &entry);
+        self.issue(out);
+    }
+
+    /// The device has done a request, at `done` (T3), which may lie before the last event.
+    ///
+    /// # Panics
+    /// If the device has no such request.
+    pub fn device_done(&mut self, done: Nanos, id: RequestId, outcome: Outcome, out: &mut Vec<Action>) {
+        self.pass(done);
+        let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
+        let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
+        self.leave_device(&entry, stay);
+        let bypassed = self.bypassed(stay);
+        if outcome == Outcome::Done {
+            let (Stay { issued, beside, .. }, choice) = (stay, self.device.choice);
+            self.service.done(Sample { kind: entry.kind, issued, done, choice, beside, bypassed });
+        } else if !bypassed {
+            self.service.passed(done);
+        }
+        if let Some(regulated) = entry.regulated {
+            self.deadlines.remove(&(regulated.deadline, id));
+        }
+        if !bypassed {
+            self.device.busy_since = done;
+        }
+        let outcome = if stay.cancelled { Outcome::Cancelled } else { outcome };
+        match self.held_back_until(&mut entry, outcome) {
+            Some(until) if until > self.now => {
+                entry.state = State::HeldBack { until, outcome };
+                self.requests.insert(id, entry);
+                self.held_back.insert((until, id));
+            }
+            _ => self.answer(id, &entry, outcome, out),
+        }
+        self.issue(out);
+        if !bypassed {
+            self.device.choice = self.device.len();
+        }
+    }
+
+    /// Whoever asked does not want it any more. What is in the device is answered when the device has done it.
+    pub fn cancel(&mut self, now: Nanos, id: RequestId, out: &mut Vec<Action>) {
+        self.pass(now);
+        self.withdraw(id, out);
+        self.issue(out);
+    }
+
+    /// The owner is no more: its rate is free, and its requests are cancelled.
+    pub fn owner_gone(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
+        self.clear_rate(now, owner, out);
+        for id in self.requests_of(owner) {
+            self.withdraw(id, out);
+        }
+        self.issue(out);
+    }
+
+    /// Time has come to `now`.
+    pub fn timer(&mut self, now: Nanos, out: &mut Vec<Action>) {
+        self.pass(now);
+        while let Some(&(until, id)) = self.held_back.first().filter(|(until, _)| *until <= self.now) {
+            self.held_back.pop_first();
+            let entry = self.requests[&id];
+            let State::HeldBack { outcome, .. } = entry.state else { unreachable!("it is held back") };
+            if let Some(member) = self.members.get_mut(&entry.owner) {
+                member.carry += self.now - until;
+            }
+            self.answer(id, &entry, outcome, out);
+        }
+        self.issue(out);
+    }
+
+    /// When to call [`timer`](Regulator::timer), if nothing else comes before.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Nanos> {
+        let answer = self.held_back.first().map(|(until, _)| *until);
+        let waiting = self.queue.first_other().filter(|_| self.device.len() < self.settings.depth as usize);
+        let patience = waiting.filter(|_| self.device.overdue == 0).map(|turn| self.overdue_at(turn));
+        let release = waiting.and_then(|_| self.presence.next_release());
+        answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
+    }
+
+    /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
+    #[must_use]
+    pub fn allowance(&self) -> u32 {
+        self.gate.allowance(&self.presence, &self.service)
+    }
+
+    /// The device's mean service time, as measured.
+    #[must_use]
+    pub fn service_time(&self) -> Nanos {
+        self.service.mean_of_all()
+    }
+
+    /// Requests in the device.
+    #[must_use]
+    pub fn in_device(&self) -> usize {
+        self.device.len()
+    }
+
+    /// Requests that have not been answered.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        let members = &mut self.members;
+        self.presence.advance(self.now, |owner| {
+            let member = members.get_mut(&owner).expect("who is present is regulated");
+            member.bursts.over();
+            let ideal = member.rate.ideal(member.service);
+            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64)
+        });
+    }
+
+    /// By when a request of a regulated owner must end: when a device of its own would have done it.
+    fn give_deadline(&mut self, entry: &Entry) -> Promise {
+        let member = self.members.get_mut(&entry.owner).expect("it is regulated");
+        member.service = self.service.mean(entry.kind);
+        let ideal = member.rate.ideal(member.service);
+        let begin = member.until.max(entry.arrived);
+        let deadline = begin.saturating_add(ideal);
+        member.until = deadline;
+        member.outstanding += 1;
+        let next = deadline.saturating_add(ideal);
+        let surprise = self.presence.is_released(entry.owner);
+        self.presence.busy(entry.owner, member.rate, deadline, next);
+        Promise { rate: member.rate, ideal: deadline - entry.arrived, deadline, surprise }
+    }
+
+    fn wait(&mut self, id: RequestId, entry: &Entry) {
+        let rate = entry.regulated.map(|regulated| regulated.rate);
+        self.queue.insert(rate, Turn { arrived: entry.arrived, id });
+        if let Some(regulated) = entry.regulated {
+            self.deadlines.insert((regulated.deadline, id));
+        }
+    }
+
+    fn wait_no_more(&mut self, id: RequestId, entry: &Entry) {
+        let rate = entry.regulated.map(|regulated| regulated.rate);
+        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        if let Some(regulated) = entry.regulated {
+            self.deadlines.remove(&(regulated.deadline, id));
+        }
+    }
+
+    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+        let all = (owner, RequestId(0))..=(owner, RequestId(u64::MAX));
+        self.by_owner.range(all).map(|(_, id)| *id).collect()
+    }
+
+    fn withdraw(&mut self, id: RequestId, out: &mut Vec<Action>) {
+        let Some(mut entry) = self.requests.get(&id).copied() else { return };
+        match entry.state {
+            State::Waiting => {
+                self.wait_no_more(id, &entry);
+                self.answer(id, &entry, Outcome::Cancelled, out);
+            }
+            State::InDevice(stay) => {
+                entry.state = State::InDevice(Stay { cancelled: true, ..stay });
+                self.requests.insert(id, entry);
+            }
+            State::HeldBack { until, outcome } => {
+                self.held_back.remove(&(until, id));
+                self.answer(id, &entry, outcome, out);
+            }
+        }
+    }
+
+    /// Until when what the device has done is held back (section 4.3), if at all.
+    fn held_back_until(&mut self, entry: &mut Entry, outcome: Outcome) -> Option<Nanos> {
+        let member = self.members.get_mut(&entry.owner)?;
+        let regulated = entry.regulated.as_mut()?;
+        if outcome != Outcome::Done {
+            return None;
+        }
+        if matches!(self.settings.window, Window::Last(_)) {
+            // The thesis decides when the device is done, with the service time as it is then.
+            regulated.ideal = regulated.rate.ideal(self.service.mean(entry.kind));
+        }
+        let due = entry.arrived.saturating_add(regulated.ideal);
+        // A timer that was very late is not made up for by an answer without any delay.
+        let carry = member.carry.min(regulated.ideal / 2);
+        let until = due.saturating_sub(carry).max(self.now);
+        member.carry = carry - due.saturating_sub(until).min(carry);
+        let ended = Ended {
+            ideal: regulated.ideal,
+            took: until - entry.arrived,
+            late: self.now > due,
+            arrived: entry.arrived,
+        };
+        member.ended(ended);
+        if !regulated.surprise {
+            self.gate.ended(self.now, ended, &self.service);
+        }
+        Some(until)
+    }
+
+    fn answer(&mut self, id: RequestId, entry: &Entry, outcome: Outcome, out: &mut Vec<Action>) {
+        self.requests.remove(&id);
+        self.by_owner.remove(&(entry.owner, id));
+        if let (Some(_), Some(member)) = (entry.regulated, self.members.get_mut(&entry.owner)) {
+            member.outstanding = member.outstanding.saturating_sub(1);
+            if member.outstanding == 0 {
+                // It has nothing any more; what it asks for next begins when it asks.
+                member.until = member.until.min(self.now);
+                self.presence.think(entry.owner, member.rate, self.now);
+            }
+        }
+        out.push(Action::Answer { id, outcome, ideal: entry.regulated.map(|regulated| regulated.ideal) });
+    }
+}

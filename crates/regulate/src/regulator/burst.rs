@@ -1,0 +1,93 @@
+//! How much may be let go of while an owner asks for nothing (chapter 7).
+//!
+//! The thesis opens the device to all after 5 s without an I/O, and the first I/Os after that find it full: a burst of
+//! ten then had an accuracy of 1.15. Here no more is let in than lets the mean of a burst stay good: where the shortest
+//! of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal, less where that was too much.
+
+/// Mean accuracy of a burst that is good.
+const GOOD: f64 = 1.1;
+/// Below this more is let go, above it less.
+const NEAR: (f64, f64) = (1.06, 1.08);
+/// Over so many bursts the accuracy is averaged: of one alone much is chance.
+const AVERAGED: f64 = 8.0;
+/// The largest share of what the bound alone would let go: what is let in is reckoned to come all before the burst's
+/// first, which seldom happens.
+const MOST: f64 = 8.0;
+/// So many bursts are remembered.
+const REMEMBERED: usize = 4;
+
+/// The bursts of an owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bursts {
+    lengths: [u32; REMEMBERED],
+    count: u32,
+    length: u32,
+    ratios: f64,
+    accuracy: f64,
+    /// The share of what could be let go that is.
+    share: f64,
+}
+
+impl Default for Bursts {
+    fn default() -> Bursts {
+        Bursts { lengths: [0; REMEMBERED], count: 0, length: 0, ratios: 0.0, accuracy: 1.0, share: 0.7 }
+    }
+}
+
+impl Bursts {
+    /// An I/O has taken so many times its ideal.
+    pub(super) fn add(&mut self, ratio: f64) {
+        self.length += 1;
+        self.ratios += ratio;
+    }
+
+    /// The owner has asked for nothing for long: the burst is over.
+    pub(super) fn over(&mut self) {
+        if self.length == 0 {
+            return;
+        }
+        let accuracy = self.ratios / f64::from(self.length);
+        self.accuracy += (accuracy - self.accuracy) / AVERAGED;
+        if self.accuracy > NEAR.1 {
+            self.share *= 0.8;
+        } else if self.accuracy < NEAR.0 {
+            self.share = (1.1 * self.share).min(MOST);
+        }
+        self.lengths[self.count as usize % REMEMBERED] = self.length;
+        self.count += 1;
+        (self.length, self.ratios) = (0, 0.0);
+    }
+
+    /// How many times its ideal the first I/O of the next burst may take.
+    pub(super) fn first_may_take(&self) -> f64 {
+        let known = &self.lengths[..REMEMBERED.min(self.count as usize)];
+        let shortest = known.iter().min().copied().unwrap_or(0);
+        1.0 + (GOOD - 1.0) * f64::from(shortest) * self.share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_let_go_before_a_burst_has_been_seen() {
+        assert_eq!(Bursts::default().first_may_take(), 1.0);
+    }
+
+    #[test]
+    fn the_shortest_of_the_last_bursts_counts_and_a_bad_one_warns() {
+        let mut bursts = Bursts::default();
+        let mut burst = |length: u32, ratio: f64| {
+            (0..length).for_each(|_| bursts.add(ratio));
+            bursts.over();
+            bursts.first_may_take()
+        };
+        let first = burst(100, 1.0);
+        assert!(first > 8.0);
+        assert!(burst(10, 1.0) < 2.0);
+        let good = [(); 4].map(|()| burst(100, 1.0))[3];
+        assert!(good > 8.0);
+        assert!([(); 8].map(|()| burst(100, 1.2))[7] < good);
+    }
+}

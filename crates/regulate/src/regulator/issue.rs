@@ -1,0 +1,135 @@
+//! What the device has, and what it is given next.
+
+use sakiyomi_model::{Nanos, RequestId};
+
+use super::request::{Entry, State, Stay};
+use super::{Action, Regulator};
+use crate::gate::View;
+use crate::queue::Turn;
+use crate::settings::Serves;
+
+/// What the device has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InDevice {
+    pub(super) regulated: usize,
+    pub(super) others: usize,
+    pub(super) overdue: usize,
+    /// Since when it has been at what it is at.
+    pub(super) busy_since: Nanos,
+    /// How many it could choose from then.
+    pub(super) choice: usize,
+    /// What it would take for all, one by one.
+    pub(super) work: Nanos,
+}
+
+impl InDevice {
+    pub(super) fn len(&self) -> usize {
+        self.regulated + self.others
+    }
+}
+
+/// A device that serves several is to be seen with one alone in it, so many times in a row and so often, in requests;
+/// else it would not be known what one takes.
+const CALM: (u64, u64) = (16, 16_384);
+
+impl Regulator {
+    /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
+    /// as many others as the gate lets in.
+    pub(super) fn issue(&mut self, out: &mut Vec<Action>) {
+        while self.device.len() < self.settings.depth as usize {
+            let other = self.queue.first_other();
+            let overdue = other.filter(|turn| self.device.overdue == 0 && self.overdue_at(*turn) <= self.now);
+            if let Some(turn) = overdue {
+                self.hand_over(turn.id, true, out);
+            } else if let Some(id) = self.queue.first_regulated() {
+                if !self.admits_regulated(id) {
+                    break;
+                }
+                self.hand_over(id, false, out);
+            } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
+                self.hand_over(turn.id, false, out);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn admits_regulated(&self, id: RequestId) -> bool {
+        let entry = &self.requests[&id];
+        let own = entry.regulated.expect("it is regulated");
+        let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
+        let faster = first.filter(|first| first.rate > own.rate).map(|first| first.deadline);
+        let mut view = self.view();
+        view.work += self.service.mean(entry.kind);
+        self.gate.admits_regulated(&view, own.deadline, faster)
+    }
+
+    fn admits(&self, turn: Turn) -> bool {
+        let calm = self.settings.serves == Serves::Several && self.service.seen() >= self.calm_at;
+        if calm && self.device.len() > 0 {
+            return false;
+        }
+        let mut view = self.view();
+        view.work += self.service.mean(self.requests[&turn.id].kind);
+        self.gate.admits(&view)
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            now: self.now,
+            busy_since: if self.device.len() == 0 { self.now } else { self.device.busy_since },
+            in_device: self.device.len(),
+            others_in_device: self.device.others,
+            work: self.device.work,
+            deadlines: &self.deadlines,
+            presence: &self.presence,
+            service: &self.service,
+        }
+    }
+
+    fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
+        let entry = self.requests[&id];
+        let rate = entry.regulated.map(|regulated| regulated.rate);
+        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        if self.device.len() == 0 {
+            (self.device.busy_since, self.device.choice) = (self.now, 1);
+        }
+        match rate {
+            Some(_) => self.device.regulated += 1,
+            None => self.device.others += 1,
+        }
+        self.device.overdue += usize::from(overdue);
+        let work = self.service.mean(entry.kind);
+        self.device.work += work;
+        let stay = Stay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
+        let state = State::InDevice(stay);
+        self.requests.insert(id, Entry { state, ..entry });
+        out.push(Action::Issue(id));
+    }
+
+    pub(super) fn leave_device(&mut self, entry: &Entry, stay: Stay) {
+        match entry.regulated {
+            Some(_) => self.device.regulated -= 1,
+            None => self.device.others -= 1,
+        }
+        self.device.overdue -= usize::from(stay.overdue);
+        self.device.work -= stay.work;
+        if stay.beside == 1 && self.service.seen() >= self.calm_at {
+            self.calm_seen += 1;
+            if self.calm_seen == CALM.0 {
+                (self.calm_seen, self.calm_at) = (0, self.service.seen() + CALM.1);
+            }
+        }
+    }
+
+    pub(super) fn overdue_at(&self, turn: Turn) -> Nanos {
+        turn.arrived.saturating_add(self.settings.patience)
+    }
+
+    /// Whether a request was done while the device was at another: from its cache, or into it. It came when the
+    /// mechanism was at work, and nothing else has ended since.
+    pub(super) fn bypassed(&self, stay: Stay) -> bool {
+        let serial = self.settings.serves == Serves::OneByOne;
+        serial && stay.beside > 1 && stay.issued > self.device.busy_since && self.device.len() > 0
+    }
+}

@@ -1,0 +1,250 @@
+//! The core, held to the thesis and to its contract. `tests/chaos.rs` throws everything at it at random.
+
+use super::*;
+use crate::rate::Percent;
+use crate::settings::{Correction, Counted, GateSettings, Margin, Policy};
+
+const MS: Nanos = Nanos::MILLISECOND;
+
+/// A regulator with a device that ends what it was given in the order given.
+struct Bench {
+    regulator: Regulator,
+    out: Vec<Action>,
+    device: Vec<RequestId>,
+    answers: Vec<(RequestId, Outcome)>,
+    next_id: u64,
+}
+
+impl Bench {
+    fn new(settings: Settings) -> Bench {
+        let regulator = Regulator::new(settings);
+        Bench { regulator, out: Vec::new(), device: Vec::new(), answers: Vec::new(), next_id: 0 }
+    }
+
+    fn rate(&mut self, owner: u32, percent: u32) {
+        let rate = Percent::new(percent).unwrap();
+        self.regulator.set_rate_anyway(self.regulator.now, Owner(owner), rate, &mut self.out);
+        self.act();
+    }
+
+    fn ask(&mut self, now: Nanos, owner: u32) -> RequestId {
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        let ask = Ask { id, owner: Owner(owner), op: Op::Read, size: Bytes(4096) };
+        self.regulator.arrive(now, ask, &mut self.out);
+        self.act();
+        id
+    }
+
+    fn done(&mut self, now: Nanos) -> RequestId {
+        let id = self.device.remove(0);
+        self.regulator.device_done(now, id, Outcome::Done, &mut self.out);
+        self.act();
+        id
+    }
+
+    fn timer(&mut self, now: Nanos) {
+        self.regulator.timer(now, &mut self.out);
+        self.act();
+    }
+
+    fn act(&mut self) {
+        for action in self.out.drain(..) {
+            match action {
+                Action::Issue(id) => self.device.push(id),
+                Action::Answer { id, outcome, .. } => self.answers.push((id, outcome)),
+            }
+        }
+    }
+
+    /// So that the service time is 10 ms, and nothing is in the device.
+    fn measured(settings: Settings) -> Bench {
+        let mut bench = Bench::new(settings);
+        for n in 0..40 {
+            bench.ask(MS * (10 * n), 99);
+            bench.done(MS * (10 * (n + 1)));
+        }
+        bench.answers.clear();
+        bench
+    }
+}
+
+fn thesis() -> Settings {
+    Policy::Thesis.settings()
+}
+
+#[test]
+fn without_a_rate_everything_passes_through() {
+    let mut bench = Bench::new(Settings::default());
+    let id = bench.ask(MS, 1);
+    assert_eq!(bench.device, [id]);
+    bench.done(MS * 3);
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+    assert_eq!(bench.regulator.wake_at(), None);
+}
+
+#[test]
+fn a_regulated_io_takes_its_ideal_time() {
+    for settings in [thesis(), Settings::default()] {
+        let mut bench = Bench::measured(settings);
+        bench.rate(1, 20);
+        let id = bench.ask(MS * 500, 1);
+        bench.done(MS * 510);
+        assert_eq!(bench.answers, []);
+        assert_eq!(bench.regulator.wake_at(), Some(MS * 550), "100/20 x 10 ms after it came");
+        bench.timer(MS * 550);
+        assert_eq!(bench.answers, [(id, Outcome::Done)]);
+    }
+}
+
+/// Section 4.3: the difference between the delay asked for and the one given is carried over.
+#[test]
+fn what_the_timer_is_late_is_carried_over() {
+    let mut bench = Bench::measured(thesis());
+    bench.rate(1, 20);
+    bench.ask(MS * 500, 1);
+    bench.done(MS * 510);
+    bench.timer(MS * 553);
+    bench.ask(MS * 553, 1);
+    bench.done(MS * 563);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 600), "3 ms early");
+}
+
+#[test]
+fn the_allowance_limits_what_is_in_the_device() {
+    let mut bench = Bench::measured(thesis());
+    bench.rate(1, 25);
+    assert_eq!(bench.regulator.allowance(), 3);
+    (2..10).for_each(|owner| _ = bench.ask(MS * 500, owner));
+    assert_eq!(bench.device.len(), 3);
+    let first = bench.ask(MS * 501, 1);
+    assert_eq!(bench.device.len(), 3, "all that the device has count");
+    bench.done(MS * 510);
+    assert_eq!(bench.device.last(), Some(&first), "a regulated request goes before those that came earlier");
+}
+
+/// Section 5.3, with `Tb` = 5 s and `Rb` = 1.1.
+#[test]
+fn the_thesis_lowers_the_allowance_when_enough_time_was_exceeded() {
+    let mut bench = Bench::measured(thesis());
+    bench.rate(1, 25);
+    (2..10).for_each(|owner| _ = bench.ask(MS * 400, owner));
+    let mut now = MS * 400;
+    for io in 1..=126 {
+        assert_eq!(bench.regulator.allowance(), 3, "before I/O {io}");
+        // The device lets seven others overtake it, 10 ms each: 40 ms too late.
+        let regulated = bench.ask(now, 1);
+        for _ in 0..7 {
+            now += MS * 10;
+            bench.device.sort_by_key(|id| *id == regulated);
+            bench.done(now);
+            bench.ask(now, 20);
+        }
+        now += MS * 10;
+        bench.device.sort_by_key(|id| *id != regulated);
+        assert_eq!(bench.done(now), regulated);
+    }
+    assert_eq!(bench.regulator.allowance(), 2, "126 x 40 ms exceed 5 s");
+}
+
+#[test]
+fn nobody_is_let_in_who_would_make_a_regulated_request_late() {
+    let gate = GateSettings::Deadline { margin: Margin::Deviations(0.0), most: 32, look_ahead: true };
+    let mut bench = Bench::measured(Settings { gate, ..Settings::default() });
+    bench.rate(1, 25);
+    bench.ask(MS * 500, 1);
+    (2..10).for_each(|owner| _ = bench.ask(MS * 500, owner));
+    // By 540 ms four are done, and after that the regulated owner, which may ask again then, has 40 ms more.
+    assert_eq!(bench.device.len(), 4);
+    bench.done(MS * 510);
+    assert_eq!(bench.device.len(), 6, "its answer is held back until 540 ms: seven more fit, one its own");
+}
+
+#[test]
+fn a_rate_without_room_is_refused_with_the_best_that_has_room() {
+    let mut bench = Bench::new(Settings::default());
+    bench.rate(1, 30);
+    let asked = Percent::new(60).unwrap();
+    let error = bench.regulator.set_rate(Nanos::ZERO, Owner(2), asked, &mut bench.out).unwrap_err();
+    assert_eq!(error.to_string(), "60 % cannot be kept beside the rates given already; 50 % can");
+    assert!(bench.regulator.report(Owner(2)).is_none());
+    bench.rate(2, 60);
+    assert!(bench.regulator.report(Owner(2)).is_some_and(|report| report.best_effort));
+}
+
+#[test]
+fn a_group_with_two_in_flight_has_one_device_between_them() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 25);
+    let both = [bench.ask(MS * 500, 1), bench.ask(MS * 500, 1)];
+    bench.done(MS * 510);
+    bench.done(MS * 520);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 540));
+    bench.timer(MS * 540);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 580), "40 ms each, one after the other");
+    bench.timer(MS * 580);
+    assert_eq!(bench.answers, both.map(|id| (id, Outcome::Done)));
+}
+
+#[test]
+fn errors_and_withdrawn_requests_are_not_held_back() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 25);
+    let failed = bench.ask(MS * 500, 1);
+    bench.device.clear();
+    bench.regulator.device_done(MS * 505, failed, Outcome::Error, &mut bench.out);
+    bench.act();
+    let withdrawn = bench.ask(MS * 510, 1);
+    bench.regulator.cancel(MS * 511, withdrawn, &mut bench.out);
+    bench.done(MS * 520);
+    assert_eq!(bench.answers, [(failed, Outcome::Error), (withdrawn, Outcome::Cancelled)]);
+}
+
+#[test]
+fn a_rate_taken_back_lets_go_of_what_is_held_back() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 10);
+    let id = bench.ask(MS * 500, 1);
+    bench.done(MS * 510);
+    bench.regulator.clear_rate(MS * 515, Owner(1), &mut bench.out);
+    bench.act();
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+}
+
+#[test]
+fn who_waits_beyond_all_patience_goes_in() {
+    let settings = Settings { patience: MS * 100, ..Settings::default() };
+    let mut bench = Bench::measured(settings);
+    // Nobody else has any room beside this one.
+    bench.rate(1, 100);
+    let other = bench.ask(MS * 500, 2);
+    assert_eq!(bench.device, []);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 600));
+    bench.timer(MS * 600);
+    assert_eq!(bench.device, [other]);
+}
+
+#[test]
+fn when_nobody_regulated_is_about_the_thesis_opens_the_device() {
+    let settings = Settings {
+        gate: GateSettings::Allowance { correction: Correction::Off, counted: Counted::All },
+        ..thesis()
+    };
+    let mut bench = Bench::measured(settings);
+    bench.rate(1, 25);
+    (2..50).for_each(|owner| _ = bench.ask(MS * 500, owner));
+    assert_eq!(bench.device.len(), 3);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 2500), "patience");
+    bench.timer(MS * 5400);
+    assert_eq!(bench.device.len(), 32, "5 s after the rate was set");
+}
+
+#[test]
+fn a_clock_that_runs_backwards_is_taken_to_stand_still() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 25);
+    let id = bench.ask(MS * 300, 1);
+    bench.done(MS * 100);
+    bench.timer(MS * 440);
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+}

@@ -1,0 +1,235 @@
+//! How long the device takes for one request, measured while it works.
+//!
+//! Section 4.3: the time of one is `min(T3 - T2, interval between successive T3)`, which is from its issue to its end
+//! where it was alone in the device, and from the end of the one before where it was not.
+//!
+//! A drive that chooses among many is faster than one that has no choice, so times are also kept by how many there
+//! were to choose from: that tells how long so many take when no more come. Of a device that serves several beside
+//! each other the time from issue to end is kept instead, by how many there were.
+
+mod mean;
+mod shape;
+
+use std::collections::VecDeque;
+
+use sakiyomi_model::{Bytes, Nanos, Op};
+
+use crate::settings::{Serves, Settings, Window};
+use mean::Mean;
+use shape::Shape;
+
+/// The deepest queue that is told apart.
+pub(crate) const DEPTHS: usize = 32;
+/// Sizes that are told apart: up to 4 KiB, 8 KiB, … and all above 4 MiB.
+const SIZES: usize = 12;
+/// Operations that are told apart.
+const OPERATIONS: usize = 3;
+
+/// Requests that take about as long: the same operation, about the same size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind(u8);
+
+impl Kind {
+    pub(crate) fn of(op: Op, size: Bytes) -> Kind {
+        let pages = size.0.div_ceil(4096).max(1);
+        let size = (u64::BITS - (pages - 1).leading_zeros()) as usize;
+        let operation = match op {
+            Op::Read => 0,
+            Op::Write => 1,
+            Op::Flush | Op::Discard => 2,
+        };
+        Kind((operation * SIZES + size.min(SIZES - 1)) as u8)
+    }
+}
+
+/// A request that the device has done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) kind: Kind,
+    /// T2.
+    pub(crate) issued: Nanos,
+    /// T3.
+    pub(crate) done: Nanos,
+    /// How many the device could choose from when it took up this one.
+    pub(crate) choice: usize,
+    /// How many there were in the device, with this one, when it was issued.
+    pub(crate) beside: usize,
+    /// The mechanism was at another one all the time, and goes on with it.
+    pub(crate) bypassed: bool,
+}
+
+/// The device's service time.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    window: Window,
+    serves: Serves,
+    last_done: Option<Nanos>,
+    recent: VecDeque<u64>,
+    recent_sum: u64,
+    all: Mean,
+    kinds: Vec<Mean>,
+    by_depth: Vec<Mean>,
+    shape: Shape,
+    seen: u64,
+    changes: u64,
+}
+
+/// Times by depth are averaged over this many.
+const BY_DEPTH: u32 = 512;
+/// How often what follows from them is worked out anew, in requests.
+const SHAPE_EVERY: u64 = 16;
+
+impl Service {
+    pub(crate) fn new(settings: &Settings) -> Service {
+        let length = match settings.window {
+            Window::Last(length) | Window::Adaptive(length) => length.max(1),
+        };
+        Service {
+            window: settings.window,
+            serves: settings.serves,
+            last_done: None,
+            recent: VecDeque::new(),
+            recent_sum: 0,
+            all: Mean::new(length),
+            kinds: vec![Mean::new(length); OPERATIONS * SIZES],
+            by_depth: vec![Mean::new(BY_DEPTH); DEPTHS + 1],
+            shape: Shape::default(),
+            seen: 0,
+            changes: 0,
+        }
+    }
+
+    pub(crate) fn done(&mut self, sample: Sample) {
+        let alone = sample.done.saturating_sub(sample.issued);
+        let interval = self.last_done.map_or(alone, |last| sample.done.saturating_sub(last));
+        let thesis = matches!(self.window, Window::Last(_));
+        if thesis || !sample.bypassed {
+            self.passed(sample.done);
+        }
+        self.seen += 1;
+        match (self.window, self.serves) {
+            (Window::Last(length), _) => self.remember(alone.min(interval).0, length.max(1) as usize),
+            (_, Serves::OneByOne) => self.learn(alone.min(interval), sample),
+            (_, Serves::Several) => self.learn_beside(alone, sample.kind, sample.beside),
+        }
+    }
+
+    /// A request has ended whose time says nothing: the next interval begins here.
+    pub(crate) fn passed(&mut self, done: Nanos) {
+        self.last_done = Some(self.last_done.map_or(done, |last| last.max(done)));
+    }
+
+    /// The mean time of one request of a kind; zero while nothing is known.
+    pub(crate) fn mean(&self, kind: Kind) -> Nanos {
+        let of_kind = &self.kinds[usize::from(kind.0)];
+        if matches!(self.window, Window::Last(_)) || of_kind.is_empty() {
+            return self.mean_of_all();
+        }
+        Nanos(of_kind.get() as u64)
+    }
+
+    /// The mean time of one request of any kind.
+    pub(crate) fn mean_of_all(&self) -> Nanos {
+        match self.window {
+            Window::Last(_) => Nanos(self.recent_sum / (self.recent.len() as u64).max(1)),
+            Window::Adaptive(_) => Nanos(self.all.get() as u64),
+        }
+    }
+
+    /// How long the device takes for `load` requests, which would take `work` one by one, when no more come: with so
+    /// many standard deviations.
+    pub(crate) fn drain(&self, load: usize, work: Nanos, deviations: f64) -> Nanos {
+        match self.window {
+            Window::Last(_) => work,
+            Window::Adaptive(_) => {
+                Nanos((self.shape.time(load, deviations) * work.0 as f64 / load.max(1) as f64).max(0.0) as u64)
+            }
+        }
+    }
+
+    /// How often the device has become another.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether it is known how a device that serves several does.
+    pub(crate) fn serves_several(&self) -> bool {
+        self.serves == Serves::Several && self.seen >= 64
+    }
+
+    /// How many requests have been measured.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    fn remember(&mut self, took: u64, length: usize) {
+        self.recent.push_back(took);
+        self.recent_sum += took;
+        if self.recent.len() > length {
+            self.recent_sum -= self.recent.pop_front().expect("it is not empty");
+        }
+    }
+
+    fn learn(&mut self, took: Nanos, sample: Sample) {
+        let kind = &mut self.kinds[usize::from(sample.kind.0)];
+        self.changes += u64::from(kind.push(took.0 as f64));
+        self.all.push(took.0 as f64);
+        if sample.bypassed {
+            return;
+        }
+        let relative = if kind.get() > 0.0 { took.0 as f64 / kind.get() } else { 1.0 };
+        self.by_depth[sample.choice.clamp(1, DEPTHS)].push(relative);
+        if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
+            self.shape = Shape::one_by_one(&self.by_depth);
+        }
+    }
+
+    /// What counts as the time of one is the time beside few: times beside more are scaled by what is known of them.
+    fn learn_beside(&mut self, took: Nanos, kind: Kind, beside: usize) {
+        let beside = beside.clamp(1, DEPTHS);
+        let as_if_few = took.0 as f64 / self.shape.time(beside, 0.0);
+        self.all.push(as_if_few);
+        let kind = &mut self.kinds[usize::from(kind.0)];
+        self.changes += u64::from(kind.push(as_if_few));
+        self.by_depth[beside].push(took.0 as f64);
+        if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
+            self.shape = Shape::beside(&self.by_depth);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_powers_of_two_of_pages() {
+        let size = |bytes| Kind::of(Op::Read, Bytes(bytes)).0;
+        assert_eq!([0, 512, 4096, 4097, 8192, 65_536, 1 << 40].map(size), [0, 0, 0, 1, 1, 4, 11]);
+        assert_eq!(Kind::of(Op::Write, Bytes(4096)).0, 12);
+    }
+
+    #[test]
+    fn the_time_of_one_is_the_shorter_of_its_stay_and_the_interval() {
+        let settings = Settings { window: Window::Last(10), ..Settings::default() };
+        let mut service = Service::new(&settings);
+        let kind = Kind::of(Op::Read, Bytes(4096));
+        // Two at once: the second one's time begins where the first one's ended.
+        let sample = |issued, done| Sample {
+            kind,
+            issued: Nanos(issued),
+            done: Nanos(done),
+            choice: 1,
+            beside: 1,
+            bypassed: false,
+        };
+        service.done(sample(0, 10));
+        service.done(sample(0, 30));
+        assert_eq!(service.mean(kind), Nanos(15));
+        // After a pause the interval says nothing.
+        service.done(sample(1000, 1015));
+        assert_eq!(service.mean(kind), Nanos(15));
+        (0..10).for_each(|n| service.done(sample(2000 + n * 7, 2007 + n * 7)));
+        assert_eq!(service.mean(kind), Nanos(7));
+    }
+}

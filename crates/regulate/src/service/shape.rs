@@ -1,0 +1,99 @@
+//! How long so many requests take, in mean times of one.
+
+use super::DEPTHS;
+use super::mean::Mean;
+
+/// The time for so many requests when no more come: mean and variance.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    mean: [f64; DEPTHS + 1],
+    variance: [f64; DEPTHS + 1],
+}
+
+/// Fewer times than this at a depth are not relied on.
+const LEAST: u32 = 16;
+
+impl Default for Shape {
+    /// One by one, by half of the mean more or less: while nothing is known.
+    fn default() -> Shape {
+        Shape { mean: std::array::from_fn(|n| n as f64), variance: std::array::from_fn(|n| 0.25 * n as f64) }
+    }
+}
+
+impl Shape {
+    /// From the times that one takes when there are so many to choose from: they add up. Where a depth is not known,
+    /// the nearest known one stands in.
+    pub(super) fn one_by_one(by_depth: &[Mean]) -> Shape {
+        let known = |depth: &usize| by_depth[*depth].has(LEAST);
+        let Some(mut nearest) = (1..=DEPTHS).find(known) else { return Shape::default() };
+        let (mut mean, mut variance) = ([0.0; DEPTHS + 1], [0.0; DEPTHS + 1]);
+        for depth in 1..=DEPTHS {
+            if known(&depth) {
+                nearest = depth;
+            }
+            mean[depth] = mean[depth - 1] + by_depth[nearest].get();
+            variance[depth] = variance[depth - 1] + by_depth[nearest].variance();
+        }
+        Shape { mean, variance }
+    }
+
+    /// From the times between issue and end of one that is issued when there are so many: the least is the time of
+    /// one. Beyond the deepest known one all have to share.
+    pub(super) fn beside(by_depth: &[Mean]) -> Shape {
+        let known = |depth: &usize| by_depth[*depth].has(LEAST);
+        let known_times = (1..=DEPTHS).filter(known).map(|depth| by_depth[depth].get());
+        let Some(one) = known_times.min_by(f64::total_cmp).filter(|one| *one > 0.0) else {
+            return Shape::default();
+        };
+        let (mut mean, mut variance) = ([0.0; DEPTHS + 1], [0.0; DEPTHS + 1]);
+        let mut last = None;
+        for depth in 1..=DEPTHS {
+            (mean[depth], variance[depth]) = match (known(&depth), last) {
+                (true, _) => (by_depth[depth].get() / one, by_depth[depth].variance() / (one * one)),
+                (false, None) => (1.0, 0.0),
+                (false, Some(last)) => {
+                    let times = depth as f64 / last as f64;
+                    (mean[last] * times, variance[last] * times * times)
+                }
+            };
+            if known(&depth) {
+                last = Some(depth);
+            }
+            mean[depth] = mean[depth].max(mean[depth - 1]).max(1.0);
+        }
+        Shape { mean, variance }
+    }
+
+    /// The time for `load` requests, with so many standard deviations.
+    pub(super) fn time(&self, load: usize, deviations: f64) -> f64 {
+        let whole = load.min(DEPTHS);
+        let beyond = (load - whole) as f64 * self.mean[DEPTHS] / DEPTHS as f64;
+        self.mean[whole] + beyond + deviations * self.variance[whole].sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(of: impl Fn(usize) -> f64) -> Vec<Mean> {
+        let mean = |depth| {
+            let mut mean = Mean::new(64);
+            (0..64).for_each(|_| assert!(!mean.push(of(depth))));
+            mean
+        };
+        (0..=DEPTHS).map(mean).collect()
+    }
+
+    #[test]
+    fn one_by_one_the_times_add_up() {
+        let shape = Shape::one_by_one(&times(|depth| if depth == 1 { 2.0 } else { 1.0 }));
+        assert_eq!(shape.time(4, 0.0), 5.0);
+    }
+
+    #[test]
+    fn beside_each_other_eight_take_no_longer_than_one() {
+        let shape = Shape::beside(&times(|depth| 50.0 * (depth as f64 / 8.0).max(1.0)));
+        assert_eq!([1, 8, 16, 32].map(|load| shape.time(load, 3.0)), [1.0, 1.0, 2.0, 4.0]);
+    }
+}
