@@ -27,8 +27,8 @@ pub(super) type Piece = (Arc<Handle>, Range<u64>);
 
 /// What takes time.
 pub(super) enum Job {
-    /// Bring parts of files into memory.
-    Fetch { range: Range<u64>, pieces: Vec<Piece> },
+    /// Bring parts of files into memory, after a look at what the kernel has of another one by itself, if that is given.
+    Fetch { range: Range<u64>, pieces: Vec<Piece>, window: Option<Piece> },
     /// See how much of them is there.
     Look { range: Range<u64>, pieces: Vec<Piece> },
     /// Open a file that will be needed, and find out what it is.
@@ -42,6 +42,8 @@ pub(super) enum Answer {
     Fetched {
         range: Range<u64>,
         brought: Brought,
+        /// Bytes that were there of the one that was to be looked at; none where that is not told.
+        window: Option<u64>,
     },
     /// None where the system does not tell.
     Found {
@@ -165,7 +167,10 @@ fn serve(shared: &Shared) {
 
 fn carry_out(job: Job) -> Answer {
     match job {
-        Job::Fetch { range, pieces } => Answer::Fetched { range, brought: fetch(&pieces) },
+        Job::Fetch { range, pieces, window } => {
+            let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
+            Answer::Fetched { range, brought: fetch(&pieces), window }
+        }
         Job::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
         Job::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
         Job::List { directory } => Answer::Listed { entries: entries(&directory).unwrap_or_default() },
