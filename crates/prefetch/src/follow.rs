@@ -253,6 +253,7 @@ impl Follower {
         if !open.readable || open.direct || identity.size == 0 {
             return None;
         }
+        program.sample(now);
         let path = program.process.name_of(file).ok()?;
         let word = program.named.find(&path, &identity);
         let directory = program.directory_of(&path);
@@ -264,7 +265,6 @@ impl Follower {
         if identity.size < LEAST && word.is_none() && directory.is_none() {
             return None;
         }
-        program.sample(now);
         let id = ReadingId(self.next_id);
         self.next_id += 1;
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
@@ -327,6 +327,7 @@ impl Follower {
         {
             program.sample(now);
             reading.settle(program);
+            reading.pass_by(program, reading.row.len());
             let (position, spent) = (reading.position, program.spent());
             let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -376,6 +377,7 @@ impl Follower {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
                 reading.due = now;
             }
+            Answer::Timed { latency } => reading.account.latency = Some(nanos(latency)),
             Answer::Listed { entries } => {
                 let file = *reading.current();
                 reading.coming.as_mut()?.listed(entries, &file);

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -109,6 +110,11 @@ impl Handle {
     /// What is in memory of a range; none where that is not told.
     pub(super) fn find(&self, range: &Range<u64>) -> Option<Found> {
         self.file()?.find(range)
+    }
+
+    /// Waits until a byte is in memory; false if it cannot be read.
+    pub(super) fn await_byte(&self, at: u64) -> bool {
+        self.file().is_some_and(|file| file.file().read_exact_at(&mut [0], at).is_ok())
     }
 
     /// Brings a range into memory, or has it brought there.

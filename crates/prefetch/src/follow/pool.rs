@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use sakiyomi_linux::process::{Entry, Identity, entries};
 
@@ -58,6 +59,10 @@ pub(super) enum Answer {
     Listed {
         entries: Vec<Entry>,
     },
+    /// An access takes this long.
+    Timed {
+        latency: Duration,
+    },
 }
 
 /// The threads and what waits for them.
@@ -77,6 +82,8 @@ struct State {
     todo: VecDeque<(ReadingId, Job)>,
     /// Readings whose range is being fetched: the next one comes after it, so that the nearest arrives first.
     busy: BTreeSet<ReadingId>,
+    /// Readings of which it was seen how long an access takes.
+    timed: BTreeSet<ReadingId>,
     answers: Vec<(ReadingId, Answer)>,
     threads: usize,
     idle: usize,
@@ -152,9 +159,13 @@ fn serve(shared: &Shared) {
             state.idle -= 1;
             continue;
         };
+        let timed = state.timed.contains(&id);
         drop(state);
         let was_fetch = matches!(job, Job::Fetch { .. });
+        let begun = Instant::now();
+        let last = last_of(&job).filter(|_| !timed);
         let answer = carry_out(job);
+        let arrives = last.filter(|_| matches!(&answer, Answer::Fetched { brought, .. } if brought.bytes > 0));
         state = shared.lock();
         if was_fetch {
             state.busy.remove(&id);
@@ -162,6 +173,25 @@ fn serve(shared: &Shared) {
             shared.watcher.unpark();
         }
         state.answers.push((id, answer));
+        // The next range need not wait for that.
+        if let Some((handle, range)) = arrives
+            && state.timed.insert(id)
+        {
+            drop(state);
+            let arrived = handle.await_byte(range.end - 1);
+            state = shared.lock();
+            if arrived {
+                state.answers.push((id, Answer::Timed { latency: begun.elapsed() }));
+            }
+        }
+    }
+}
+
+/// What arrives last of what is brought first for a reading: how long that takes is told.
+fn last_of(job: &Job) -> Option<Piece> {
+    match job {
+        Job::Fetch { pieces, .. } => pieces.last().filter(|(_, range)| !range.is_empty()).cloned(),
+        _ => None,
     }
 }
 

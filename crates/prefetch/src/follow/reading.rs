@@ -139,8 +139,7 @@ impl Reading {
 
     /// The file that it reads now or has read last.
     fn index(&self) -> usize {
-        let at = self.row.parts(&(self.position..self.position + 1));
-        self.seat.as_ref().map_or_else(|| at.first().map_or(0, |part| part.index), |seat| seat.index)
+        self.seat.as_ref().map_or_else(|| self.row.index_at(self.position), |seat| seat.index)
     }
 
     pub(super) fn current(&self) -> &Identity {
@@ -213,7 +212,7 @@ impl Reading {
             let end = self.row.position(self.index(), u64::MAX);
             let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
             (self.position, self.gone) = (self.position + went, self.gone + went);
-            self.read = Some(read);
+            self.read = Some(before + went);
         }
     }
 
@@ -250,6 +249,7 @@ impl Reading {
         if open.inode != self.row.get(index).identity.inode {
             return false;
         }
+        self.pass_by(program, index);
         self.let_go_before(index);
         let identity = self.row.get(index).identity;
         if let Some(coming) = &mut self.coming
@@ -273,6 +273,23 @@ impl Reading {
         let handle = Arc::new(Handle::new(place, Some(identity)));
         self.row.push(Member { identity, handle }, identity.size);
         self.sit_down(program, number, self.row.len() - 1, false)
+    }
+
+    /// Files may have been read through since the last look: as many as the program has got bytes for.
+    pub(super) fn pass_by(&mut self, program: &Program, index: usize) {
+        let (Some(before), Some(read)) = (self.read, program.spent().read) else { return };
+        let mut got = read.saturating_sub(before);
+        for between in self.index() + 1..index {
+            let size = self.row.size_of(between);
+            if size > got {
+                break;
+            }
+            got -= size;
+            self.gone += size;
+            self.position = self.row.position(between, size);
+            self.visited.push(self.row.get(between).identity);
+            self.account.pass_by(size);
+        }
     }
 
     fn let_go_before(&self, index: usize) {
