@@ -348,16 +348,14 @@ mod tests {
         fn new(read_ahead: u64, window: u64) -> Made {
             let window_seen = Some(2 * window);
             let account = Account { read_ahead, window_seen, ..Account::default() };
-            let mut made =
-                Made { account, now: 0, waited: 0, ran: 0, gone: 0, files: 1, was_begun: false };
+            let mut made = Made { account, now: 0, waited: 0, ran: 0, gone: 0, files: 1, was_begun: false };
             made.see(State::Watching);
             made
         }
 
         fn see(&mut self, state: State) {
             let micros = |time: u64| Nanos(time * 1000);
-            let spent =
-                Spent { ran: micros(self.ran), waited: micros(self.waited), ..Spent::default() };
+            let spent = Spent { ran: micros(self.ran), waited: micros(self.waited), ..Spent::default() };
             let (files, was_begun) = (self.files, self.was_begun);
             let sight = Sight {
                 at: micros(self.now),
@@ -420,7 +418,8 @@ mod tests {
     #[test]
     fn a_large_file_would_have_been_waited_for_by_windows() {
         // md5sum says that it reads from beginning to end, gzip does not.
-        for (set, window, per_window) in [(128, 256, 500), (128, 128, 3500), (128, 128, 12_000), (1024, 1024, 2000)]
+        for (set, window, per_window) in
+            [(128, 256, 500), (128, 128, 3500), (128, 128, 12_000), (1024, 1024, 2000)]
         {
             let timed = per_window >= 3500;
             let (set, window) = (set * KIB, window * KIB);

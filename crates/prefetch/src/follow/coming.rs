@@ -153,7 +153,12 @@ impl Coming {
     /// The next file to open, if it is time to.
     pub(super) fn ask(&mut self) -> Option<(usize, Handle)> {
         let asked = self.examined.values().filter(|found| found.is_none()).count();
-        if !self.unlocked || self.order != Order::Listed || self.at.is_none() || asked >= AT_A_TIME || self.next >= self.length() {
+        if !self.unlocked
+            || self.order != Order::Listed
+            || self.at.is_none()
+            || asked >= AT_A_TIME
+            || self.next >= self.length()
+        {
             return None;
         }
         let index = self.next;

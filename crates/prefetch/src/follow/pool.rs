@@ -165,7 +165,8 @@ fn serve(shared: &Shared) {
         let begun = Instant::now();
         let last = last_of(&job).filter(|_| !timed);
         let answer = carry_out(job);
-        let arrives = last.filter(|_| matches!(&answer, Answer::Fetched { brought, .. } if brought.bytes > 0));
+        let arrives =
+            last.filter(|_| matches!(&answer, Answer::Fetched { brought, .. } if brought.bytes > 0));
         state = shared.lock();
         if was_fetch {
             state.busy.remove(&id);

@@ -49,6 +49,8 @@ pub(super) struct Reading {
     read: Option<u64>,
     /// The program reads it without moving its position.
     pub(super) is_still: bool,
+    /// Pages that its program had waited for since it stands still.
+    faults: Option<u64>,
     /// The kernel's read-ahead has been looked at.
     is_measured: bool,
 }
@@ -124,6 +126,7 @@ impl Reading {
             moved: (now, read),
             read,
             is_still: false,
+            faults: None,
             is_measured: false,
         }
     }
@@ -175,9 +178,10 @@ impl Reading {
         }
     }
 
-    fn move_to(&mut self, index: usize, offset: u64, program: &Program, now: Nanos) {
+    fn move_to(&mut self, index: usize, offset: u64, program: &mut Program, now: Nanos) {
         const STILL: Nanos = Nanos(100_000_000);
         const MUCH: u64 = 2 << 20;
+        const FAULTS: u64 = 16;
         let before = self.position;
         self.position = self.row.position(index, offset);
         self.gone += self.position.saturating_sub(before);
@@ -186,10 +190,15 @@ impl Reading {
         if self.position != before {
             self.moved = (now, read);
             self.is_still = false;
+            self.faults = None;
         } else if now.saturating_sub(self.moved.0) > STILL
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
-            self.is_still |= read.saturating_sub(then) > MUCH && self.position < self.row.size();
+            // Who reads a mapping gets no bytes, but waits for pages.
+            let faults = program.process.major_faults().unwrap_or(0);
+            let faulted = faults.saturating_sub(*self.faults.get_or_insert(faults));
+            let reads = read.saturating_sub(then) > MUCH || faulted > FAULTS;
+            self.is_still |= reads && self.position < self.row.size();
         }
         self.unlock(index, offset, program);
     }

@@ -159,7 +159,8 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let told = |program: Vec<String>| title(&RunResult { program, ..RunResult::default() });
         assert_eq!(told(words(&["gzip", "-3", "big.tar"])), "gzip -3 big.tar");
-        let many = std::iter::once("md5sum".to_owned()).chain((0..3000).map(|index| format!("slow/f{index}")));
+        let many =
+            std::iter::once("md5sum".to_owned()).chain((0..3000).map(|index| format!("slow/f{index}")));
         let title = told(many.collect());
         assert!(title.starts_with("md5sum slow/f0 ") && title.ends_with("more"), "{title}");
         assert!(title.chars().count() < 130, "{title}");
