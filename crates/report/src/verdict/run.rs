@@ -172,7 +172,7 @@ mod tests {
         use crate::schema::RunIdle;
         let refused = RunIdle { reason: RunReason::Refused, read_bytes: 1 };
         let mut result = RunResult { prefetched_bytes: 1 << 20, idle: vec![refused], ..RunResult::default() };
-        assert!(verdict(&result).contains("1 MiB were read ahead"), "{}", verdict(&result));
+        assert!(verdict(&result).contains("1.00 MiB were read ahead"), "{}", verdict(&result));
         result.io_hidden_ns = Some(0);
         assert!(verdict(&result).contains("gained nothing"), "{}", verdict(&result));
     }
