@@ -502,3 +502,19 @@ fn what_is_no_ordinary_file_is_left_to_the_program() {
     assert_eq!(output.stdout, b"3000000\n400000\n1000000\n4194304\n");
     assert!(output.status.success());
 }
+
+#[test]
+fn who_reads_a_mapping_is_left_alone_and_that_is_said() {
+    if !can_mount("who_reads_a_mapping") || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let scratch = Scratch::new("run_mapping");
+    let _slow = Slow::new(&scratch, &[("file", 48 << 20)]);
+    let python = "import mmap
+f = open('slow/file', 'rb')
+m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
+    let result = result(&scratch, "", &["python3", "-c", python]);
+    assert!(result["notes"].to_string().contains("without moving a position"), "{result}");
+    assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+}

@@ -49,8 +49,9 @@ pub(super) struct Reading {
     read: Option<u64>,
     /// The program reads it without moving its position.
     pub(super) is_still: bool,
-    /// Pages that its program had waited for since it stands still.
-    faults: Option<u64>,
+    /// Pages that its program had waited for, and how long it had waited, when it had not moved for some time. Of the
+    /// pages of a mapping, those that are on their way when they are touched do not count.
+    faults: Option<(u64, Nanos)>,
     /// The kernel's read-ahead has been looked at.
     is_measured: bool,
 }
@@ -181,7 +182,7 @@ impl Reading {
     fn move_to(&mut self, index: usize, offset: u64, program: &mut Program, now: Nanos) {
         const STILL: Nanos = Nanos(100_000_000);
         const MUCH: u64 = 2 << 20;
-        const FAULTS: u64 = 16;
+        const LONG: Nanos = Nanos(200_000_000);
         let before = self.position;
         self.position = self.row.position(index, offset);
         self.gone += self.position.saturating_sub(before);
@@ -195,9 +196,10 @@ impl Reading {
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
             // Who reads a mapping gets no bytes, but waits for pages.
-            let faults = program.process.major_faults().unwrap_or(0);
-            let faulted = faults.saturating_sub(*self.faults.get_or_insert(faults));
-            let reads = read.saturating_sub(then) > MUCH || faulted > FAULTS;
+            let (faults, waited) = (program.process.major_faults().unwrap_or(0), program.spent().waited);
+            let (had, from) = *self.faults.get_or_insert((faults, waited));
+            let by_faults = faults > had && waited.saturating_sub(from) > LONG;
+            let reads = read.saturating_sub(then) > MUCH || by_faults;
             self.is_still |= reads && self.position < self.row.size();
         }
         self.unlock(index, offset, program);
