@@ -303,6 +303,8 @@ fn files_in_a_row_are_begun_before_they_are_opened() {
     let named = result(&scratch, "", &program);
     assert!(number(&named, "prefetched_bytes") > 20 * 4096, "{named}");
     assert!(number(&named, "prefetched_bytes") <= 60 * 4096, "{named}");
+    let files = number(&named, "files");
+    assert!((50..=60).contains(&files) && number(&named, "read_bytes") <= 60 * 4096, "{named}");
 }
 
 #[test]
@@ -386,4 +388,133 @@ fn a_program_that_runs_already_can_be_followed() {
     assert!(number(&document["result"], "read_bytes") > 0, "{document}");
     assert_eq!(reader.join().unwrap(), 64 << 20);
     assert!(other.wait().unwrap().success());
+}
+
+#[test]
+fn a_directory_is_gone_through_in_the_order_of_the_program() {
+    if !can_mount("in_the_order_of_the_program") || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let scratch = Scratch::new("run_order");
+    let names: Vec<String> = (0..60).map(|index| format!("small{:02}", index * 37 % 60)).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 70_000)).collect();
+    let _slow = Slow::new(&scratch, &files);
+    // By number as tar does, and in an order of its own.
+    for (key, ahead) in [("os.stat(n, dir_fd=d).st_ino", true), ("hash(n) * 7919 % 61", false)] {
+        let script = format!(
+            "import os
+d = os.open('slow', os.O_RDONLY)
+for n in sorted(os.listdir(d), key=lambda n: {key}):
+    f = os.open(n, os.O_RDONLY, dir_fd=d)
+    while os.read(f, 65536): pass
+    os.close(f)"
+        );
+        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        let result = result(&scratch, "", &["python3", "-c", &script]);
+        assert!(!ahead || number(&result, "prefetched_bytes") > 20 * 70_000, "{result}");
+        assert!(number(&result, "wasted_bytes") <= 10 * 70_000, "{result}");
+        assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
+        assert!(number(&result, "files") <= 75, "{result}");
+    }
+}
+
+#[test]
+fn a_file_may_shrink_grow_and_vanish_meanwhile() {
+    if !can_mount("may_shrink_grow_and_vanish") {
+        return;
+    }
+    for change in [
+        "truncate -s 3M files/file",
+        "truncate -s 40M files/file",
+        "rm files/file",
+        "truncate -s 0 files/file",
+    ] {
+        let scratch = Scratch::new("run_changes");
+        let _slow = Slow::new(&scratch, &[("file", 24 << 20)]);
+        let script =
+            format!("exec 3< slow/file; head -c 2M <&3 | wc -c; {change}; cat <&3 > /dev/null; exit 7");
+        let output = run(&scratch, "--json", &["sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(7), "{change}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, b"2097152\n");
+    }
+}
+
+#[test]
+fn when_it_is_killed_while_it_reads_ahead_the_program_still_gets_all() {
+    if !can_mount("killed_while_it_reads_ahead") {
+        return;
+    }
+    let scratch = Scratch::new("run_killed_reading");
+    let _slow = Slow::new(&scratch, &[("file", 64 << 20)]);
+    let script = "echo ready; cat slow/file | wc -c > count.new; mv count.new count";
+    let (mut child, _output) = ready(&scratch, "", script);
+    std::thread::sleep(Duration::from_millis(60));
+    send("KILL", child.id());
+    child.wait().unwrap();
+    soon("the program's end", || scratch.0.join("count").exists());
+    assert_eq!(fs::read_to_string(scratch.0.join("count")).unwrap().trim(), "67108864");
+}
+
+#[test]
+fn a_thousand_children_cost_little() {
+    let scratch = Scratch::new("run_children_cost");
+    let script = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$(( i + 1 )); done";
+    let result = result(&scratch, "", &["sh", "-c", script]);
+    let (own, children) = (number(&result, "own_cpu_ns"), number(&result, "compute_ns"));
+    assert!(own < children / 10 + 100_000_000, "{result}");
+}
+
+#[test]
+fn what_is_asked_for_is_given_wherever_it_goes() {
+    let scratch = Scratch::new("run_told");
+    scratch.file("file", vec![7; 1 << 20]);
+    let dry = run(&scratch, "--dry-run", &["cat", "file"]);
+    assert!(String::from_utf8(dry.stderr).unwrap().contains("waiting for I/O"));
+    for _ in 0..2 {
+        let both = run(&scratch, "--json --out out", &["cat", "file"]);
+        let told = json(&String::from_utf8(both.stderr).unwrap());
+        let written = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
+        assert_eq!(told["result"], written["result"]);
+        assert_eq!(both.stdout.len(), 1 << 20);
+    }
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    assert_eq!(scratch.run(&format!("run --pid {}", gone.id())).status.code(), Some(125));
+}
+
+#[test]
+fn many_names_make_no_long_report() {
+    let scratch = Scratch::new("run_names_told");
+    scratch.file("file", "text");
+    let program: Vec<&str> = std::iter::once("cat").chain(std::iter::repeat_n("file", 3000)).collect();
+    let output = run(&scratch, "--report", &program);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.len() < 3000 && said.lines().next().unwrap().ends_with("more"), "{said}");
+}
+
+#[test]
+fn what_is_no_ordinary_file_is_left_to_the_program() {
+    let scratch = Scratch::new("run_odd");
+    let script = "head -c 3000000 /dev/zero | wc -c; cat /proc/kallsyms /proc/self/maps > /dev/null; mkfifo f; \
+                  (head -c 400000 /dev/zero > f &) ; wc -c < f; truncate -s 5G sparse; \
+                  tail -c 1000000 sparse | wc -c; dd if=sparse iflag=direct bs=1M count=4 status=none | wc -c";
+    let output = run(&scratch, "--json", &["sh", "-c", script]);
+    assert_eq!(output.stdout, b"3000000\n400000\n1000000\n4194304\n");
+    assert!(output.status.success());
+}
+
+#[test]
+fn who_reads_a_mapping_is_left_alone_and_that_is_said() {
+    if !can_mount("who_reads_a_mapping") || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let scratch = Scratch::new("run_mapping");
+    let _slow = Slow::new(&scratch, &[("file", 48 << 20)]);
+    let python = "import mmap
+f = open('slow/file', 'rb')
+m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
+    let result = result(&scratch, "", &["python3", "-c", python]);
+    assert!(result["notes"].to_string().contains("without moving a position"), "{result}");
+    assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
 }

@@ -253,6 +253,7 @@ impl Follower {
         if !open.readable || open.direct || identity.size == 0 {
             return None;
         }
+        program.sample(now);
         let path = program.process.name_of(file).ok()?;
         let word = program.named.find(&path, &identity);
         let directory = program.directory_of(&path);
@@ -264,7 +265,6 @@ impl Follower {
         if identity.size < LEAST && word.is_none() && directory.is_none() {
             return None;
         }
-        program.sample(now);
         let id = ReadingId(self.next_id);
         self.next_id += 1;
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
@@ -274,7 +274,6 @@ impl Follower {
             reading.coming = Some(Coming::of_directory(directory.clone(), is));
             self.pool.start(id, Job::List { directory });
         }
-        self.tally.files += 1;
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
         self.tell(now, Event::Begun { id, at, size });
@@ -295,16 +294,15 @@ impl Follower {
     fn look_at(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
-        let (size, files) = (reading.row.size(), reading.row.len());
+        let size = reading.row.size();
         let seen = reading.look(program, now);
         program.sample(now);
         let spent = program.spent();
         reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.pool);
-        self.tally.files += (reading.row.len() - files) as u64;
         let (position, is_alone) = (reading.position, reading.row.len() == 1);
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
-        reading.account.see(now, position, spent, state, prefetch);
+        reading.account_for(now, spent, state, prefetch);
         if reading.row.size() != size {
             let size = reading.row.size();
             self.tell(now, Event::Resized { id, size });
@@ -329,10 +327,12 @@ impl Follower {
         {
             program.sample(now);
             reading.settle(program);
+            reading.pass_by(program, reading.row.len());
             let (position, spent) = (reading.position, program.spent());
             let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
-            reading.account.see(now, position, spent, helped, prefetch);
+            reading.account_for(now, spent, helped, prefetch);
+            reading.account.end();
             self.tell(now, Event::At { id, at: position });
         }
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
@@ -355,8 +355,9 @@ impl Follower {
     fn take_answer(&mut self, id: ReadingId, answer: Answer, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
         match answer {
-            Answer::Fetched { range, brought } => {
+            Answer::Fetched { range, brought, window } => {
                 reading.account.brought += brought.bytes;
+                reading.account.window_seen = reading.account.window_seen.or(window);
                 // One of many files that cannot be read, or what lies between two, is no reason to stop.
                 let done = brought.done || reading.row.len() > 1;
                 self.tell(now, Event::Fetched { id, range, done });
@@ -376,6 +377,7 @@ impl Follower {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
                 reading.due = now;
             }
+            Answer::Timed { latency } => reading.account.latency = Some(nanos(latency)),
             Answer::Listed { entries } => {
                 let file = *reading.current();
                 reading.coming.as_mut()?.listed(entries, &file);
@@ -398,14 +400,16 @@ impl Follower {
 
     fn begin(&mut self, action: Action) {
         let (Action::Fetch { id, .. } | Action::Look { id, .. }) = action;
-        let Some(reading) = self.readings.get(&id) else { return };
+        let Some(reading) = self.readings.get_mut(&id) else { return };
         match action {
             Action::Fetch { range, .. } if self.options.watch_only => {
-                self.answers.push((id, Answer::Fetched { range, brought: Brought { bytes: 0, done: true } }));
+                let brought = Brought { bytes: 0, done: true };
+                self.answers.push((id, Answer::Fetched { range, brought, window: None }));
             }
             Action::Fetch { range, .. } => {
                 let pieces = reading.pieces(&range);
-                self.pool.start(id, Job::Fetch { range, pieces });
+                let window = reading.where_the_kernel_is();
+                self.pool.start(id, Job::Fetch { range, pieces, window });
             }
             Action::Look { range, .. } => {
                 let pieces = reading.pieces(&range);
@@ -443,12 +447,18 @@ impl Reading {
             return self.sit(program, file, index);
         }
         let Some(coming) = &mut self.coming else { return false };
-        let place = match (word, directory) {
-            (Some(word), _) if coming.is_of_words() => Some(word),
-            (_, Some(directory)) if coming.is_of(directory) => coming.place_of(&identity),
-            _ => None,
+        let goes_on = match (word, directory) {
+            (Some(word), _) if coming.is_of_words() => coming.move_to(word),
+            (_, Some(directory)) if coming.is_of(directory) => {
+                // Who goes back in a directory goes through it in an order of his own, but through it all the same.
+                if let Some(place) = coming.meet(&identity) {
+                    coming.move_to(place);
+                }
+                true
+            }
+            _ => false,
         };
-        place.is_some_and(|place| coming.move_to(place)) && self.append(program, file, identity)
+        goes_on && self.append(program, file, identity)
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.

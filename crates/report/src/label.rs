@@ -167,9 +167,8 @@ pub(crate) const RUN_GLOSSARY: [(&str, &str); 5] = [
     ),
     (
         "hidden",
-        "Time for which the program would have waited besides: for what was brought, as long as it waited for each \
-         byte before reading ahead began, and no longer than two of the kernel's windows in flight would have taken. \
-         An estimate.",
+        "Time for which the program would have waited besides: as often as the kernel\u{2019}s own read-ahead would have made \
+         it wait, each time for as long as an access took. An estimate.",
     ),
     ("read ahead", "Bytes that were not in memory, and were brought there before the program came to them."),
     ("wasted", "Bytes of those that the program did not come to."),

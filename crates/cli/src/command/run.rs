@@ -58,7 +58,7 @@ pub(crate) struct Run {
     /// Memory that may be filled ahead [default: a quarter of what is available, and half of what its group has left]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Only watch, and say what would help
+    /// Only watch, and print what would help
     #[arg(long)]
     dry_run: bool,
     /// Print the report also where standard error is not a terminal
@@ -175,7 +175,7 @@ impl Run {
                 Ok(text) => note(&text),
                 Err(error) => complain(&format!("cannot write the result as JSON: {error}")),
             }
-        } else if self.report || !common.quiet && io::stderr().is_terminal() {
+        } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
             note(text::run(&document, common.color.style_of_notes()).trim_end());
         }
     }

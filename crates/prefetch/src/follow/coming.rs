@@ -36,10 +36,23 @@ pub(super) struct Coming {
     at: Option<usize>,
     /// A file was read through.
     pub(super) unlocked: bool,
+    /// Whether the program goes through the list in its order.
+    order: Order,
     /// The first that has not been asked for.
     next: usize,
     /// Those that have been asked for and are not yet in the row: none that is asked for still.
     examined: BTreeMap<usize, Option<Examined>>,
+}
+
+/// What is known of the order in which a program goes through a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// It may be that of the list, or by number, as of `tar` and of `grep` in large directories.
+    Open,
+    /// It is that of the list.
+    Listed,
+    /// None that is known.
+    None,
 }
 
 /// A file that comes; none of both if it is none that can be read.
@@ -54,6 +67,7 @@ impl Coming {
             entries: None,
             at: Some(at),
             unlocked: false,
+            order: Order::Listed,
             next: at + 1,
             examined: BTreeMap::new(),
         }
@@ -61,7 +75,8 @@ impl Coming {
 
     pub(super) fn of_directory(directory: Arc<OwnedFd>, is: Identity) -> Coming {
         let source = Source::Directory { directory, is };
-        Coming { source, entries: None, at: None, unlocked: false, next: 0, examined: BTreeMap::new() }
+        let (unlocked, order, examined) = (false, Order::Open, BTreeMap::new());
+        Coming { source, entries: None, at: None, unlocked, order, next: 0, examined }
     }
 
     /// Whether it is this directory that is gone through.
@@ -76,21 +91,51 @@ impl Coming {
     /// The directory's entries have come; the program is at `file`.
     pub(super) fn listed(&mut self, entries: Vec<Entry>, file: &Identity) {
         self.at = entries.iter().position(|entry| entry.inode == file.inode);
+        self.unlocked &= self.at.is_some();
         self.next = self.at.map_or(entries.len(), |at| at + 1);
         self.entries = Some(Arc::new(entries));
     }
 
-    /// Where a file of the directory is in the list; entries come one after the other, so it is looked for from here on.
-    pub(super) fn place_of(&self, file: &Identity) -> Option<usize> {
-        let entries = self.entries.as_ref()?;
-        let from = self.at.unwrap_or(0);
-        let ahead = entries[from.min(entries.len())..].iter().position(|entry| entry.inode == file.inode);
-        ahead.map(|index| from + index)
+    /// The program has come to this file of the directory: where that is in the list, if it is in it.
+    ///
+    /// From its second file on it is known in which order it goes: that in which it skips fewer.
+    pub(super) fn meet(&mut self, file: &Identity) -> Option<usize> {
+        const SKIPS: usize = 8;
+        let entries = Arc::clone(self.entries.as_ref()?);
+        let place_in = |entries: &[Entry]| entries.iter().position(|entry| entry.inode == file.inode);
+        // It mostly is not far.
+        let near = self.at.unwrap_or(0).min(entries.len());
+        let place = place_in(&entries[near..]).map(|ahead| near + ahead).or_else(|| place_in(&entries))?;
+        let Some(at) = self.at.filter(|&at| at != place && self.order == Order::Open) else {
+            return Some(place);
+        };
+        let mut by_number = entries.to_vec();
+        by_number.sort_by_key(|entry| entry.inode);
+        let from = by_number.iter().position(|entry| entry.inode == entries[at].inode)?;
+        let to = place_in(&by_number)?;
+        let skips = |from: usize, to: usize| to.checked_sub(from + 1).filter(|&skips| skips < SKIPS);
+        self.order = Order::Listed;
+        match (skips(at, place), skips(from, to)) {
+            (Some(listed), by_number) if by_number.is_none_or(|skips| listed <= skips) => Some(place),
+            (_, Some(_)) => {
+                self.entries = Some(Arc::new(by_number));
+                (self.at, self.next) = (Some(from), from + 1);
+                self.examined.clear();
+                Some(to)
+            }
+            _ => {
+                self.order = Order::None;
+                Some(place)
+            }
+        }
     }
 
     /// The program has come to this place of the list. Says whether that is further than before.
     pub(super) fn move_to(&mut self, place: usize) -> bool {
         let further = self.at.is_none_or(|at| place >= at);
+        if !further {
+            self.order = Order::None;
+        }
         self.at = Some(place);
         self.next = self.next.max(place + 1);
         // What is behind it is of no use any more.
@@ -108,7 +153,12 @@ impl Coming {
     /// The next file to open, if it is time to.
     pub(super) fn ask(&mut self) -> Option<(usize, Handle)> {
         let asked = self.examined.values().filter(|found| found.is_none()).count();
-        if !self.unlocked || self.at.is_none() || asked >= AT_A_TIME || self.next >= self.length() {
+        if !self.unlocked
+            || self.order != Order::Listed
+            || self.at.is_none()
+            || asked >= AT_A_TIME
+            || self.next >= self.length()
+        {
             return None;
         }
         let index = self.next;
@@ -197,6 +247,42 @@ mod tests {
         assert_eq!(asked(&mut coming), [11, 12, 13]);
     }
 
+    fn directory(inodes: &[u64], first: u64) -> Coming {
+        let mut coming = Coming::of_directory(here(), Identity { kind: Kind::Directory, ..identity(99) });
+        coming.unlocked = true;
+        let entry = |inode: &u64| Entry { name: format!("{inode}").into(), inode: *inode };
+        coming.listed(inodes.iter().map(entry).collect(), &identity(first));
+        coming
+    }
+
+    #[test]
+    fn a_directory_is_gone_through_by_number_if_that_is_how_the_program_goes() {
+        let inodes = [40, 12, 31, 10, 25, 11, 50];
+        let mut coming = directory(&inodes, 10);
+        let place = coming.meet(&identity(11)).unwrap();
+        assert!(coming.move_to(place));
+        let asked = asked(&mut coming);
+        for index in &asked {
+            answer(&mut coming, *index, true);
+        }
+        assert_eq!((place, asked), (1, vec![2, 3, 4, 5, 6]));
+        assert_eq!(coming.entries.as_ref().unwrap()[2].inode, 12);
+    }
+
+    #[test]
+    fn what_is_read_in_no_known_order_is_not_guessed() {
+        let inodes: Vec<u64> = (0..100).map(|index| index * 37 % 101).collect();
+        let mut coming = directory(&inodes, 0);
+        let place = coming.meet(&identity(inodes[60])).unwrap();
+        coming.move_to(place);
+        assert!(asked(&mut coming).is_empty());
+        let mut back = directory(&inodes, inodes[50]);
+        let place = back.meet(&identity(inodes[51])).unwrap();
+        assert!(back.move_to(place) && back.ask().is_some());
+        let place = back.meet(&identity(inodes[3])).unwrap();
+        assert!(!back.move_to(place) && back.ask().is_none());
+    }
+
     #[test]
     fn what_the_program_has_passed_is_forgotten() {
         let mut coming = words(20, 0);
@@ -215,9 +301,12 @@ mod tests {
         coming.unlocked = true;
         assert!(coming.is_of(&is) && !coming.is_of_words() && asked(&mut coming).is_empty());
         let entry = |inode: u64| Entry { name: format!("{inode}").into(), inode };
-        coming.listed([7, 5, 9, 3].map(entry).to_vec(), &identity(5));
+        coming.listed([7, 5, 9, 3].map(entry).to_vec(), &identity(7));
+        assert!(asked(&mut coming).is_empty(), "nothing is known of the order");
+        assert_eq!(coming.meet(&identity(5)), Some(1));
+        assert!(coming.move_to(1));
         assert_eq!(asked(&mut coming), [2, 3]);
-        assert_eq!((coming.place_of(&identity(3)), coming.place_of(&identity(7))), (Some(3), None));
+        assert_eq!((coming.meet(&identity(3)), coming.meet(&identity(8))), (Some(3), None));
         let mut elsewhere = Coming::of_directory(here(), is);
         elsewhere.unlocked = true;
         elsewhere.listed(vec![entry(1)], &identity(2));

@@ -3,8 +3,10 @@
 //! A file is opened on the pool's threads, not by whoever watches: on a slow file system, that waits as reading does.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +26,10 @@ pub(super) struct Handle {
 #[derive(Debug)]
 enum Opened {
     NotYet,
+    /// It may not be opened.
     Refused,
+    /// It is not there any more, or is another one.
+    Gone,
     As(Arc<CachedFile>),
     /// Nobody needs it any more.
     Over,
@@ -48,7 +53,11 @@ impl Handle {
     fn file(&self) -> Option<Arc<CachedFile>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*opened, Opened::NotYet) {
-            *opened = self.open().map_or(Opened::Refused, |file| Opened::As(Arc::new(CachedFile::new(file))));
+            *opened = match self.open() {
+                Ok(Some(file)) => Opened::As(Arc::new(CachedFile::new(file))),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Opened::Refused,
+                Ok(None) | Err(_) => Opened::Gone,
+            };
         }
         match &*opened {
             Opened::As(file) => Some(Arc::clone(file)),
@@ -56,18 +65,25 @@ impl Handle {
         }
     }
 
-    fn open(&self) -> Option<File> {
-        let file = match &self.place {
-            Place::Open(process, number) => process.reopen(*number).ok()?,
-            Place::Named(directory, name) => {
-                // Opening something else can have effects.
-                let what = identity_at(directory.as_fd(), name).ok()?;
-                (what.kind == Kind::Regular).then(|| open_beside(directory, name).ok())??
-            }
+    /// None if it is another file, or none at all.
+    fn open(&self) -> io::Result<Option<File>> {
+        // Opening something else can have effects.
+        let what = match &self.place {
+            Place::Open(process, number) => process.identity(*number)?,
+            Place::Named(directory, name) => identity_at(directory.as_fd(), name)?,
         };
-        let found = identity(&file).ok()?;
-        let is_it = self.expected.is_none_or(|expected| expected.is_same(&found));
-        (is_it && found.kind == Kind::Regular).then_some(file)
+        if !self.is_it(&what) {
+            return Ok(None);
+        }
+        let file = match &self.place {
+            Place::Open(process, number) => process.reopen(*number)?,
+            Place::Named(directory, name) => open_beside(directory, name)?,
+        };
+        Ok(self.is_it(&identity(&file)?).then_some(file))
+    }
+
+    fn is_it(&self, found: &Identity) -> bool {
+        self.expected.is_none_or(|expected| expected.is_same(found)) && found.kind == Kind::Regular
     }
 
     /// Gives the descriptor back: the program is past this file.
@@ -75,6 +91,10 @@ impl Handle {
         if let Ok(mut opened) = self.opened.try_lock() {
             *opened = Opened::Over;
         }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(*self.opened.lock().unwrap_or_else(PoisonError::into_inner), Opened::Refused)
     }
 
     /// What it is; none if it cannot be opened.
@@ -92,10 +112,16 @@ impl Handle {
         self.file()?.find(range)
     }
 
+    /// Waits until a byte is in memory; false if it cannot be read.
+    pub(super) fn await_byte(&self, at: u64) -> bool {
+        self.file().is_some_and(|file| file.file().read_exact_at(&mut [0], at).is_ok())
+    }
+
     /// Brings a range into memory, or has it brought there.
     pub(super) fn bring(&self, range: &Range<u64>) -> Brought {
         match self.file() {
-            None => Brought::default(),
+            // What is gone needs not be brought; that says nothing about what may be.
+            None => Brought { bytes: 0, done: !self.is_refused() },
             Some(_) if range.is_empty() => Brought { bytes: 0, done: true },
             Some(file) => file.bring(range),
         }

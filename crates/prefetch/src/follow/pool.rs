@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use sakiyomi_linux::process::{Entry, Identity, entries};
 
@@ -27,8 +28,8 @@ pub(super) type Piece = (Arc<Handle>, Range<u64>);
 
 /// What takes time.
 pub(super) enum Job {
-    /// Bring parts of files into memory.
-    Fetch { range: Range<u64>, pieces: Vec<Piece> },
+    /// Bring parts of files into memory, after a look at what the kernel has of another one by itself, if that is given.
+    Fetch { range: Range<u64>, pieces: Vec<Piece>, window: Option<Piece> },
     /// See how much of them is there.
     Look { range: Range<u64>, pieces: Vec<Piece> },
     /// Open a file that will be needed, and find out what it is.
@@ -42,6 +43,8 @@ pub(super) enum Answer {
     Fetched {
         range: Range<u64>,
         brought: Brought,
+        /// Bytes that were there of the one that was to be looked at; none where that is not told.
+        window: Option<u64>,
     },
     /// None where the system does not tell.
     Found {
@@ -55,6 +58,10 @@ pub(super) enum Answer {
     },
     Listed {
         entries: Vec<Entry>,
+    },
+    /// An access takes this long.
+    Timed {
+        latency: Duration,
     },
 }
 
@@ -75,6 +82,8 @@ struct State {
     todo: VecDeque<(ReadingId, Job)>,
     /// Readings whose range is being fetched: the next one comes after it, so that the nearest arrives first.
     busy: BTreeSet<ReadingId>,
+    /// Readings of which it was seen how long an access takes.
+    timed: BTreeSet<ReadingId>,
     answers: Vec<(ReadingId, Answer)>,
     threads: usize,
     idle: usize,
@@ -150,9 +159,14 @@ fn serve(shared: &Shared) {
             state.idle -= 1;
             continue;
         };
+        let timed = state.timed.contains(&id);
         drop(state);
         let was_fetch = matches!(job, Job::Fetch { .. });
+        let begun = Instant::now();
+        let last = last_of(&job).filter(|_| !timed);
         let answer = carry_out(job);
+        let arrives =
+            last.filter(|_| matches!(&answer, Answer::Fetched { brought, .. } if brought.bytes > 0));
         state = shared.lock();
         if was_fetch {
             state.busy.remove(&id);
@@ -160,12 +174,34 @@ fn serve(shared: &Shared) {
             shared.watcher.unpark();
         }
         state.answers.push((id, answer));
+        // The next range need not wait for that.
+        if let Some((handle, range)) = arrives
+            && state.timed.insert(id)
+        {
+            drop(state);
+            let arrived = handle.await_byte(range.end - 1);
+            state = shared.lock();
+            if arrived {
+                state.answers.push((id, Answer::Timed { latency: begun.elapsed() }));
+            }
+        }
+    }
+}
+
+/// What arrives last of what is brought first for a reading: how long that takes is told.
+fn last_of(job: &Job) -> Option<Piece> {
+    match job {
+        Job::Fetch { pieces, .. } => pieces.last().filter(|(_, range)| !range.is_empty()).cloned(),
+        _ => None,
     }
 }
 
 fn carry_out(job: Job) -> Answer {
     match job {
-        Job::Fetch { range, pieces } => Answer::Fetched { range, brought: fetch(&pieces) },
+        Job::Fetch { range, pieces, window } => {
+            let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
+            Answer::Fetched { range, brought: fetch(&pieces), window }
+        }
         Job::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
         Job::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
         Job::List { directory } => Answer::Listed { entries: entries(&directory).unwrap_or_default() },

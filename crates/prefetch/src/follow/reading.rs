@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::{Descriptor, Identity};
 use sakiyomi_model::Nanos;
 
-use super::account::Account;
+use super::account::{Account, Sight};
 use super::coming::Coming;
 use super::handle::{Handle, Place};
 use super::pool::Piece;
-use super::program::Program;
+use super::program::{Program, Spent};
 use super::row::Row;
-use crate::ReadingId;
+use crate::{ReadingId, State};
 
 /// How often a file's size is looked at.
 const SIZE: Nanos = Nanos(100_000_000);
@@ -30,6 +31,11 @@ pub(super) struct Reading {
     seat: Option<Seat>,
     vacant_since: Option<Nanos>,
     pub(super) coming: Option<Coming>,
+    /// Which files it has come to, and whether the last of them had been begun before the program opened it.
+    pub(super) visited: Vec<Identity>,
+    pub(super) was_begun: bool,
+    /// Bytes of files that it has gone through.
+    pub(super) gone: u64,
     /// Where it is in the row.
     pub(super) position: u64,
     pub(super) first: u64,
@@ -43,6 +49,11 @@ pub(super) struct Reading {
     read: Option<u64>,
     /// The program reads it without moving its position.
     pub(super) is_still: bool,
+    /// Pages that its program had waited for, and how long it had waited, when it had not moved for some time. Of the
+    /// pages of a mapping, those that are on their way when they are touched do not count.
+    faults: Option<(u64, Nanos)>,
+    /// The kernel's read-ahead has been looked at.
+    is_measured: bool,
 }
 
 /// A file of the row.
@@ -104,6 +115,9 @@ impl Reading {
             seat: Some(Seat { number, descriptor, index: 0 }),
             vacant_since: None,
             coming: None,
+            visited: vec![identity],
+            was_begun: false,
+            gone: 0,
             position: position.min(identity.size),
             first: position,
             passed: Passed { read, ..Passed::default() },
@@ -113,6 +127,8 @@ impl Reading {
             moved: (now, read),
             read,
             is_still: false,
+            faults: None,
+            is_measured: false,
         }
     }
 
@@ -127,8 +143,7 @@ impl Reading {
 
     /// The file that it reads now or has read last.
     fn index(&self) -> usize {
-        let at = self.row.parts(&(self.position..self.position + 1));
-        self.seat.as_ref().map_or_else(|| at.first().map_or(0, |part| part.index), |seat| seat.index)
+        self.seat.as_ref().map_or_else(|| self.row.index_at(self.position), |seat| seat.index)
     }
 
     pub(super) fn current(&self) -> &Identity {
@@ -152,6 +167,7 @@ impl Reading {
                 Seen::There
             }
             found => {
+                program.sample(now);
                 self.leave(index, number, program, now);
                 // The number may mean the next file already.
                 if found.is_ok() && self.is_next(program, number) {
@@ -163,20 +179,28 @@ impl Reading {
         }
     }
 
-    fn move_to(&mut self, index: usize, offset: u64, program: &Program, now: Nanos) {
+    fn move_to(&mut self, index: usize, offset: u64, program: &mut Program, now: Nanos) {
         const STILL: Nanos = Nanos(100_000_000);
         const MUCH: u64 = 2 << 20;
+        const LONG: Nanos = Nanos(200_000_000);
         let before = self.position;
         self.position = self.row.position(index, offset);
+        self.gone += self.position.saturating_sub(before);
         let read = program.spent().read;
         self.read = read;
         if self.position != before {
             self.moved = (now, read);
             self.is_still = false;
+            self.faults = None;
         } else if now.saturating_sub(self.moved.0) > STILL
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
-            self.is_still |= read.saturating_sub(then) > MUCH && self.position < self.row.size();
+            // Who reads a mapping gets no bytes, but waits for pages.
+            let (faults, waited) = (program.process.major_faults().unwrap_or(0), program.spent().waited);
+            let (had, from) = *self.faults.get_or_insert((faults, waited));
+            let by_faults = faults > had && waited.saturating_sub(from) > LONG;
+            let reads = read.saturating_sub(then) > MUCH || by_faults;
+            self.is_still |= reads && self.position < self.row.size();
         }
         self.unlock(index, offset, program);
     }
@@ -196,13 +220,16 @@ impl Reading {
     /// The program is done with it, after it may have read some more since the last look.
     pub(super) fn settle(&mut self, program: &Program) {
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
-            self.position = self.row.size().min(self.position + read.saturating_sub(before));
-            self.read = Some(read);
+            let end = self.row.position(self.index(), u64::MAX);
+            let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
+            (self.position, self.gone) = (self.position + went, self.gone + went);
+            self.read = Some(before + went);
         }
     }
 
     fn leave(&mut self, index: usize, number: u32, program: &mut Program, now: Nanos) {
         program.forget_file(number);
+        self.settle(program);
         self.seat = None;
         self.vacant_since = Some(now);
         let size = self.row.size_of(index);
@@ -224,22 +251,30 @@ impl Reading {
 
     /// The program has this file of the row open.
     pub(super) fn sit(&mut self, program: &Program, number: u32, index: usize) -> bool {
+        self.sit_down(program, number, index, true)
+    }
+
+    fn sit_down(&mut self, program: &Program, number: u32, index: usize, was_begun: bool) -> bool {
         let Ok(descriptor) = program.process.descriptor(number) else { return false };
         let Ok(open) = descriptor.look() else { return false };
         if open.inode != self.row.get(index).identity.inode {
             return false;
         }
+        self.pass_by(program, index);
         self.let_go_before(index);
         let identity = self.row.get(index).identity;
         if let Some(coming) = &mut self.coming
-            && let Some(place) = coming.place_of(&identity)
+            && let Some(place) = coming.meet(&identity)
         {
             coming.move_to(place);
         }
         self.seat = Some(Seat { number, descriptor, index });
         self.vacant_since = None;
         self.position = self.row.position(index, open.position);
+        self.gone += open.position.min(self.row.size_of(index));
         self.read = program.spent().read;
+        self.visited.push(identity);
+        self.was_begun = was_begun;
         true
     }
 
@@ -248,7 +283,24 @@ impl Reading {
         let place = Place::Open(Arc::clone(&program.shared), number);
         let handle = Arc::new(Handle::new(place, Some(identity)));
         self.row.push(Member { identity, handle }, identity.size);
-        self.sit(program, number, self.row.len() - 1)
+        self.sit_down(program, number, self.row.len() - 1, false)
+    }
+
+    /// Files may have been read through since the last look: as many as the program has got bytes for.
+    pub(super) fn pass_by(&mut self, program: &Program, index: usize) {
+        let (Some(before), Some(read)) = (self.read, program.spent().read) else { return };
+        let mut got = read.saturating_sub(before);
+        for between in self.index() + 1..index {
+            let size = self.row.size_of(between);
+            if size > got {
+                break;
+            }
+            got -= size;
+            self.gone += size;
+            self.position = self.row.position(between, size);
+            self.visited.push(self.row.get(between).identity);
+            self.account.pass_by(size);
+        }
     }
 
     fn let_go_before(&self, index: usize) {
@@ -271,6 +323,27 @@ impl Reading {
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
         let parts = self.row.parts(range).into_iter();
         parts.map(|part| (Arc::clone(&self.row.get(part.index).handle), part.range)).collect()
+    }
+
+    /// Takes down what was seen.
+    pub(super) fn account_for(&mut self, at: Nanos, spent: Spent, state: Option<State>, prefetch: u64) {
+        let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
+        let files = self.visited.len() as u64;
+        self.account.see(Sight { at, position, prefetch, gone, files, was_begun, spent }, state);
+    }
+
+    /// Before anything is fetched: where the kernel's own windows are to be looked for.
+    pub(super) fn where_the_kernel_is(&mut self) -> Option<Piece> {
+        const WINDOWS: u64 = 4;
+        if std::mem::replace(&mut self.is_measured, true) {
+            return None;
+        }
+        let index = self.index();
+        let member = self.row.get(index);
+        self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
+        let from = self.position - self.row.position(index, 0);
+        let to = self.row.size_of(index).min(from + WINDOWS * self.account.read_ahead);
+        (from < to).then(|| (Arc::clone(&member.handle), from..to))
     }
 
     /// How many files lie ahead of the one that is read.

@@ -80,9 +80,14 @@ impl<T> Row<T> {
         member.start + offset.min(member.size)
     }
 
+    /// Which of the files a position is in, what lies between one and the next being the former's.
+    pub(super) fn index_at(&self, position: u64) -> usize {
+        self.files.partition_point(|member| member.start <= position).saturating_sub(1)
+    }
+
     /// The files, and what of each, that a range of the row covers.
     pub(super) fn parts(&self, range: &Range<u64>) -> Vec<Part> {
-        let first = self.files.partition_point(|member| member.start <= range.start).saturating_sub(1);
+        let first = self.index_at(range.start);
         let touched = self.files.iter().enumerate().skip(first);
         let touched = touched.take_while(|(_, member)| member.start < range.end);
         let part = touched.filter_map(|(index, member)| {
@@ -125,6 +130,8 @@ mod tests {
     fn a_small_file_takes_two_pages() {
         let three = row(&[10, 0, 4096]);
         assert_eq!(three.size(), 8192 + 4096 + 8192);
+        assert_eq!((three.index_at(10), three.index_at(8191), three.index_at(8192)), (0, 0, 1));
+        assert_eq!((three.index_at(8192 + 4096), three.index_at(u64::MAX)), (2, 2), "an end is no beginning");
         assert_eq!((three.position(0, 10), three.position(1, 0), three.position(2, 5)), (10, 8192, 12293));
         let parts = three.parts(&(0..three.size()));
         assert_eq!(parts.iter().map(|part| part.range.clone()).collect::<Vec<_>>(), [0..10, 0..0, 0..4096]);

@@ -84,14 +84,15 @@ pub struct Advice {
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) programs: u64,
-    pub(super) files: u64,
+    /// Files that programs came to, each once.
+    files: BTreeSet<(u64, u64)>,
     pub(super) refused: BTreeSet<u32>,
     summary: Summary,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally { programs: 1, files: 0, refused: BTreeSet::new(), summary: Summary::default() }
+        Tally { programs: 1, files: BTreeSet::new(), refused: BTreeSet::new(), summary: Summary::default() }
     }
 }
 
@@ -104,15 +105,16 @@ impl Tally {
     /// A reading has ended, with so much ahead of it.
     pub(super) fn end_reading(&mut self, reading: &Reading, state: Option<State>, ahead: u64, watched: bool) {
         let account = &reading.account;
-        let read = account.alone.bytes + account.helped.bytes;
+        let read = reading.gone;
+        self.files.extend(reading.visited.iter().map(|file| (file.device, file.inode)));
         let told = ReadingSummary {
             name: reading.name.clone(),
-            files: reading.row.len() as u64,
+            files: reading.visited.len() as u64,
             size: reading.row.size(),
             read,
             brought: account.brought,
             wasted: account.brought.min(ahead),
-            hidden: account.hidden(page_cache::read_ahead(reading.current().device)),
+            hidden: account.hidden(),
             idle: why_idle(reading, state),
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },
@@ -136,7 +138,7 @@ impl Tally {
     pub(super) fn summary(mut self, now: Nanos) -> Summary {
         self.summary.elapsed = now;
         self.summary.programs = self.programs;
-        self.summary.files = self.files;
+        self.summary.files = self.files.len() as u64;
         self.summary.refused = self.refused.len() as u64;
         self.summary
     }

@@ -5,6 +5,7 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::frame::{Drawn, Frame, Key, LEFT, PanelFrame, Plot, short};
 use super::{Chart, palette};
+use crate::number::count;
 use crate::schema::{RunPoint, RunReading, RunResult};
 
 /// Readings that are drawn: the largest.
@@ -14,8 +15,11 @@ const DRAWN: usize = 4;
 const STALL: f64 = 0.5;
 
 pub(super) fn charts(result: &RunResult) -> Vec<Chart> {
+    // A few files that were read beside the others would only make those smaller.
+    let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);
+    let is_worth = |reading: &RunReading| reading.points.len() > 1 && reading.read_bytes >= largest / 50;
     let readings: Vec<&RunReading> =
-        result.readings.iter().filter(|reading| reading.points.len() > 1).take(DRAWN).collect();
+        result.readings.iter().filter(|reading| is_worth(reading)).take(DRAWN).collect();
     if readings.is_empty() {
         return Vec::new();
     }
@@ -87,7 +91,10 @@ fn draw(
     let last = readings.iter().filter_map(|reading| reading.points.last()).map(|point| point.at_ns).max();
     let x = Axis::time("time", 0, last.unwrap_or(0).max(elapsed));
     let panel = |reading: &&RunReading| PanelFrame {
-        name: short(&reading.name, 80),
+        name: match reading.files {
+            0 | 1 => short(&reading.name, 80),
+            files => format!("{} and {} more", short(&reading.name, 80), count(files - 1)),
+        },
         x: x.clone(),
         y: y(reading),
         height: if readings.len() > 1 { 260 } else { 420 },

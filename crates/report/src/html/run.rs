@@ -27,7 +27,7 @@ pub fn run(document: &Document<RunResult>) -> String {
         }
         footer { (page::provenance("", &document.run)) }
     };
-    let title = format!("{}, read ahead of", result.program.join(" "));
+    let title = format!("{}, read ahead of", verdict::run_title(result));
     page::page_with_words(&title, page::verdict(&verdict::run(result)), body, "", &RUN_GLOSSARY)
 }
 

@@ -10,7 +10,7 @@ use crate::verdict;
 #[must_use]
 pub fn run(document: &Document<RunResult>, style: Style) -> String {
     let result = &document.result;
-    let mut text = format!("{}\n", style.heading(&one_line(&result.program.join(" "))));
+    let mut text = format!("{}\n", style.heading(&one_line(&verdict::run_title(result))));
     for (name, value) in verdict::run_figures(result) {
         let _ = writeln!(text, "  {name:<22} {value}");
     }

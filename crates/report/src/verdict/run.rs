@@ -1,5 +1,7 @@
 //! What a run with reading ahead says: whether it helped, and why if it did not.
 
+use std::fmt::Write as _;
+
 use crate::number::{NONE, bytes, count, duration, percent, ratio};
 use crate::schema::{RunAdvice, RunReason, RunResult};
 
@@ -10,6 +12,31 @@ pub(crate) fn run(result: &RunResult) -> Vec<String> {
         .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
     sentences.extend(result.notes.iter().cloned());
     sentences
+}
+
+/// The command line, cut short where it is long: what a shell has made of a pattern may be thousands of names.
+pub(crate) fn title(result: &RunResult) -> String {
+    const LONGEST: usize = 100;
+    let words = &result.program;
+    let mut title = String::new();
+    for (index, word) in words.iter().enumerate() {
+        let length = title.chars().count() + word.chars().count() + 1;
+        if index > 0 && length > LONGEST {
+            let _ = write!(title, " \u{2026} and {} more", count((words.len() - index) as u64));
+            break;
+        }
+        let _ = write!(title, "{}{}", if index > 0 { " " } else { "" }, short(word, LONGEST));
+    }
+    title
+}
+
+/// A word, cut short where it is long.
+fn short(word: &str, longest: usize) -> String {
+    let mut cut: String = word.chars().take(longest).collect();
+    if cut.len() < word.len() {
+        cut.push('\u{2026}');
+    }
+    cut
 }
 
 fn verdict(result: &RunResult) -> String {
@@ -26,7 +53,8 @@ fn verdict(result: &RunResult) -> String {
             duration(hidden),
             percent(waits)
         ),
-        _ => match result.idle.first() {
+        // Where nothing could be estimated, nothing is known.
+        hidden => match result.idle.first().filter(|_| hidden.is_some()) {
             Some(idle) => format!("Reading ahead gained nothing that can be seen: {}.", reason(idle.reason)),
             None => format!(
                 "{} were read ahead; the program waited for I/O {} of the time.",
@@ -120,4 +148,32 @@ fn plural(number: u64, name: &str) -> String {
         (_, false) => "s",
     };
     format!("{} {name}{ending}", count(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_command_line_is_cut_short() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let told = |program: Vec<String>| title(&RunResult { program, ..RunResult::default() });
+        assert_eq!(told(words(&["gzip", "-3", "big.tar"])), "gzip -3 big.tar");
+        let many =
+            std::iter::once("md5sum".to_owned()).chain((0..3000).map(|index| format!("slow/f{index}")));
+        let title = told(many.collect());
+        assert!(title.starts_with("md5sum slow/f0 ") && title.ends_with("more"), "{title}");
+        assert!(title.chars().count() < 130, "{title}");
+        assert!(told(words(&["sh", "-c", &"\u{fc}".repeat(5000)])).chars().count() < 130);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said_to_be_nothing() {
+        use crate::schema::RunIdle;
+        let refused = RunIdle { reason: RunReason::Refused, read_bytes: 1 };
+        let mut result = RunResult { prefetched_bytes: 1 << 20, idle: vec![refused], ..RunResult::default() };
+        assert!(verdict(&result).contains("1.00 MiB were read ahead"), "{}", verdict(&result));
+        result.io_hidden_ns = Some(0);
+        assert!(verdict(&result).contains("gained nothing"), "{}", verdict(&result));
+    }
 }
