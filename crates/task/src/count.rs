@@ -216,6 +216,7 @@ impl Counter {
     }
 
     /// Counts the characters that begin from `at` up to `end`, and says where the last of them ends.
+    #[inline(always)]
     fn mixed(&self, bytes: &[u8], mut at: usize, end: usize, core: &mut Core) -> usize {
         while at < end {
             let piece = &bytes[at..end.min(at + SMALL)];
@@ -241,7 +242,7 @@ impl Counter {
     }
 
     /// Counts the first character, and says how many bytes it has.
-    #[inline]
+    #[inline(never)]
     fn one(&self, bytes: &[u8], core: &mut Core) -> usize {
         if !self.utf8 || bytes[0] < 0x80 {
             core.put(self.bytes[usize::from(bytes[0])]);

@@ -2,6 +2,10 @@
 //!
 //! | what | where |
 //! |---|---|
+//! | tasks, what they depend on, and the threads that run them | [`manager`] |
 //! | counting lines, words and characters of a text from its parts | [`count`] |
 
 pub mod count;
+pub mod manager;
+
+mod queues;

@@ -8,8 +8,10 @@
 /// Bytes looked at together.
 const LANES: usize = 32;
 
-/// Bytes of a piece at most: a lane counts up to 255.
-pub(super) const PIECE: usize = 255 * LANES;
+/// Bytes of a piece at most: a lane counts up to 255, and the first byte has none before it.
+pub(super) const PIECE: usize = 255 * LANES + 1;
+
+const SPACE: i8 = b' '.cast_signed();
 
 /// What is in a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,27 +37,41 @@ pub(super) fn is_space(byte: u8) -> bool {
 #[inline(always)]
 pub(super) fn tally(piece: &[u8]) -> Tally {
     debug_assert!(!piece.is_empty() && piece.len() <= PIECE);
-    let (mut lines, mut words, mut odd) = ([0u8; LANES], [0u8; LANES], [0u8; LANES]);
-    let (mut now, mut before) = (piece[1..].chunks_exact(LANES), piece.chunks_exact(LANES));
-    for (now, before) in (&mut now).zip(&mut before) {
+    let (mut lines, mut words) = ([0u8; LANES], [0u8; LANES]);
+    // What is not plain is below a tab, between carriage return and space, or a delete; as signed numbers, bytes that
+    // are no ASCII are below a tab too. Extremes are kept of each lane, since that is one instruction.
+    let (mut lowest, mut highest, mut control) = ([i8::MAX; LANES], [i8::MIN; LANES], [u8::MAX; LANES]);
+    let ((now, rest), (before, _)) = (piece[1..].as_chunks::<LANES>(), piece.as_chunks::<LANES>());
+    for (now, before) in now.iter().zip(before) {
         for lane in 0..LANES {
-            let (byte, previous) = (now[lane], before[lane]);
+            let (byte, signed, previous) = (now[lane], now[lane].cast_signed(), before[lane].cast_signed());
             lines[lane] += u8::from(byte == b'\n');
-            words[lane] += u8::from(is_word(byte) & !is_word(previous));
-            odd[lane] |= u8::from(!(is_word(byte) | is_space(byte)));
+            words[lane] += u8::from(signed > SPACE) & u8::from(previous <= SPACE);
+            lowest[lane] = lowest[lane].min(signed);
+            highest[lane] = highest[lane].max(signed);
+            control[lane] = control[lane].min(byte.wrapping_sub(b'\r' + 1));
         }
     }
-    let mut tally = Tally { lines: sum(&lines), words: sum(&words), plain: sum(&odd) == 0 };
-    let rest = piece.len() - now.remainder().len();
-    // The first byte has none before it, and the last ones fill no vector.
-    for at in std::iter::once(0).chain(rest..piece.len()) {
-        let byte = piece[at];
-        let follows_word = at > 0 && is_word(piece[at - 1]);
-        tally.lines += u64::from(byte == b'\n');
-        tally.words += u64::from(is_word(byte) && !follows_word);
-        tally.plain &= is_word(byte) || is_space(byte);
+    let none = |lanes: [bool; LANES]| !lanes.iter().fold(false, |any, &lane| any | lane);
+    let plain = none(lowest.map(|lowest| lowest < b'\t'.cast_signed()))
+        & none(highest.map(|highest| highest == i8::MAX))
+        & none(control.map(|control| control < b' ' - (b'\r' + 1)));
+    let mut tally = Tally { lines: sum(&lines), words: sum(&words), plain };
+    tally.add(piece[0], b' ');
+    // The last ones fill no vector.
+    for pair in piece[piece.len() - rest.len() - 1..].windows(2) {
+        tally.add(pair[1], pair[0]);
     }
     tally
+}
+
+impl Tally {
+    #[inline(always)]
+    fn add(&mut self, byte: u8, previous: u8) {
+        self.lines += u64::from(byte == b'\n');
+        self.words += u64::from(is_word(byte) & !is_word(previous));
+        self.plain &= is_word(byte) | is_space(byte);
+    }
 }
 
 #[inline(always)]
@@ -67,11 +83,11 @@ fn sum(lanes: &[u8; LANES]) -> u64 {
 #[inline(always)]
 pub(super) fn lines(bytes: &[u8]) -> u64 {
     let mut total = 0;
-    for piece in bytes.chunks(4 * PIECE) {
-        let mut lanes = [0u8; 4 * LANES];
-        let mut whole = piece.chunks_exact(4 * LANES);
+    for piece in bytes.chunks(255 * LANES) {
+        let mut lanes = [0u8; LANES];
+        let mut whole = piece.chunks_exact(LANES);
         for chunk in &mut whole {
-            for lane in 0..4 * LANES {
+            for lane in 0..LANES {
                 lanes[lane] += u8::from(chunk[lane] == b'\n');
             }
         }
