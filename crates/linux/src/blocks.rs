@@ -21,6 +21,7 @@
 
 mod plan;
 mod progress;
+mod single;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan::Plan;
+pub use single::Single;
 use progress::{Next, Progress, Span};
 
 use crate::buffer::{Granted, Memory, Pool};

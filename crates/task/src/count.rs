@@ -17,6 +17,7 @@ mod utf8;
 
 use std::sync::Arc;
 
+use memchr::memchr_iter;
 use sakiyomi_linux::ctype::{Characters, Class, Encoding};
 
 use columns::Columns;
@@ -184,18 +185,10 @@ impl Counter {
             return core;
         }
         if !self.wanted.words && !(self.wanted.chars && self.utf8) {
-            let lines = self.arch.dispatch(
-                #[inline(always)]
-                || kernel::lines(bytes),
-            );
+            let lines = memchr_iter(b'\n', bytes).count() as u64;
             return Core { lines, ..Core::default() };
         }
-        let mut core = Core::default();
-        self.arch.dispatch(
-            #[inline(always)]
-            || self.in_pieces(bytes, &mut core),
-        );
-        core
+        self.arch.dispatch(InPieces { counter: self, bytes })
     }
 
     /// Counts plain pieces in vectors, and the others character by character, in smaller pieces so that few are.
@@ -255,6 +248,23 @@ impl Counter {
             }
             Decoded::Invalid | Decoded::Cut => 1,
         }
+    }
+}
+
+/// The fast path, to be compiled for the CPU that is there.
+struct InPieces<'a> {
+    counter: &'a Counter,
+    bytes: &'a [u8],
+}
+
+impl pulp::WithSimd for InPieces<'_> {
+    type Output = Core;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Core {
+        let mut core = Core::default();
+        self.counter.in_pieces(self.bytes, &mut core);
+        core
     }
 }
 

@@ -62,8 +62,8 @@ pub struct Manager {
     live_max: usize,
 }
 
-/// Tasks that are live at the same time, unless said otherwise: some 2 MB of them.
-const LIVE_MAX: usize = 1 << 13;
+/// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
+const LIVE_MAX: usize = 1 << 10;
 /// The I/O thread's: a high weight, and turns so short that it may interrupt those that compute.
 const IO_NICE: i32 = -10;
 const IO_TURN: Duration = Duration::from_micros(100);
@@ -300,10 +300,7 @@ impl<'env> Tasks<'env> {
 
     fn ended(&self, node: &Arc<Node<'env>>, result: Result<(), Failure>) {
         let end = node.end(result);
-        if let Some(gate) = node.take_gate() {
-            self.release(&gate);
-        }
-        end.after.iter().for_each(|next| self.release(next));
+        end.after.iter().chain(&end.gate).for_each(|next| self.release(next));
         let live = self.live.fetch_sub(1, Ordering::Release) - 1;
         fence(Ordering::SeqCst);
         if end.is_watched || live == self.awaited.load(Ordering::Relaxed) {

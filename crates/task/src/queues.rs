@@ -74,6 +74,8 @@ pub(crate) struct Queues<T> {
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
     bound: Mutex<VecDeque<T>>,
+    /// How many are bound to it.
+    bound_count: AtomicUsize,
     wake: Condvar,
 }
 
@@ -81,6 +83,20 @@ struct Shared<T> {
     high: VecDeque<T>,
     normal: VecDeque<T>,
     low: VecDeque<T>,
+}
+
+impl<T> Thread<T> {
+    fn bind(&self, task: T, priority: Priority) {
+        let mut bound = lock(&self.bound);
+        self.bound_count.fetch_add(1, Ordering::Relaxed);
+        if priority == Priority::High { bound.push_front(task) } else { bound.push_back(task) }
+    }
+
+    fn take_bound(&self) -> Option<T> {
+        let task = lock(&self.bound).pop_front()?;
+        self.bound_count.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,6 +110,7 @@ impl<T> Queues<T> {
         let thread = |_| Thread {
             own: Mutex::new(VecDeque::new()),
             bound: Mutex::new(VecDeque::new()),
+            bound_count: AtomicUsize::new(0),
             wake: Condvar::new(),
         };
         let shared = Shared { high: VecDeque::new(), normal: VecDeque::new(), low: VecDeque::new() };
@@ -115,8 +132,7 @@ impl<T> Queues<T> {
     /// Adds a task, and wakes a thread for it if one sleeps.
     pub(crate) fn push(&self, task: T, whose: For, priority: Priority) {
         match (whose, priority) {
-            (For::Thread(thread), Priority::High) => lock(&self.threads[thread].bound).push_front(task),
-            (For::Thread(thread), _) => lock(&self.threads[thread].bound).push_back(task),
+            (For::Thread(thread), _) => self.threads[thread].bind(task, priority),
             (For::Any(Some(thread)), Priority::Normal) => lock(&self.threads[thread].own).push_back(task),
             (For::Any(None), Priority::Normal) => lock(&self.shared).normal.push_back(task),
             (For::Any(_), Priority::Low) => lock(&self.shared).low.push_back(task),
@@ -177,7 +193,7 @@ impl<T> Queues<T> {
             asleep[me] = true;
             self.sleepers.fetch_add(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            let found = self.take(me);
+            let found = self.threads[me].take_bound().or_else(|| self.take(me));
             if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
                 asleep[me] = false;
                 self.sleepers.fetch_sub(1, Ordering::Relaxed);
@@ -195,7 +211,9 @@ impl<T> Queues<T> {
 
     fn take(&self, me: usize) -> Option<T> {
         let mine = &self.threads[me];
-        if let bound @ Some(_) = lock(&mine.bound).pop_front() {
+        if mine.bound_count.load(Ordering::Relaxed) > 0
+            && let bound @ Some(_) = mine.take_bound()
+        {
             return bound;
         }
         if me >= self.computing {
@@ -206,7 +224,6 @@ impl<T> Queues<T> {
         {
             return urgent;
         }
-        // Of the newest: one that has been pushed since may be taken by another in between.
         let own = lock(&mine.own).pop_back();
         own.or_else(|| lock(&self.shared).normal.pop_front())
             .or_else(|| self.steal(me))

@@ -78,21 +78,3 @@ impl Tally {
 fn sum(lanes: &[u8; LANES]) -> u64 {
     lanes.iter().map(|&lane| u64::from(lane)).sum()
 }
-
-/// Lines of any bytes.
-#[inline(always)]
-pub(super) fn lines(bytes: &[u8]) -> u64 {
-    let mut total = 0;
-    for piece in bytes.chunks(255 * LANES) {
-        let mut lanes = [0u8; LANES];
-        let mut whole = piece.chunks_exact(LANES);
-        for chunk in &mut whole {
-            for lane in 0..LANES {
-                lanes[lane] += u8::from(chunk[lane] == b'\n');
-            }
-        }
-        total += lanes.iter().map(|&lane| u64::from(lane)).sum::<u64>();
-        total += whole.remainder().iter().filter(|&&byte| byte == b'\n').count() as u64;
-    }
-    total
-}

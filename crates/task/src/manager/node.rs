@@ -36,6 +36,8 @@ struct State<'env> {
 /// What follows from a task's end.
 pub(super) struct End<'env> {
     pub(super) after: Vec<Arc<Node<'env>>>,
+    /// What waited for it besides.
+    pub(super) gate: Option<Arc<Node<'env>>>,
     pub(super) is_watched: bool,
 }
 
@@ -127,17 +129,12 @@ impl<'env> Node<'env> {
         state.ended = true;
         state.broken = result.err();
         let (after, broken) = (mem::take(&mut state.after), state.broken.clone());
-        let is_watched = state.watched;
+        let (gate, is_watched) = (state.gate.take(), state.watched);
         drop(state);
         if let Some(failure) = broken {
             after.iter().for_each(|next| next.break_with(failure.clone()));
         }
-        End { after, is_watched }
-    }
-
-    /// The gate that waited for it, once.
-    pub(super) fn take_gate(&self) -> Option<Arc<Node<'env>>> {
-        self.state().gate.take()
+        End { after, gate, is_watched }
     }
 }
 
