@@ -3,9 +3,11 @@
 //! | what | where |
 //! |---|---|
 //! | tasks, what they depend on, and the threads that run them | [`manager`] |
+//! | a file read by blocks, mapped, and reduced or written in order | [`read`] |
 //! | counting lines, words and characters of a text from its parts | [`count`] |
 
 pub mod count;
 pub mod manager;
+pub mod read;
 
 mod queues;
