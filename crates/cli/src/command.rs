@@ -3,6 +3,7 @@
 mod compare;
 mod doctor;
 mod drive;
+mod grep;
 mod mount;
 mod probe;
 mod shell;
@@ -11,6 +12,7 @@ mod sweep;
 mod trace;
 mod umount;
 mod validate;
+mod wc;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,7 @@ use crate::args::{Common, HELP};
   sakiyomi sweep trace.csv.gz --drive deskstar-7k250 --vary cache.read_ahead.max=64KiB,256KiB,1MiB
   sakiyomi trace generate pc pc.csv
   sakiyomi probe . --out result
+  sakiyomi wc -lw big.txt
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
@@ -68,6 +71,12 @@ pub(crate) enum Command {
     /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
+    /// Count lines, words, characters and bytes, as GNU wc does, on all cores while reading
+    #[command(help_template = HELP, before_help = wc::EXAMPLES)]
+    Wc(wc::Wc),
+    /// Print the lines that a pattern matches, or count them, on all cores while reading
+    #[command(help_template = HELP, before_help = grep::EXAMPLES)]
+    Grep(grep::Grep),
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -93,6 +102,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mount(mount) => mount.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
+        Command::Wc(wc) => wc.run(common),
+        Command::Grep(grep) => grep.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

@@ -23,7 +23,7 @@ use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error));
     progress::end_at_ctrl_c();
     match command::run(cli) {
         Ok(code) => code,
@@ -37,6 +37,17 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Says what is wrong, and ends with the code that the command has for it.
+fn wrong_usage(error: &clap::Error) -> ! {
+    // wc's own; all others agree on 2.
+    let is_wc = std::env::args_os().nth(1).is_some_and(|command| command == "wc");
+    if is_wc && error.use_stderr() {
+        let _ = error.print();
+        std::process::exit(1);
+    }
+    error.exit()
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

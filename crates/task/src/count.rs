@@ -98,6 +98,12 @@ impl Counter {
         Some(counter)
     }
 
+    /// Whether every byte is a character.
+    #[must_use]
+    pub fn chars_are_bytes(&self) -> bool {
+        !self.utf8
+    }
+
     fn kind(&self, code: u32) -> Kind {
         let class: Class = self.characters.class(code);
         let width = class.width() as u8;

@@ -285,8 +285,10 @@ impl<'env> Tasks<'env> {
             // What it borrows and holds is dropped all the same.
             Ok(body) if self.is_cancelled() => {
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
-                Err(dropped
-                    .map_or_else(|panic| Failure::panicked(&node.name, &*panic), |()| Failure::cancelled()))
+                Err(dropped.map_or_else(
+                    |panic| Failure::of_panic(node.name.clone(), &*panic),
+                    |()| Failure::cancelled(),
+                ))
             }
             Ok(body) => catch_unwind(AssertUnwindSafe(|| body(self)))
                 .unwrap_or_else(|panic| Err(Cause::of_panic(&*panic)))

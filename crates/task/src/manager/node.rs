@@ -313,8 +313,9 @@ impl Failure {
         Failure { task: Name::Borrowed("all"), cause: Cause::Cancelled }
     }
 
-    pub(super) fn panicked(task: &Name, panic: &(dyn Any + Send)) -> Failure {
-        Failure { task: task.clone(), cause: Cause::of_panic(panic) }
+    /// Of a task that panicked with this.
+    pub(crate) fn of_panic(task: impl Into<Name>, panic: &(dyn Any + Send)) -> Failure {
+        Failure { task: task.into(), cause: Cause::of_panic(panic) }
     }
 
     pub(super) fn no_thread(error: io::Error) -> Failure {

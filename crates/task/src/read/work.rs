@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -16,10 +17,10 @@ use super::records::{Cut, Joiner, TooLong};
 use super::stream::{Bytes, fill};
 use super::window::{Permit, Window};
 use super::{AHEAD, BlockedRead, Error, IoThread, Report};
-use crate::manager::{Caller, Device, Handle, Manager, Tasks};
+use crate::manager::{Caller, Device, Failure, Handle, Manager, Tasks};
 
 /// What a thread maps at a time of a file that is in memory, at most.
-const MAPPED_MAX: u64 = 4 << 20;
+const MAPPED_MAX: u64 = 16 << 20;
 /// A file up to this size is read by the caller at once: starting threads would take longer.
 const SMALL: u64 = 256 << 10;
 
@@ -44,6 +45,7 @@ pub(super) enum Stop {
     Stream(io::Error),
     LongRecord(u64),
     Write(io::Error),
+    Panic(Failure),
 }
 
 impl From<sakiyomi_linux::Error> for Stop {
@@ -90,6 +92,7 @@ impl<'a, F, G> Work<'a, F, G> {
             Stop::Stream(source) => Error::Stream { path, source },
             Stop::LongRecord(most) => Error::LongRecord { path, most },
             Stop::Write(error) => Error::Write(error),
+            Stop::Panic(failure) => Error::Task(failure),
         }
     }
 
@@ -135,26 +138,14 @@ impl<F: Sync, G: Sync> Work<'_, F, G> {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         let kind = metadata.file_type();
-        let is_small = metadata.is_file() && metadata.len() <= SMALL;
+        let is_small = metadata.is_file() && metadata.len() < SMALL;
         let has_offsets = metadata.is_file() || std::os::unix::fs::FileTypeExt::is_block_device(&kind);
         let usual = self.read.method.is_none() && self.read.access == Access::Buffered;
         if has_offsets && !(is_small && usual && self.read.range == (0..u64::MAX)) {
             return self.of_file(in_order);
         }
-        let mut file = File::open(path).map_err(failed)?;
-        if !has_offsets {
-            return self.of_stream(Box::new(file));
-        }
-        // Some files, as those in /proc, have more in them than their size says.
-        let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
-        file.by_ref().take(SMALL).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 == SMALL {
-            return self.of_stream(Box::new(io::Cursor::new(bytes).chain(file)));
-        }
-        if !bytes.is_empty() {
-            self.piece(0, Bytes::Small(bytes), None).map_err(|stop| self.error(stop))?;
-        }
-        Ok(Report::default())
+        // Some files, as those in /proc, have more in them than their size says: a small one is read to its end.
+        self.of_stream(Box::new(File::open(path).map_err(failed)?))
     }
 
     /// Reads a file that has offsets.
@@ -264,6 +255,16 @@ impl<F: Sync, G: Sync> Work<'_, F, G> {
         F: Fn(&[u8]) -> T,
         G: Gather<T>,
     {
+        let mut first = Vec::new();
+        let count = from.by_ref().take(SMALL).read_to_end(&mut first);
+        let count = count.map_err(|error| self.error(Stop::Stream(error)))?;
+        if (count as u64) < SMALL {
+            if count > 0 {
+                self.pieces_of(first).map_err(|stop| self.error(stop))?;
+            }
+            return Ok(Report::default());
+        }
+        let mut from = io::Cursor::new(first).chain(from);
         // One more than may be worked on: the one that is being filled.
         let pool = Pool::new(self.read.window() + 1, self.read.block, Memory::Huge)?;
         let from = &mut from;
@@ -272,6 +273,16 @@ impl<F: Sync, G: Sync> Work<'_, F, G> {
         })?;
         let method = Some(MethodSpec::usual(MethodKind::Read));
         Ok(Report { method, io_is_urgent: Some(urgent), ..Report::default() })
+    }
+
+    /// Works on a small file here and now.
+    fn pieces_of<T: Send>(&self, bytes: Vec<u8>) -> Result<(), Stop>
+    where
+        F: Fn(&[u8]) -> T,
+        G: Gather<T>,
+    {
+        let worked = catch_unwind(AssertUnwindSafe(|| self.piece(0, Bytes::Small(bytes), None)));
+        worked.unwrap_or_else(|panic| Err(Stop::Panic(Failure::of_panic("block", &*panic))))
     }
 
     /// On the I/O thread: reads a stream, and makes a task of each block.
