@@ -244,36 +244,36 @@ impl<T: Send, F: Fn(&[u8]) -> T + Sync> Mapped<F> {
     }
 }
 
-impl<T: Send + AsRef<[u8]>, F: Fn(&[u8]) -> T + Sync> Mapped<F> {
+impl<T: Send, F: Fn(&[u8]) -> T + Sync> Mapped<F> {
+    /// Hands over results in the file's order, each as soon as those before it were. An error ends the reading.
+    ///
+    /// # Errors
+    /// If the file cannot be read, a record is too long, or `take` says so.
+    pub fn in_order(self, take: impl FnMut(T) -> io::Result<()> + Send) -> Result<Report, Error> {
+        self.run(&Ordered::new(self.read.range.start, take), true, None)
+    }
+
+    /// As [`Mapped::in_order`], of what has no offsets.
+    ///
+    /// # Errors
+    /// If it cannot be read, a record is too long, or `take` says so.
+    pub fn in_order_stream(
+        self,
+        from: impl io::Read + Send,
+        take: impl FnMut(T) -> io::Result<()> + Send,
+    ) -> Result<Report, Error> {
+        self.run(&Ordered::new(0, take), true, Some(Box::new(from)))
+    }
+
     /// Writes results in the file's order, each as soon as those before it are written.
     ///
     /// # Errors
     /// If the file cannot be read, a record is too long, or the results cannot be written.
-    pub fn write_ordered(self, out: impl Write + Send) -> Result<Report, Error> {
-        self.write_from(None, out)
-    }
-
-    /// As [`Mapped::write_ordered`], of what has no offsets.
-    ///
-    /// # Errors
-    /// If it cannot be read, a record is too long, or the results cannot be written.
-    pub fn write_ordered_stream(
-        self,
-        from: impl io::Read + Send,
-        out: impl Write + Send,
-    ) -> Result<Report, Error> {
-        self.write_from(Some(Box::new(from)), out)
-    }
-
-    fn write_from(
-        &self,
-        from: Option<Box<dyn io::Read + Send + '_>>,
-        mut out: impl Write + Send,
-    ) -> Result<Report, Error> {
-        let start = if from.is_some() { 0 } else { self.read.range.start };
-        let ordered = Ordered::new(start, |result: T| out.write_all(result.as_ref()));
-        let report = self.run(&ordered, true, from)?;
-        drop(ordered);
+    pub fn write_ordered(self, mut out: impl Write + Send) -> Result<Report, Error>
+    where
+        T: AsRef<[u8]>,
+    {
+        let report = self.in_order(|result| out.write_all(result.as_ref()))?;
         out.flush().map_err(Error::Write)?;
         Ok(report)
     }

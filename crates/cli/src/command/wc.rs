@@ -335,7 +335,7 @@ fn counter(shown: &Shown) -> Result<Counter> {
 }
 
 /// Not `io::stdin`, which keeps what it has read; the descriptor's position is shared with who gave it to us.
-fn stdin() -> io::Result<File> {
+pub(crate) fn stdin() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
@@ -364,7 +364,7 @@ fn add(total: &mut Figures, figures: &Figures) {
     total.columns = total.columns.max(figures.columns);
 }
 
-fn add_report(sum: &mut Report, report: &Report) {
+pub(crate) fn add_report(sum: &mut Report, report: &Report) {
     sum.bytes += report.bytes;
     sum.resident_bytes += report.resident_bytes;
     sum.computing += report.computing;

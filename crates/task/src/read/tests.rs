@@ -77,7 +77,7 @@ proptest! {
         let mapped = || blocked_read("-").block(block).records(b'\n').map(marked);
         prop_assert_eq!(&mapped().reduce_stream(stream(), Vec::new(), concatenated).unwrap().0, &expected);
         let mut written = Vec::new();
-        mapped().write_ordered_stream(stream(), &mut written).unwrap();
+        mapped().in_order_stream(stream(), |lines| written.write_all(&lines)).unwrap();
         prop_assert_eq!(written, expected);
     }
 
