@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan::Plan;
-pub use single::Single;
 use progress::{Next, Progress, Span};
+pub use single::Single;
 
 use crate::buffer::{Granted, Memory, Pool};
 use crate::method::{self, Content, Done, Method, MethodSpec, Read};

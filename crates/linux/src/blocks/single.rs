@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use super::progress::{Next, Progress, Span};
 use super::{Block, Late, Subject};
+use crate::Error;
 use crate::buffer::Buffer;
 use crate::mapping::Mapping;
 use crate::method::{CALL_MAX, Content};
 use crate::source::{Access, Source};
-use crate::Error;
 
 /// A file whose blocks are fetched one at a time, by any number of threads.
 #[derive(Debug)]
