@@ -28,10 +28,8 @@ struct Attributes {
 /// If this process may not, for want of rights.
 pub fn hurry(nice: i32, turn: Duration) -> io::Result<()> {
     // SAFETY: asks for the class of this thread.
-    if matches!(
-        unsafe { libc::sched_getscheduler(0) },
-        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
-    ) {
+    let class = unsafe { libc::sched_getscheduler(0) };
+    if matches!(class, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE) {
         return Ok(());
     }
     // SAFETY: asks for the nice value of this thread. Where it cannot be told, it is not below 0.

@@ -190,7 +190,7 @@ impl Counter {
             self.one_by_one(bytes, &mut core);
             return core;
         }
-        if !self.wanted.words && !(self.wanted.chars && self.utf8) {
+        if !(self.wanted.words || self.wanted.chars && self.utf8) {
             let lines = memchr_iter(b'\n', bytes).count() as u64;
             return Core { lines, ..Core::default() };
         }

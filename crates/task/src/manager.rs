@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -264,9 +264,9 @@ impl<'env> Tasks<'env> {
 
     /// Runs tasks on the caller's thread until no more than `most` are live.
     fn work_until_live(&self, most: usize) {
-        self.awaited.store(most, Ordering::Relaxed);
-        self.work_until(|| self.live.load(Ordering::Acquire) <= most);
-        self.awaited.store(0, Ordering::Relaxed);
+        self.awaited.store(most, Ordering::SeqCst);
+        self.work_until(|| self.live.load(Ordering::SeqCst) <= most);
+        self.awaited.store(0, Ordering::SeqCst);
     }
 
     fn work_until(&self, enough: impl Fn() -> bool) {
@@ -303,9 +303,9 @@ impl<'env> Tasks<'env> {
     fn ended(&self, node: &Arc<Node<'env>>, result: Result<(), Failure>) {
         let end = node.end(result);
         end.after.iter().chain(&end.gate).for_each(|next| self.release(next));
-        let live = self.live.fetch_sub(1, Ordering::Release) - 1;
-        fence(Ordering::SeqCst);
-        if end.is_watched || live == self.awaited.load(Ordering::Relaxed) {
+        // One order of all: either the caller sees that there are fewer, or this thread sees what it waits for.
+        let live = self.live.fetch_sub(1, Ordering::SeqCst) - 1;
+        if end.is_watched || live == self.awaited.load(Ordering::SeqCst) {
             self.queues.wake(0);
         }
     }

@@ -13,7 +13,7 @@ mod model;
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
-use system::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, pause};
+use system::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, pause};
 
 /// Whose locks these are: the system's, or loom's, which goes through every order in which threads can meet.
 mod system {
@@ -22,7 +22,7 @@ mod system {
     #[cfg(not(all(test, loom)))]
     pub(super) use std::sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     };
 
     /// Waits a moment without sleeping.
@@ -177,7 +177,7 @@ impl<T> Queues<T> {
     }
 
     /// The next task for thread `me`, which waits for one until `enough` or until they are closed. What makes it
-    /// enough is to be followed by a fence and [`Queues::wake`].
+    /// enough is to be followed by [`Queues::wake`].
     pub(crate) fn next(&self, me: usize, enough: impl Fn() -> bool) -> Option<T> {
         for _ in 0..LOOKS {
             if enough() {
@@ -192,7 +192,6 @@ impl<T> Queues<T> {
             let mut asleep = lock(&self.asleep);
             asleep[me] = true;
             self.sleepers.fetch_add(1, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
             let found = self.threads[me].take_bound().or_else(|| self.take(me));
             if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
                 asleep[me] = false;

@@ -300,7 +300,7 @@ impl Wc {
         let mut stdin = match stdin() {
             Ok(stdin) => stdin,
             Err(error) => {
-                return Ok(Err(read::Error::Stream { path: "standard input".into(), source: error.into() }));
+                return Ok(Err(read::Error::Stream { path: "standard input".into(), source: error }));
             }
         };
         if shown.are_only_bytes(counter)

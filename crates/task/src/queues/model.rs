@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 pub(super) mod system {
-    pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+    pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// To look again at once shows nothing that looking later does not.
@@ -70,10 +70,7 @@ fn who_waits_for_something_to_be_enough_is_woken() {
         let (waker, ended) = (Arc::clone(&queues), Arc::clone(&live));
         let thread = thread::spawn(move || {
             ended.store(0, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            if waker.sleepers.load(Ordering::Relaxed) > 0 {
-                waker.wake(0);
-            }
+            waker.wake(0);
         });
         assert_eq!(queues.next(0, || live.load(Ordering::Relaxed) == 0), None);
         thread.join().unwrap();
