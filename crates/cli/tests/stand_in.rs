@@ -72,7 +72,7 @@ fn wc_prints_what_gnu_wc_prints() {
             "$'new\\nline\\'s' small",
             "< noise",
             "- - small < small",
-            "/proc/self/status /dev/null",
+            "/proc/filesystems /dev/null",
             "''",
             "--files0-from=list",
             "--files0-from=- < list",
