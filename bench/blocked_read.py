@@ -72,12 +72,9 @@ def interleaved(cases, rounds, warm_up=0):
 
 def installed(crate, directory):
     """A rival's program, or none where it cannot be had."""
-    program = directory / "rivals" / "bin" / crate
-    if not program.exists():
-        command = ["cargo", "install", "-q", "-j1", "--root", str(directory / "rivals"), crate]
-        if subprocess.run(command).returncode != 0:
-            return None
-    return program
+    root = directory / "rivals" / crate
+    subprocess.run(["cargo", "install", "-q", "-j1", "--root", str(root), crate])
+    return next(iter(root.glob("bin/*")), None)
 
 
 def cached(options, directory):

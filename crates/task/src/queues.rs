@@ -55,6 +55,9 @@ pub(crate) enum For {
 
 /// Tasks stolen at a time, at most.
 const STOLEN_MAX: usize = 64;
+/// A thread that has just run out leaves another so many, until it would sleep: one that makes tasks is about to make
+/// more, and to steal each singly would cost both more than the tasks.
+const LEFT: usize = 16;
 /// How often a thread looks again before it sleeps. To be woken costs microseconds.
 const LOOKS: usize = 16;
 
@@ -183,7 +186,7 @@ impl<T> Queues<T> {
             if enough() {
                 return None;
             }
-            if let Some(task) = self.take(me) {
+            if let Some(task) = self.take(me, LEFT) {
                 return Some(task);
             }
             pause();
@@ -192,7 +195,7 @@ impl<T> Queues<T> {
             let mut asleep = lock(&self.asleep);
             asleep[me] = true;
             self.sleepers.fetch_add(1, Ordering::Relaxed);
-            let found = self.threads[me].take_bound().or_else(|| self.take(me));
+            let found = self.threads[me].take_bound().or_else(|| self.take(me, 0));
             if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
                 asleep[me] = false;
                 self.sleepers.fetch_sub(1, Ordering::Relaxed);
@@ -202,13 +205,14 @@ impl<T> Queues<T> {
                 asleep = self.threads[me].wake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
             }
             drop(asleep);
-            if let Some(task) = self.take(me) {
+            if let Some(task) = self.take(me, 0) {
                 return Some(task);
             }
         }
     }
 
-    fn take(&self, me: usize) -> Option<T> {
+    /// A task for thread `me`, stolen if need be from another that has more than `left`.
+    fn take(&self, me: usize, left: usize) -> Option<T> {
         let mine = &self.threads[me];
         if mine.bound_count.load(Ordering::Relaxed) > 0
             && let bound @ Some(_) = mine.take_bound()
@@ -225,7 +229,7 @@ impl<T> Queues<T> {
         }
         let own = lock(&mine.own).pop_back();
         own.or_else(|| lock(&self.shared).normal.pop_front())
-            .or_else(|| self.steal(me))
+            .or_else(|| self.steal(me, left))
             .or_else(|| self.take_last())
     }
 
@@ -241,9 +245,12 @@ impl<T> Queues<T> {
     }
 
     /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
-    fn steal(&self, me: usize) -> Option<T> {
+    fn steal(&self, me: usize, left: usize) -> Option<T> {
         (1..self.computing).map(|step| (me + step) % self.computing).find_map(|other| {
             let mut theirs = lock(&self.threads[other].own);
+            if theirs.len() <= left {
+                return None;
+            }
             let first = theirs.pop_front()?;
             let more = theirs.len().div_ceil(2).min(STOLEN_MAX - 1);
             if more > 0 {

@@ -54,10 +54,10 @@ fn every_task_is_done_once_when_one_thread_steals_from_another() {
         queues.push(2, For::Any(Some(0)), Priority::Normal);
         let thief = Arc::clone(&queues);
         let thread = thread::spawn(move || serve(&thief, 1));
-        let own = usize::from(queues.take(0).is_some());
+        let own = usize::from(queues.take(0, 0).is_some());
         queues.close();
         let stolen = thread.join().unwrap();
-        let left = std::iter::from_fn(|| queues.take(0)).count();
+        let left = std::iter::from_fn(|| queues.take(0, 0)).count();
         assert_eq!(own + stolen + left, 2);
     });
 }
