@@ -1,12 +1,14 @@
 //! Options that several commands share, in groups; each command's own stand in its file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::Nanos;
+use sakiyomi_linux::{Access, MethodKind, MethodSpec};
+use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_task::read::{BlockedRead, IoThread, blocked_read};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Colour;
@@ -148,6 +150,56 @@ impl ReplayArgs {
             }
         };
         Ok(Replay { pace, host_queue: self.host_queue as usize })
+    }
+}
+
+/// How files are read while their blocks are worked on: what `wc` and `grep` have in common.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "How files are read")]
+pub(crate) struct ReadingArgs {
+    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped, the rest read]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<MethodSpec>,
+    /// Around the page cache
+    #[arg(long)]
+    direct: bool,
+    /// Threads that compute [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Bytes of a block
+    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
+    block: Bytes,
+    /// Who reads: a thread of its own, or each thread the blocks that it works on
+    #[arg(long, value_enum, value_name = "WHO", default_value = "dedicated")]
+    io_thread: Reader,
+}
+
+/// As `--io-thread` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reader {
+    /// A thread that does nothing else.
+    Dedicated,
+    /// Each thread reads the blocks that it works on.
+    Shared,
+}
+
+impl ReadingArgs {
+    /// A file that is read so.
+    pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
+        let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
+        ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
+        ensure!(
+            self.method.is_none_or(|method| method.kind != MethodKind::Null),
+            "--method null reads nothing; it is for `sakiyomi probe`"
+        );
+        let access = if self.direct { Access::Direct } else { Access::Buffered };
+        let io = match self.io_thread {
+            Reader::Dedicated => IoThread::Dedicated,
+            Reader::Shared => IoThread::Shared,
+        };
+        let mut read = blocked_read(path).block(block).access(access).io_thread(io);
+        read = self.threads.map_or(read.clone(), |threads| read.threads(usize::from(threads)));
+        Ok(self.method.map_or(read.clone(), |method| read.method(method)))
     }
 }
 

@@ -3,6 +3,7 @@
 mod compare;
 mod doctor;
 mod drive;
+mod grep;
 mod mount;
 mod probe;
 mod run;
@@ -13,6 +14,7 @@ mod sweep;
 mod trace;
 mod umount;
 mod validate;
+mod wc;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,7 @@ use crate::args::{Common, HELP};
   sakiyomi trace generate pc pc.csv
   sakiyomi probe . --out result
   sakiyomi scenario run scenarios/waseda2006-a.toml
+  sakiyomi wc -lw big.txt
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
   sakiyomi run -- gzip -k big.tar
 ",
@@ -78,6 +81,12 @@ pub(crate) enum Command {
     /// Experiments in virtual time: programs, page cache, prefetching and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
+    /// Count lines, words, characters and bytes, as GNU wc does, on all cores while reading
+    #[command(help_template = HELP, before_help = wc::EXAMPLES)]
+    Wc(wc::Wc),
+    /// Print the lines that a pattern matches, or count them, on all cores while reading
+    #[command(help_template = HELP, before_help = grep::EXAMPLES)]
+    Grep(grep::Grep),
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -102,12 +111,19 @@ impl Command {
 
 /// Says what is wrong with a command line, or what was asked for about it, and ends.
 ///
-/// Who calls `run` must be able to tell our failures from those of the program, even those of its command line.
+/// Who calls `run` must be able to tell our failures from those of the program, even those of its command line; and `wc`
+/// ends as GNU's does.
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     // Nobody may be there to read it.
     let _ = error.print();
-    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
-    std::process::exit(if error.use_stderr() && is_run { run::OWN_FAILURE.into() } else { error.exit_code() })
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let code = match command.to_str() {
+        _ if !error.use_stderr() => error.exit_code(),
+        Some("run") => run::OWN_FAILURE.into(),
+        Some("wc") => 1,
+        _ => error.exit_code(),
+    };
+    std::process::exit(code)
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
@@ -122,6 +138,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),
+        Command::Wc(wc) => wc.run(common),
+        Command::Grep(grep) => grep.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),

@@ -21,6 +21,7 @@
 
 mod plan;
 mod progress;
+mod single;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use plan::Plan;
 use progress::{Next, Progress, Span};
+pub use single::Single;
 
 use crate::buffer::{Granted, Memory, Pool};
 use crate::method::{self, Content, Done, Method, MethodSpec, Read};

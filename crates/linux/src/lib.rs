@@ -9,6 +9,7 @@
 //! | a file opened around the page cache or through it, and what it asks of alignment | [`source`] |
 //! | writing a file while the caller makes the next block | [`writer`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
+//! | what the C library takes characters for | [`ctype`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
@@ -18,11 +19,12 @@
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
 //! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
 //! the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
-//! cache, loop devices).
+//! cache, loop devices, the classes of characters).
 
 pub mod blocks;
 pub mod buffer;
 pub mod cpu;
+pub mod ctype;
 pub mod fake;
 pub mod file_handle;
 pub mod loop_device;

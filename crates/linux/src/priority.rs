@@ -20,11 +20,20 @@ struct Attributes {
 /// Lets this thread, and those that it starts from now on, run before others when they are woken: with a higher weight,
 /// and, from Linux 6.12 on, with a short turn, for which the scheduler interrupts longer ones of others.
 ///
+/// One that runs sooner already is left as it is.
+///
 /// For threads that have little to do, but at the right instant: their turns are short.
 ///
 /// # Errors
 /// If this process may not, for want of rights.
 pub fn hurry(nice: i32, turn: Duration) -> io::Result<()> {
+    // SAFETY: asks for the class of this thread.
+    let class = unsafe { libc::sched_getscheduler(0) };
+    if matches!(class, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE) {
+        return Ok(());
+    }
+    // SAFETY: asks for the nice value of this thread. Where it cannot be told, it is not below 0.
+    let nice = nice.min(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
     let runtime = u64::try_from(turn.as_nanos()).unwrap_or(u64::MAX);
     let size = size_of::<Attributes>() as u32;
     // Policy 0 is SCHED_OTHER.

@@ -1,0 +1,139 @@
+//! `wc` and `grep` as their users know them: the same bytes on stdout and the same exit codes as GNU's, where the system
+//! has those.
+
+#![allow(clippy::print_stderr)] // what is skipped is said
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod scratch;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use scratch::{Scratch, json};
+
+/// A directory with files of every kind.
+fn with_files(test: &str) -> Scratch {
+    let scratch = Scratch::new(test);
+    let numbers = (0..120_000u32).fold(String::new(), |mut text, number| {
+        writeln!(text, "{number}\t word{} \u{3000}é{}", number % 7, number.wrapping_mul(2_654_435_761) >> 12)
+            .unwrap();
+        text
+    });
+    let noise: Vec<u8> =
+        (0..700_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13 ^ index >> 3) as u8).collect();
+    scratch.file("numbers", numbers);
+    scratch.file("noise", noise);
+    scratch.file("small", "abc\nxyz abc\r\n\nlast word");
+    scratch.file("empty", "");
+    scratch.file("new\nline's", "x\n");
+    scratch.file("list", "small\0noise\0");
+    scratch.file("bad", "small\0\0-\0missing\0");
+    fs::create_dir(scratch.0.join("directory")).unwrap();
+    scratch
+}
+
+/// What a shell's command writes to stdout, and its exit code.
+fn shell(scratch: &Scratch, locale: &str, command: &str) -> (String, Option<i32>) {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", command]).current_dir(&scratch.0).env("LC_ALL", locale);
+    let output = shell.output().unwrap();
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+}
+
+fn is_gnu(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    let is_gnu = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("(GNU "));
+    if !is_gnu {
+        eprintln!("SKIPPED: {program} is not GNU's here");
+    }
+    is_gnu
+}
+
+fn same(scratch: &Scratch, theirs: &str, ours: &str, operands: &str) {
+    for locale in ["C", "C.UTF-8"] {
+        let expected = shell(scratch, locale, &format!("{theirs} {operands}"));
+        let got = shell(scratch, locale, &format!("'{}' {ours} {operands}", env!("CARGO_BIN_EXE_sakiyomi")));
+        assert_eq!(got, expected, "{locale}: {theirs} {operands}");
+    }
+}
+
+#[test]
+fn wc_prints_what_gnu_wc_prints() {
+    if !is_gnu("wc") {
+        return;
+    }
+    let scratch = with_files("stand_in_wc");
+    for options in ["", "-l", "-w", "-c", "-m", "-L", "-lwmcL"] {
+        for operands in [
+            "numbers noise small empty",
+            "missing small",
+            "directory",
+            "$'new\\nline\\'s' small",
+            "< noise",
+            "- - small < small",
+            "/proc/filesystems /dev/null",
+            "''",
+            "--files0-from=list",
+            "--files0-from=- < list",
+            "--files0-from=bad",
+            "--files0-from=empty",
+            "--files0-from=missing",
+            "--no-such-option",
+        ] {
+            same(&scratch, "wc", "wc", &format!("{options} {operands}"));
+        }
+        same(&scratch, "cat numbers noise | wc", "wc < <(cat numbers noise)", options);
+    }
+}
+
+#[test]
+fn however_files_are_read_the_figures_are_the_same() {
+    let scratch = with_files("stand_in_methods");
+    let expected = scratch.ok("wc -lwmcL numbers noise");
+    for how in [
+        "--method read",
+        "--method pread:3 --block 1000",
+        "--method mmap:2 --block 7777",
+        "--method populate:2",
+        "--io-thread shared --block 4KiB",
+        "--io-thread shared --method mmap",
+        "--threads 5 --block 1MiB",
+    ] {
+        assert_eq!(scratch.ok(&format!("wc -lwmcL {how} numbers noise")), expected, "{how}");
+    }
+    let document = json(&scratch.ok("wc -lw --json numbers"));
+    assert_eq!(document["schema"], "sakiyomi.wc/1");
+    assert_eq!(document["result"]["files"][0]["figures"]["lines"], 120_000);
+    assert_eq!(document["run"]["read_bytes"], fs::metadata(scratch.0.join("numbers")).unwrap().len());
+}
+
+#[test]
+fn totals_are_printed_when_they_are_asked_for() {
+    let scratch = with_files("stand_in_total");
+    assert_eq!(scratch.ok("wc -l --total=always small"), "3 small\n3 total\n");
+    assert_eq!(scratch.ok("wc -l --total=only small numbers"), "120003\n");
+    assert!(!scratch.ok("wc -l --total=never small numbers").contains("total"));
+}
+
+#[test]
+fn grep_prints_what_gnu_grep_prints() {
+    if !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_grep");
+    for options in ["", "-c", "-v -c", "-n", "-i -n", "-l", "-q", "-x", "-w -c", "-H -n"] {
+        for operands in [
+            "abc small",
+            "'^$' small empty",
+            "word3 numbers small",
+            "LAST small missing",
+            "-e xyz -e last < small",
+        ] {
+            let theirs = format!("LC_ALL=C.UTF-8 grep -a -E {options}");
+            same(&scratch, &theirs, &format!("grep {options}"), operands);
+        }
+    }
+    same(&scratch, "grep -F", "grep -F", "'c\nx' small");
+    assert_eq!(scratch.run("grep ( small").status.code(), Some(2));
+}

@@ -1,0 +1,139 @@
+//! Single blocks, fetched by whoever asks, on their own thread: for bytes that are in memory, where a hand-over between
+//! threads would cost more than it hides.
+
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::progress::{Next, Progress, Span};
+use super::{Block, Late, Subject};
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::mapping::Mapping;
+use crate::method::{CALL_MAX, Content};
+use crate::source::{Access, Source};
+
+/// A file whose blocks are fetched one at a time, by any number of threads.
+#[derive(Debug)]
+pub struct Single {
+    source: Arc<Source>,
+    subject: Arc<Subject>,
+}
+
+impl Single {
+    /// Opens a regular file or a block device.
+    ///
+    /// # Errors
+    /// If it cannot be opened so.
+    pub fn open(path: &Path, access: Access) -> Result<Single, Error> {
+        let source = Arc::new(Source::open(path, access)?);
+        let (size, alignment) = (source.size(), source.alignment().offset);
+        let subject = Arc::new(Subject { path: path.to_owned(), size, alignment });
+        Ok(Single { source, subject })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// A range of more than no bytes, mapped; its pages come when they are touched. What it lost while it was looked
+    /// at is told by [`Block::intact`].
+    ///
+    /// # Errors
+    /// If the file no longer has all of it, or it cannot be mapped.
+    pub fn map(&self, range: Range<u64>) -> Result<Block, Error> {
+        let span = Span::new(range, 1, self.subject.size);
+        let begun = Instant::now();
+        let failed = |source| self.failed(&span, source);
+        let size = self.source.size_now().map_err(failed)?;
+        if size < span.offset + span.length as u64 {
+            return Err(self.subject.shrunk(size));
+        }
+        let mapping = Mapping::new(&self.source, span.offset, span.length, false).map_err(failed)?;
+        let late = Some(Late::default());
+        let (within, offset, took) = (span.within, span.offset, begun.elapsed());
+        let subject = Arc::clone(&self.subject);
+        Ok(Block { content: Content::Mapping(mapping), within, offset, took, late, subject })
+    }
+
+    /// A range of more than no bytes, read into a buffer, which must hold it when it is widened to the alignment.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the file no longer has all of it.
+    ///
+    /// # Panics
+    /// If the buffer is too small.
+    pub fn read(&self, range: Range<u64>, buffer: Buffer) -> Result<Block, Error> {
+        let span = Span::new(range, self.subject.alignment as u64, self.subject.size);
+        let (begun, length) = (Instant::now(), span.length);
+        let mut content = Content::Buffer(buffer);
+        content.cut(0);
+        let mut progress = Progress::new(span);
+        loop {
+            let buffer = content.buffer();
+            let (filled, offset) = (buffer.len(), progress.span().offset);
+            let space = &mut buffer.space()[filled..length.min(filled + CALL_MAX)];
+            let result = self.source.file().read_at(space, offset + filled as u64);
+            if let Ok(count) = result {
+                buffer.set_len(filled + count);
+            }
+            match progress.after(&mut content, result) {
+                Next::GoOn => {}
+                Next::Whole => break,
+                Next::Shrunk { at } => return Err(self.subject.shrunk(at)),
+                Next::Failed(source) => return Err(self.failed(progress.span(), source)),
+            }
+        }
+        let Span { offset, within, .. } = progress.span().clone();
+        let (took, subject) = (begun.elapsed(), Arc::clone(&self.subject));
+        Ok(Block { content, within, offset, took, late: None, subject })
+    }
+
+    fn failed(&self, span: &Span, source: std::io::Error) -> Error {
+        Error::Read { path: self.subject.path.clone(), offset: span.offset, length: span.length, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Memory, Pool};
+    use crate::scratch::Scratch;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_range_is_fetched_either_way(size in 1u64..20_000, from in 0.0..1.0, to in 0.0..1.0) {
+            let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
+            let scratch = Scratch::new("single");
+            std::fs::write(scratch.path("file"), &bytes).unwrap();
+            let single = Single::open(&scratch.path("file"), Access::Buffered).unwrap();
+            let start = (from * (size - 1) as f64) as u64;
+            let range = start..start + 1 + (to * (size - 1 - start) as f64) as u64;
+            let expected = &bytes[range.start as usize..range.end as usize];
+            let pool = Pool::new(1, size as usize, Memory::Ordinary).unwrap();
+            let read = single.read(range.clone(), pool.take().unwrap()).unwrap();
+            let mapped = single.map(range.clone()).unwrap();
+            prop_assert_eq!(&*read, expected);
+            prop_assert_eq!((&*mapped, mapped.offset()), (expected, range.start));
+            prop_assert!(mapped.intact().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_become_shorter_is_an_error() {
+        let scratch = Scratch::new("single_shrunk");
+        std::fs::write(scratch.path("file"), [1; 10_000]).unwrap();
+        let single = Single::open(&scratch.path("file"), Access::Buffered).unwrap();
+        let mapped = single.map(0..10_000).unwrap();
+        std::fs::write(scratch.path("file"), [1; 5000]).unwrap();
+        assert!(matches!(mapped.intact(), Err(Error::Shrunk { .. })));
+        assert!(matches!(single.map(0..10_000), Err(Error::Shrunk { .. })));
+        let pool = Pool::new(1, 10_000, Memory::Ordinary).unwrap();
+        assert!(matches!(single.read(0..10_000, pool.take().unwrap()), Err(Error::Shrunk { at: 5000, .. })));
+    }
+}

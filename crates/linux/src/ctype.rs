@@ -1,0 +1,213 @@
+//! What the C library of this machine takes characters for: printable, white space, how wide.
+//!
+//! The classes are those of the locale that the environment names, asked of the C library itself, so that a program
+//! that stands in for one of the system's agrees with it about every character. They are asked for 256 at a time, when
+//! one of them is met: a plain ASCII text costs nothing.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+/// How a locale writes characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// One byte each.
+    Bytes,
+    /// UTF-8.
+    Utf8,
+    /// Something else, by its name: `EUC-JP`.
+    Other(String),
+}
+
+/// What a character is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class(u8);
+
+const PRINTABLE: u8 = 0x80;
+const SPACE: u8 = 0x40;
+const WIDTH: u8 = 0x3f;
+
+impl Class {
+    /// Neither printable nor space.
+    pub const OTHER: Class = Class(0);
+
+    /// Whether it can be printed (`isprint`, `iswprint`).
+    #[must_use]
+    pub fn is_printable(self) -> bool {
+        self.0 & PRINTABLE != 0
+    }
+
+    /// Whether it is white space (`isspace`, `iswspace`).
+    #[must_use]
+    pub fn is_space(self) -> bool {
+        self.0 & SPACE != 0
+    }
+
+    /// How many columns it takes (`wcwidth`), 0 if it cannot be printed.
+    #[must_use]
+    pub fn width(self) -> u64 {
+        u64::from(self.0 & WIDTH)
+    }
+}
+
+const PAGE: usize = 256;
+/// Code points that Unicode has; what a decoder makes beyond them is of no class.
+const POINTS: usize = 0x11_0000;
+
+/// The characters of a locale.
+#[derive(Debug)]
+pub struct Characters {
+    locale: Locale,
+    encoding: Encoding,
+    pages: Box<[OnceLock<Box<[Class; PAGE]>>]>,
+}
+
+impl Characters {
+    /// Those of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` names; of the C locale if there is none of that name.
+    #[must_use]
+    pub fn from_environment() -> Characters {
+        Characters::of(Locale::new(c"").unwrap_or(Locale::PLAIN))
+    }
+
+    /// Those of a locale by its name, if there is one.
+    #[must_use]
+    pub fn named(name: &CStr) -> Option<Characters> {
+        Locale::new(name).map(Characters::of)
+    }
+
+    fn of(locale: Locale) -> Characters {
+        let encoding = locale.encoding();
+        let points = if encoding == Encoding::Utf8 { POINTS } else { PAGE };
+        Characters { locale, encoding, pages: (0..points / PAGE).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// How they are written.
+    #[must_use]
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
+    }
+
+    /// What a character is: a code point, or a byte where characters are bytes.
+    #[must_use]
+    pub fn class(&self, code: u32) -> Class {
+        let (page, index) = (code as usize / PAGE, code as usize % PAGE);
+        let Some(page_of) = self.pages.get(page) else { return Class::OTHER };
+        let ask = || {
+            let wide = self.encoding == Encoding::Utf8;
+            let codes: [i32; PAGE] = std::array::from_fn(|index| (page * PAGE + index) as i32);
+            Box::new(self.locale.during(|| codes.map(|code| class(code, wide))))
+        };
+        page_of.get_or_init(ask)[index]
+    }
+}
+
+/// Of the present locale.
+fn class(code: i32, wide: bool) -> Class {
+    let (printable, space, width) = if wide {
+        // SAFETY: these take any value of their types.
+        unsafe { (iswprint(code.cast_unsigned()) != 0, iswspace(code.cast_unsigned()) != 0, wcwidth(code)) }
+    } else {
+        // SAFETY: these take any value of an unsigned char, which `code` is.
+        unsafe { (libc::isprint(code) != 0, libc::isspace(code) != 0, 1) }
+    };
+    let width = if printable { u8::try_from(width).unwrap_or(0).min(WIDTH) } else { 0 };
+    Class(width | if printable { PRINTABLE } else { 0 } | if space { SPACE } else { 0 })
+}
+
+// Not in `libc`. `wint_t` is `unsigned int`, `wchar_t` is `int` on all that Linux has but ARM, where it is as wide.
+unsafe extern "C" {
+    fn iswprint(code: libc::c_uint) -> libc::c_int;
+    fn iswspace(code: libc::c_uint) -> libc::c_int;
+    fn wcwidth(code: libc::wchar_t) -> libc::c_int;
+}
+
+/// A locale of the C library's; none is the one that a program starts with, `C`.
+#[derive(Debug)]
+struct Locale(libc::locale_t);
+
+// SAFETY: a locale is not changed after it was made, and the C library lets any thread use it.
+unsafe impl Send for Locale {}
+// SAFETY: as above.
+unsafe impl Sync for Locale {}
+
+impl Locale {
+    const PLAIN: Locale = Locale(std::ptr::null_mut());
+
+    fn new(name: &CStr) -> Option<Locale> {
+        // All of them: a program's `setlocale(LC_ALL, "")` does nothing either if one of them is missing.
+        // SAFETY: the name is a string that ends in NUL, and a new locale is made of nothing older.
+        let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), std::ptr::null_mut()) };
+        (!locale.is_null()).then_some(Locale(locale))
+    }
+
+    /// Does something with this locale for this thread's.
+    fn during<T>(&self, what: impl FnOnce() -> T) -> T {
+        if self.0.is_null() {
+            return what();
+        }
+        // SAFETY: the locale lives until `self` is dropped, and is this thread's only until the call below.
+        let before = unsafe { libc::uselocale(self.0) };
+        let result = what();
+        // SAFETY: what this thread had before.
+        unsafe { libc::uselocale(before) };
+        result
+    }
+
+    fn encoding(&self) -> Encoding {
+        let name = self.during(|| {
+            // SAFETY: the string is valid until the next call by this thread, and copied before.
+            unsafe { CStr::from_ptr(libc::nl_langinfo(libc::CODESET)) }.to_string_lossy().into_owned()
+        });
+        match name.as_str() {
+            "UTF-8" => Encoding::Utf8,
+            // Each of these writes a character in one byte; all else that glibc has takes several for some.
+            "ANSI_X3.4-1968" | "US-ASCII" | "ASCII" => Encoding::Bytes,
+            name if ["ISO-8859-", "KOI8-", "CP125"].iter().any(|start| name.starts_with(start)) => {
+                Encoding::Bytes
+            }
+            _ => Encoding::Other(name),
+        }
+    }
+}
+
+impl Drop for Locale {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: made by `newlocale`, and no thread's locale outside `during`.
+            unsafe { libc::freelocale(self.0) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_c_locale_knows_ascii_only() {
+        let characters = Characters::named(c"C").unwrap();
+        assert_eq!(characters.encoding(), &Encoding::Bytes);
+        for byte in 0..=255u8 {
+            let class = characters.class(u32::from(byte));
+            assert_eq!(class.is_printable(), (0x20..0x7f).contains(&byte), "{byte}");
+            assert_eq!(class.is_space(), matches!(byte, 9..=13 | 32), "{byte}");
+        }
+        assert_eq!(characters.class(0x3042), Class::OTHER);
+    }
+
+    #[test]
+    fn a_utf8_locale_knows_spaces_and_widths() {
+        let Some(characters) = Characters::named(c"C.UTF-8") else { return };
+        assert_eq!(characters.encoding(), &Encoding::Utf8);
+        let of = |character: char| characters.class(u32::from(character));
+        assert!(of('\u{3000}').is_space() && of('あ').is_printable() && !of('あ').is_space());
+        assert_eq!((of('あ').width(), of('a').width(), of('\u{301}').width()), (2, 1, 0));
+        assert_eq!(characters.class(0x11_0000), Class::OTHER);
+        assert_eq!(characters.class(u32::MAX), Class::OTHER);
+    }
+
+    #[test]
+    fn a_locale_that_is_not_there_is_none() {
+        assert!(Characters::named(c"xx_YY.nothing").is_none());
+    }
+}

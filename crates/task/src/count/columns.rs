@@ -1,0 +1,98 @@
+//! The longest line of a text, in columns, from parts of it.
+//!
+//! Where a part begins in its line is not known, and a tab goes to the next multiple of 8: so what a part does to the
+//! column that it begins in is kept as a function, up to the first end of a line.
+
+/// What a piece of a line does to a column: adds `before`, and after a tab goes on `after` columns behind a multiple of 8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Advance {
+    before: u64,
+    tab: bool,
+    after: u64,
+}
+
+fn next_stop(column: u64) -> u64 {
+    (column / 8 + 1) * 8
+}
+
+impl Advance {
+    fn end(self, column: u64) -> u64 {
+        if self.tab { next_stop(column + self.before) + self.after } else { column + self.before }
+    }
+
+    fn add(&mut self, width: u64) {
+        *(if self.tab { &mut self.after } else { &mut self.before }) += width;
+    }
+
+    fn tab(&mut self) {
+        if self.tab {
+            self.after = next_stop(self.after);
+        } else {
+            self.tab = true;
+        }
+    }
+
+    fn then(&mut self, next: Advance) {
+        self.add(next.before);
+        if next.tab {
+            self.tab();
+            self.after += next.after;
+        }
+    }
+}
+
+/// The columns of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Columns {
+    /// Up to the first end of a line, or the part's.
+    prefix: Advance,
+    /// Whether a line ends in it.
+    ended: bool,
+    /// The longest of the lines that begin and end in it.
+    longest: u64,
+    /// Columns since the last end of a line.
+    suffix: u64,
+}
+
+impl Columns {
+    pub(super) fn add(&mut self, width: u64) {
+        if self.ended {
+            self.suffix += width;
+        } else {
+            self.prefix.add(width);
+        }
+    }
+
+    pub(super) fn tab(&mut self) {
+        if self.ended {
+            self.suffix = next_stop(self.suffix);
+        } else {
+            self.prefix.tab();
+        }
+    }
+
+    pub(super) fn end_line(&mut self) {
+        self.longest = self.longest.max(self.suffix);
+        self.suffix = 0;
+        self.ended = true;
+    }
+
+    /// This part, and `next` behind it.
+    pub(super) fn then(&mut self, next: &Columns) {
+        if !self.ended {
+            self.prefix.then(next.prefix);
+            (self.ended, self.longest, self.suffix) = (next.ended, next.longest, next.suffix);
+            return;
+        }
+        self.suffix = next.prefix.end(self.suffix);
+        if next.ended {
+            self.longest = self.longest.max(self.suffix).max(next.longest);
+            self.suffix = next.suffix;
+        }
+    }
+
+    /// The longest line, if this is the whole text.
+    pub(super) fn longest(&self) -> u64 {
+        self.prefix.end(0).max(self.longest).max(self.suffix)
+    }
+}

@@ -1,0 +1,53 @@
+//! UTF-8 as glibc reads it: sequences of up to six bytes, without overlong ones and surrogates.
+
+/// What stands at the start of some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    /// A character and its length in bytes.
+    Character(u32, usize),
+    /// A byte that belongs to none.
+    Invalid,
+    /// The start of one that is cut off by the end.
+    Cut,
+}
+
+/// The longest sequence, without its first byte.
+pub(super) const FOLLOWING_MAX: usize = 5;
+
+pub(super) fn is_following(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// What the bytes, more than none, begin with.
+pub(super) fn decode(bytes: &[u8]) -> Decoded {
+    let first = bytes[0];
+    let (length, bits) = match first {
+        0..=0x7f => return Decoded::Character(u32::from(first), 1),
+        0xc2..=0xdf => (2, first & 0x1f),
+        0xe0..=0xef => (3, first & 0x0f),
+        0xf0..=0xf7 => (4, first & 0x07),
+        0xf8..=0xfb => (5, first & 0x03),
+        0xfc..=0xfd => (6, first & 0x01),
+        _ => return Decoded::Invalid,
+    };
+    let there = &bytes[1..length.min(bytes.len())];
+    if !there.iter().all(|&byte| is_following(byte)) {
+        return Decoded::Invalid;
+    }
+    if bytes.len() < length {
+        return Decoded::Cut;
+    }
+    let code = there.iter().fold(u32::from(bits), |code, &byte| code << 6 | u32::from(byte & 0x3f));
+    let overlong = length > 2 && code >> (5 * length - 4) == 0;
+    if overlong || (0xd800..0xe000).contains(&code) {
+        return Decoded::Invalid;
+    }
+    Decoded::Character(code, length)
+}
+
+/// How many bytes at the end are the start of a character whose rest may follow.
+pub(super) fn cut_off(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(FOLLOWING_MAX);
+    let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));
+    first.filter(|&at| decode(&bytes[at..]) == Decoded::Cut).map_or(0, |at| bytes.len() - at)
+}

@@ -1,0 +1,264 @@
+//! Where tasks wait for a thread: a queue of each thread's own, from which others steal, and how threads go to sleep.
+//!
+//! All of it is made of locks that are held for a few instructions. A thread takes the newest of its own tasks, whose
+//! data is still in its cache, and when it has none the oldest half of another's: one lock for many tasks.
+//!
+//! No task is overlooked by a thread that goes to sleep: it says that it sleeps before it looks through the queues for
+//! the last time, and who adds a task looks for sleepers after that. The queue's lock orders the two: either the sleeper
+//! sees the task, or its saying so was before. `model.rs` has loom try every order.
+
+#[cfg(all(test, loom))]
+mod model;
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use system::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, pause};
+
+/// Whose locks these are: the system's, or loom's, which goes through every order in which threads can meet.
+mod system {
+    #[cfg(all(test, loom))]
+    pub(super) use super::model::system::*;
+    #[cfg(not(all(test, loom)))]
+    pub(super) use std::sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
+
+    /// Waits a moment without sleeping.
+    #[cfg(not(all(test, loom)))]
+    pub(super) fn pause() {
+        std::thread::yield_now();
+    }
+}
+
+/// How urgent a task is. Among tasks of a kind the order is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// When there is nothing else.
+    Low,
+    /// Usual.
+    #[default]
+    Normal,
+    /// Before all others that wait for any thread.
+    High,
+}
+
+/// Who may take a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Any thread that computes; it was made by this one, if by one of them.
+    Any(Option<usize>),
+    /// This thread.
+    Thread(usize),
+}
+
+/// Tasks stolen at a time, at most.
+const STOLEN_MAX: usize = 64;
+/// A thread that has just run out leaves another so many, until it would sleep: one that makes tasks is about to make
+/// more, and to steal each singly would cost both more than the tasks.
+const LEFT: usize = 16;
+/// How often a thread looks again before it sleeps. To be woken costs microseconds.
+const LOOKS: usize = 16;
+
+pub(crate) struct Queues<T> {
+    threads: Box<[Thread<T>]>,
+    /// The first so many compute; the others do only what is theirs.
+    computing: usize,
+    shared: Mutex<Shared<T>>,
+    /// How many are urgent among the shared.
+    urgent: AtomicUsize,
+    /// Who sleeps; the locks of queues are taken under this one, never the other way round.
+    asleep: Mutex<Vec<bool>>,
+    sleepers: AtomicUsize,
+    closed: AtomicBool,
+}
+
+struct Thread<T> {
+    own: Mutex<VecDeque<T>>,
+    bound: Mutex<VecDeque<T>>,
+    /// How many are bound to it.
+    bound_count: AtomicUsize,
+    wake: Condvar,
+}
+
+struct Shared<T> {
+    high: VecDeque<T>,
+    normal: VecDeque<T>,
+    low: VecDeque<T>,
+}
+
+impl<T> Thread<T> {
+    fn bind(&self, task: T, priority: Priority) {
+        let mut bound = lock(&self.bound);
+        self.bound_count.fetch_add(1, Ordering::Relaxed);
+        if priority == Priority::High { bound.push_front(task) } else { bound.push_back(task) }
+    }
+
+    fn take_bound(&self) -> Option<T> {
+        let task = lock(&self.bound).pop_front()?;
+        self.bound_count.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T> Queues<T> {
+    /// For `computing` threads, and `others` behind them.
+    pub(crate) fn new(computing: usize, others: usize) -> Queues<T> {
+        let thread = |_| Thread {
+            own: Mutex::new(VecDeque::new()),
+            bound: Mutex::new(VecDeque::new()),
+            bound_count: AtomicUsize::new(0),
+            wake: Condvar::new(),
+        };
+        let shared = Shared { high: VecDeque::new(), normal: VecDeque::new(), low: VecDeque::new() };
+        Queues {
+            threads: (0..computing + others).map(thread).collect(),
+            computing,
+            shared: Mutex::new(shared),
+            urgent: AtomicUsize::new(0),
+            asleep: Mutex::new(vec![false; computing + others]),
+            sleepers: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn computing(&self) -> usize {
+        self.computing
+    }
+
+    /// Adds a task, and wakes a thread for it if one sleeps.
+    pub(crate) fn push(&self, task: T, whose: For, priority: Priority) {
+        match (whose, priority) {
+            (For::Thread(thread), _) => self.threads[thread].bind(task, priority),
+            (For::Any(Some(thread)), Priority::Normal) => lock(&self.threads[thread].own).push_back(task),
+            (For::Any(None), Priority::Normal) => lock(&self.shared).normal.push_back(task),
+            (For::Any(_), Priority::Low) => lock(&self.shared).low.push_back(task),
+            (For::Any(_), Priority::High) => {
+                let mut shared = lock(&self.shared);
+                shared.high.push_back(task);
+                self.urgent.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            match whose {
+                For::Thread(thread) => self.wake(thread),
+                For::Any(_) => self.wake_any(),
+            }
+        }
+    }
+
+    /// Has a thread look again, at the latest when it would sleep.
+    pub(crate) fn wake(&self, thread: usize) {
+        self.wake_of(&mut lock(&self.asleep), thread);
+    }
+
+    fn wake_any(&self) {
+        let mut asleep = lock(&self.asleep);
+        if let Some(thread) = (0..self.computing).find(|&thread| asleep[thread]) {
+            self.wake_of(&mut asleep, thread);
+        }
+    }
+
+    fn wake_of(&self, asleep: &mut [bool], thread: usize) {
+        if std::mem::take(&mut asleep[thread]) {
+            self.sleepers.fetch_sub(1, Ordering::Relaxed);
+            self.threads[thread].wake.notify_one();
+        }
+    }
+
+    /// No thread waits any more: each ends when it finds nothing.
+    pub(crate) fn close(&self) {
+        let mut asleep = lock(&self.asleep);
+        self.closed.store(true, Ordering::Relaxed);
+        (0..self.threads.len()).for_each(|thread| self.wake_of(&mut asleep, thread));
+    }
+
+    /// The next task for thread `me`, which waits for one until `enough` or until they are closed. What makes it
+    /// enough is to be followed by [`Queues::wake`].
+    pub(crate) fn next(&self, me: usize, enough: impl Fn() -> bool) -> Option<T> {
+        for _ in 0..LOOKS {
+            if enough() {
+                return None;
+            }
+            if let Some(task) = self.take(me, LEFT) {
+                return Some(task);
+            }
+            pause();
+        }
+        loop {
+            let mut asleep = lock(&self.asleep);
+            asleep[me] = true;
+            self.sleepers.fetch_add(1, Ordering::Relaxed);
+            let found = self.threads[me].take_bound().or_else(|| self.take(me, 0));
+            if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
+                asleep[me] = false;
+                self.sleepers.fetch_sub(1, Ordering::Relaxed);
+                return found;
+            }
+            while asleep[me] {
+                asleep = self.threads[me].wake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(asleep);
+            if let Some(task) = self.take(me, 0) {
+                return Some(task);
+            }
+        }
+    }
+
+    /// A task for thread `me`, stolen if need be from another that has more than `left`.
+    fn take(&self, me: usize, left: usize) -> Option<T> {
+        let mine = &self.threads[me];
+        if mine.bound_count.load(Ordering::Relaxed) > 0
+            && let bound @ Some(_) = mine.take_bound()
+        {
+            return bound;
+        }
+        if me >= self.computing {
+            return None;
+        }
+        if self.urgent.load(Ordering::Relaxed) > 0
+            && let urgent @ Some(_) = self.take_urgent()
+        {
+            return urgent;
+        }
+        let own = lock(&mine.own).pop_back();
+        own.or_else(|| lock(&self.shared).normal.pop_front())
+            .or_else(|| self.steal(me, left))
+            .or_else(|| self.take_last())
+    }
+
+    fn take_urgent(&self) -> Option<T> {
+        let task = lock(&self.shared).high.pop_front()?;
+        self.urgent.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
+    }
+
+    /// What nobody is in a hurry for; or what was urgent, if its number was not yet seen.
+    fn take_last(&self) -> Option<T> {
+        self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
+    }
+
+    /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
+    fn steal(&self, me: usize, left: usize) -> Option<T> {
+        (1..self.computing).map(|step| (me + step) % self.computing).find_map(|other| {
+            let mut theirs = lock(&self.threads[other].own);
+            if theirs.len() <= left {
+                return None;
+            }
+            let first = theirs.pop_front()?;
+            let more = theirs.len().div_ceil(2).min(STOLEN_MAX - 1);
+            if more > 0 {
+                let stolen: VecDeque<T> = theirs.drain(..more).rev().collect();
+                drop(theirs);
+                lock(&self.threads[me].own).extend(stolen);
+            }
+            Some(first)
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! What is in memory and what is not, and so who brings it.
+
+use std::ops::Range;
+
+use sakiyomi_linux::Source;
+use sakiyomi_linux::page_cache::residency;
+
+/// The parts of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) resident: Vec<Range<u64>>,
+    pub(super) cold: Vec<Range<u64>>,
+    /// The file has been pushed out of memory before: what is brought now would push out what is resident.
+    pub(super) is_too_large: bool,
+}
+
+/// What is looked at at a time, in bytes. A part of it that is missing makes all of it cold.
+const GRAIN: u64 = 4 << 20;
+
+impl Plan {
+    pub(super) fn all_cold(range: Range<u64>) -> Plan {
+        Plan { cold: vec![range], ..Plan::default() }
+    }
+
+    /// As the page cache is now. Where nothing can be known, all is taken to be cold.
+    pub(super) fn of(source: &Source, range: Range<u64>) -> Plan {
+        let Ok(whole) = residency(source.file(), range.clone()) else { return Plan::all_cold(range) };
+        if whole.is_whole() {
+            return Plan { resident: vec![range], ..Plan::default() };
+        }
+        let is_too_large = whole.detail.is_some_and(|detail| detail.evicted > 0);
+        if whole.cached == 0 {
+            return Plan::all_cold(range);
+        }
+        let is_resident = |grain: &Range<u64>| {
+            residency(source.file(), grain.clone()).is_ok_and(|residency| residency.is_whole())
+        };
+        Plan { is_too_large, ..Plan::by(range, is_resident) }
+    }
+
+    fn by(range: Range<u64>, is_resident: impl Fn(&Range<u64>) -> bool) -> Plan {
+        let mut plan = Plan::default();
+        for grain in cut(range, GRAIN) {
+            let parts = if is_resident(&grain) { &mut plan.resident } else { &mut plan.cold };
+            match parts.last_mut() {
+                Some(last) if last.end == grain.start => last.end = grain.end,
+                _ => parts.push(grain),
+            }
+        }
+        plan
+    }
+
+    pub(super) fn resident_bytes(&self) -> u64 {
+        self.resident.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+/// A range in pieces that begin at multiples of `size`.
+pub(super) fn cut(range: Range<u64>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
+    let first = range.start / size;
+    let count = if range.is_empty() { 0 } else { range.end.div_ceil(size) - first };
+    (0..count).map(move |index| {
+        let start = (first + index) * size;
+        start.max(range.start)..(start + size).min(range.end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_side_by_side_is_one_part() {
+        let range = 100..GRAIN * 5 + 7;
+        let plan = Plan::by(range.clone(), |grain| (GRAIN * 2..GRAIN * 4).contains(&grain.start));
+        assert_eq!(plan.cold, [100..GRAIN * 2, GRAIN * 4..range.end]);
+        assert_eq!((plan.resident.len(), &plan.resident[0]), (1, &(GRAIN * 2..GRAIN * 4)));
+    }
+
+    #[test]
+    fn pieces_have_no_gaps() {
+        assert_eq!(cut(5..25, 10).collect::<Vec<_>>(), [5..10, 10..20, 20..25]);
+        assert_eq!(cut(7..7, 10).count(), 0);
+    }
+}

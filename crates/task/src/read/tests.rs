@@ -1,0 +1,168 @@
+use std::io::Cursor;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A file of its own, which is gone when this is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(bytes: &[u8]) -> Scratch {
+        static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        // The test lies in target/debug/deps.
+        let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("tmp");
+        std::fs::create_dir_all(&target).unwrap();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = target.join(format!("sakiyomi-task-{}-{number}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn concatenated(mut first: Vec<u8>, next: Vec<u8>) -> Vec<u8> {
+    first.extend(next);
+    first
+}
+
+/// Ways of reading that take different paths here.
+fn ways(path: &Path) -> Vec<BlockedRead> {
+    let read = || blocked_read(path).threads(2);
+    let method = |method: &str| read().method(method.parse().unwrap());
+    vec![
+        read(),
+        read().io_thread(IoThread::Shared),
+        method("read"),
+        method("pread:2"),
+        method("mmap:3"),
+        method("mmap:3").io_thread(IoThread::Shared),
+        method("pread:2").io_thread(IoThread::Shared),
+    ]
+}
+
+/// The records as they were mapped, each call's marked.
+fn marked(records: &[u8]) -> Vec<u8> {
+    assert!(!records.is_empty());
+    let mut marked = records.to_vec();
+    if !marked.ends_with(b"\n") {
+        marked.push(b'$');
+    }
+    marked
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn records_are_whole_and_in_order_however_they_are_read(
+        text in "[a\n]{0,60}|[a-zé\r\n]{0,300}|[a-z]{0,40}", block in 1usize..40,
+    ) {
+        let scratch = Scratch::new(text.as_bytes());
+        let expected = if text.is_empty() { Vec::new() } else { marked(text.as_bytes()) };
+        for way in ways(&scratch.0) {
+            let mapped = || way.clone().block(block).records(b'\n').map(marked);
+            let (reduced, report) = mapped().reduce(Vec::new(), concatenated).unwrap();
+            prop_assert_eq!(&reduced, &expected, "{:?}", &way);
+            prop_assert_eq!(report.bytes, text.len() as u64);
+            let mut written = Vec::new();
+            mapped().write_ordered(&mut written).unwrap();
+            prop_assert_eq!(&written, &expected, "{:?}", &way);
+        }
+        let stream = || Cursor::new(text.as_bytes());
+        let mapped = || blocked_read("-").block(block).records(b'\n').map(marked);
+        prop_assert_eq!(&mapped().reduce_stream(stream(), Vec::new(), concatenated).unwrap().0, &expected);
+        let mut written = Vec::new();
+        mapped().in_order_stream(stream(), |lines| written.write_all(&lines)).unwrap();
+        prop_assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn blocks_of_a_range_are_put_together_in_the_files_order(
+        bytes in prop::collection::vec(any::<u8>(), 1..400), block in 1usize..50, from in any::<u64>(), to in any::<u64>(),
+    ) {
+        let scratch = Scratch::new(&bytes);
+        let size = bytes.len() as u64;
+        let (from, to) = (from % (size + 1), to % (size + 1));
+        let expected = bytes.get(from as usize..to as usize).unwrap_or_default();
+        for way in ways(&scratch.0) {
+            let mapped = || way.clone().range(from..to).block(block).map(<[u8]>::to_vec);
+            prop_assert_eq!(&mapped().reduce(Vec::new(), concatenated).unwrap().0, expected);
+            let mut written = Vec::new();
+            mapped().write_ordered(&mut written).unwrap();
+            prop_assert_eq!(&written, expected);
+        }
+    }
+}
+
+#[test]
+fn a_large_file_is_the_same_whatever_is_in_memory() {
+    let text: Vec<u8> = (0..900_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
+    let scratch = Scratch::new(&text);
+    let file = std::fs::File::open(&scratch.0).unwrap();
+    let sum = |lines: &[u8]| {
+        lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| line.len() as u64)
+            .sum::<u64>()
+    };
+    let expected = sum(&text);
+    for cold in [0..0, 0..u64::MAX, 3 << 20..4 << 20] {
+        file.sync_all().unwrap();
+        let _ = sakiyomi_linux::page_cache::drop_pages(&file, cold);
+        let (found, report) =
+            blocked_read(&scratch.0).records(b'\n').map(sum).reduce(0, |first, next| first + next).unwrap();
+        assert_eq!(found, expected);
+        assert_eq!(report.bytes, text.len() as u64);
+    }
+}
+
+#[test]
+fn a_record_longer_than_what_is_read_ahead_is_an_error() {
+    let scratch = Scratch::new(&vec![b'x'; AHEAD + (1 << 20)]);
+    for way in ways(&scratch.0) {
+        let error = way.records(b'\n').map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap_err();
+        assert!(matches!(error, Error::LongRecord { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_function_that_panics_is_told_and_nothing_hangs() {
+    let scratch = Scratch::new(&vec![b'\n'; 3 << 20]);
+    for way in ways(&scratch.0) {
+        let mapped = way.block(1000).map(|_| -> Vec<u8> { panic!("no such thing") });
+        let error = mapped.write_ordered(io::sink()).unwrap_err();
+        assert_eq!(error.to_string(), "the task `block` panicked: no such thing");
+    }
+}
+
+#[test]
+fn an_output_that_is_full_ends_the_read() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let scratch = Scratch::new(&vec![b'\n'; 3 << 20]);
+    for way in ways(&scratch.0) {
+        let error = way.block(1000).map(<[u8]>::to_vec).write_ordered(Full).unwrap_err();
+        assert!(matches!(error, Error::Write(_)), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let count = |path: &str| blocked_read(path).map(<[u8]>::len).reduce(0, |first, next| first + next);
+    assert!(matches!(count("/no/such/file"), Err(Error::Stream { .. })));
+    assert!(matches!(count("/"), Err(Error::Stream { .. })));
+    assert!(count("/proc/self/status").unwrap().0 > 0, "its size says nothing");
+}
