@@ -159,7 +159,6 @@ impl Counter {
         }
         let mut between = part.tail;
         let surplus = between.append(&next.head);
-        debug_assert!(surplus == 0 || part.tail.len == 0 || next.head.len == FOLLOWING_MAX as u8);
         if next.open && surplus == 0 {
             let cut = cut_off(between.bytes());
             let (whole, tail) = between.bytes().split_at(between.bytes().len() - cut);

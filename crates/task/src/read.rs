@@ -288,7 +288,8 @@ impl<T: Send, F: Fn(&[u8]) -> T + Sync> Mapped<F> {
         from: Option<Box<dyn io::Read + Send + '_>>,
     ) -> Result<Report, Error> {
         let begun = Instant::now();
-        let work = Work::new(&self.read, &self.map, gather, self.end);
+        let start = if from.is_some() { 0 } else { self.read.range.start };
+        let work = Work::new(&self.read, &self.map, gather, self.end, start);
         let mut report = match from {
             Some(from) => work.of_stream(from)?,
             None => work.of_path(in_order)?,

@@ -41,19 +41,23 @@ struct Edge {
     bytes: Vec<u8>,
     /// The block in which the record ends begins here; where it is put together with what is before, it belongs here.
     at: u64,
+    /// Given out already, as the first of all.
+    given: bool,
 }
 
 /// Puts edges together, in whatever order blocks come.
 #[derive(Debug)]
 pub(super) struct Joiner {
     most: u64,
+    /// Where the first block begins.
+    start: u64,
     runs: BTreeMap<u64, Run>,
 }
 
 impl Joiner {
-    /// Records that are cut may be of `most` bytes.
-    pub(super) fn new(most: u64) -> Joiner {
-        Joiner { most, runs: BTreeMap::new() }
+    /// Records that are cut may be of `most` bytes; the first begins at `start`.
+    pub(super) fn new(most: u64, start: u64) -> Joiner {
+        Joiner { most, start, runs: BTreeMap::new() }
     }
 
     /// A block has come, cut as [`Cut::split`] does, or of no record's end: gives the records that are whole by it.
@@ -64,7 +68,7 @@ impl Joiner {
         tail: Option<&[u8]>,
     ) -> Result<Vec<Joined>, TooLong> {
         let (mut start, mut joined) = (block.start, Vec::new());
-        let head = Edge { bytes: head.to_vec(), at: block.start };
+        let head = Edge { bytes: head.to_vec(), at: block.start, given: false };
         let mut run = Run { end: block.end, head, tail: tail.map(<[u8]>::to_vec) };
         if let Some((&at, _)) = self.runs.range(..start).next_back().filter(|(_, before)| before.end == start)
         {
@@ -74,6 +78,11 @@ impl Joiner {
         if let Some(next) = self.runs.remove(&run.end) {
             run = run.then(next, &mut joined);
         }
+        if start == self.start && run.tail.is_some() && !run.head.given {
+            // At once: others may be written only when it is.
+            joined.push((run.head.at, std::mem::take(&mut run.head.bytes)));
+            run.head.given = true;
+        }
         let longest = run.head.bytes.len().max(run.tail.as_ref().map_or(0, Vec::len));
         if longest as u64 > self.most {
             return Err(TooLong(self.most));
@@ -82,14 +91,14 @@ impl Joiner {
         Ok(joined)
     }
 
-    /// All blocks have come: gives the first record, and the last one if it has no end.
+    /// All blocks have come: gives the last record if it has no end.
     pub(super) fn finish(&mut self) -> Vec<Joined> {
         let Some((_, run)) = self.runs.pop_first() else { return Vec::new() };
         assert!(self.runs.is_empty(), "a block is missing");
         let end = run.end;
         match run.tail {
             None => vec![(end, run.head.bytes)],
-            Some(tail) => vec![(run.head.at, run.head.bytes), (end, tail)],
+            Some(tail) => vec![(end, tail)],
         }
     }
 }

@@ -123,6 +123,21 @@ fn a_large_file_is_the_same_whatever_is_in_memory() {
 }
 
 #[test]
+fn records_come_in_order_from_more_blocks_than_may_wait() {
+    let text: Vec<u8> = (0..60_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
+    let scratch = Scratch::new(&text);
+    for way in ways(&scratch.0) {
+        let mut written = Vec::new();
+        way.block(100).records(b'\n').map(<[u8]>::to_vec).write_ordered(&mut written).unwrap();
+        assert!(written == text);
+    }
+    let mut written = Vec::new();
+    let mapped = blocked_read("-").block(100).records(b'\n').map(<[u8]>::to_vec);
+    mapped.in_order_stream(Cursor::new(&text), |lines| written.write_all(&lines)).unwrap();
+    assert!(written == text);
+}
+
+#[test]
 fn a_record_longer_than_what_is_read_ahead_is_an_error() {
     let scratch = Scratch::new(&vec![b'x'; AHEAD + (1 << 20)]);
     for way in ways(&scratch.0) {

@@ -61,14 +61,20 @@ impl From<TooLong> for Stop {
 }
 
 impl<'a, F, G> Work<'a, F, G> {
-    pub(super) fn new(read: &'a BlockedRead, map: &'a F, gather: &'a G, end: Option<u8>) -> Work<'a, F, G> {
+    pub(super) fn new(
+        read: &'a BlockedRead,
+        map: &'a F,
+        gather: &'a G,
+        end: Option<u8>,
+        start: u64,
+    ) -> Work<'a, F, G> {
         let window = read.window();
         Work {
             read,
             map,
             gather,
             cut: end.map(Cut),
-            joiner: Mutex::new(Joiner::new((window * read.block).max(AHEAD) as u64)),
+            joiner: Mutex::new(Joiner::new((window * read.block).max(AHEAD) as u64, start)),
             window: Window::new(window),
             stopped: Mutex::new(None),
             computing_ns: AtomicU64::new(0),
