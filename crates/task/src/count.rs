@@ -2,7 +2,7 @@
 //!
 //! A part is counted without knowing what is before and behind it. As in the word count of Kohagura & Kono (2014,
 //! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts are
-//! put together ([`Part::then`]); here a character, a tab stop or the longest line may be cut as well. Putting together
+//! put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting together
 //! is associative, so that parts may be counted in any order, and neighbours merged as they meet.
 //!
 //! What a word is follows GNU: what is printable and no space begins or continues one, a space ends it, and anything
