@@ -17,8 +17,15 @@ pub(crate) trait Job: Send + 'static {
     /// first.
     fn turn(&self) -> Option<u32>;
 
-    /// Does it.
-    fn carry_out(self) -> Self::Answer;
+    /// Whether its answer wakes whoever decides. Others are taken when he comes by himself.
+    fn is_urgent(&self) -> bool {
+        true
+    }
+
+    /// Does it, and says what is to be done next because of it, without waiting for whoever decides.
+    fn carry_out(self) -> (Self::Answer, Option<Self>)
+    where
+        Self: Sized;
 }
 
 /// The threads, and what waits for them. Dropped, it forgets what was not begun.
@@ -68,6 +75,11 @@ impl<J: Job> Fetcher<J> {
         able
     }
 
+    /// Forgets those that have not been begun and are not wanted any more.
+    pub(crate) fn forget(&self, is_unwanted: impl Fn(&J) -> bool) {
+        self.shared.lock().todo.retain(|job| !is_unwanted(job));
+    }
+
     /// Moves all answers that have come to `answers`.
     pub(crate) fn take(&self, answers: &mut Vec<J::Answer>) {
         answers.append(&mut self.shared.lock().answers);
@@ -113,12 +125,19 @@ fn serve<J: Job>(shared: &Shared<J>) {
             continue;
         };
         drop(state);
-        let whose = job.turn();
-        let answer = job.carry_out();
+        let (whose, is_urgent) = (job.turn(), job.is_urgent());
+        let (answer, next) = job.carry_out();
         state = shared.lock();
         state.busy.retain(|&busy| Some(busy) != whose);
         state.answers.push(answer);
-        shared.watcher.unpark();
+        if let Some(next) = next {
+            state.todo.push_front(next);
+            // Who does that does not take up what waited for this turn.
+            shared.work.notify_one();
+        }
+        if is_urgent {
+            shared.watcher.unpark();
+        }
     }
 }
 
@@ -141,9 +160,9 @@ mod tests {
             self.turn
         }
 
-        fn carry_out(self) -> u32 {
+        fn carry_out(self) -> (u32, Option<Gated>) {
             let _ = self.gate.lock().unwrap().recv();
-            self.number
+            (self.number, None)
         }
     }
 

@@ -1,7 +1,7 @@
 //! Following unmodified programs: what a process and all that it starts read, and reading it ahead of them.
 //!
 //! ```text
-//! /proc ──► program ──► reading ──► Controller ──► pool ──► page cache
+//! /proc ──► program ──► reading ──► Controller ──► fetcher ──► page cache
 //!           times,      position,   how far        threads
 //!           files       files       ahead          that wait
 //!                       in a row
@@ -15,9 +15,9 @@
 
 mod account;
 mod coming;
+mod errand;
 mod handle;
 mod named;
-mod pool;
 mod program;
 mod reading;
 mod row;
@@ -25,6 +25,7 @@ mod summary;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,9 +35,10 @@ use sakiyomi_linux::process::{Identity, memory};
 use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
+use crate::fetcher::Fetcher;
 use crate::{Action, Controller, Event, Limit, ReadingId, State};
 use coming::{Coming, OPEN};
-use pool::{Answer, Job, Pool};
+use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
 use reading::{Reading, Seen};
 
@@ -89,7 +91,7 @@ struct Follower {
     begun: Instant,
     programs: BTreeMap<u32, Program>,
     readings: BTreeMap<ReadingId, Reading>,
-    pool: Pool,
+    fetcher: Fetcher<Errand>,
     answers: Vec<(ReadingId, Answer)>,
     todo: Vec<Action>,
     next_id: u32,
@@ -112,7 +114,7 @@ impl Follower {
             begun: Instant::now(),
             programs,
             readings: BTreeMap::new(),
-            pool: Pool::new(),
+            fetcher: Fetcher::new(THREADS),
             answers: Vec::new(),
             todo: Vec::new(),
             next_id: 0,
@@ -272,7 +274,7 @@ impl Follower {
             reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
         } else if let Some((is, directory)) = directory {
             reading.coming = Some(Coming::of_directory(directory.clone(), is));
-            self.pool.start(id, Job::List { directory });
+            self.fetcher.start(Errand { id, order: Order::List { directory } });
         }
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
@@ -298,7 +300,7 @@ impl Follower {
         let seen = reading.look(program, now);
         program.sample(now);
         let spent = program.spent();
-        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.pool);
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.fetcher);
         let (position, is_alone) = (reading.position, reading.row.len() == 1);
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -337,7 +339,7 @@ impl Follower {
         }
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
         self.tell(now, Event::Ended { id });
-        self.pool.forget(id);
+        self.fetcher.forget(|errand| errand.id == id);
         if let Some(reading) = self.readings.remove(&id) {
             self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
         }
@@ -345,7 +347,7 @@ impl Follower {
 
     fn take_answers(&mut self, now: Nanos) {
         let mut answers = std::mem::take(&mut self.answers);
-        self.pool.take(&mut answers);
+        self.fetcher.take(&mut answers);
         for (id, answer) in answers.drain(..) {
             self.take_answer(id, answer, now);
         }
@@ -377,7 +379,7 @@ impl Follower {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
                 reading.due = now;
             }
-            Answer::Timed { latency } => reading.account.latency = Some(nanos(latency)),
+            Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
             Answer::Listed { entries } => {
                 let file = *reading.current();
                 reading.coming.as_mut()?.listed(entries, &file);
@@ -409,11 +411,13 @@ impl Follower {
             Action::Fetch { range, .. } => {
                 let pieces = reading.pieces(&range);
                 let window = reading.where_the_kernel_is();
-                self.pool.start(id, Job::Fetch { range, pieces, window });
+                let is_timed = Arc::clone(&reading.is_timed);
+                let order = Order::Fetch { range, pieces, window, is_timed };
+                self.fetcher.start(Errand { id, order });
             }
             Action::Look { range, .. } => {
                 let pieces = reading.pieces(&range);
-                self.pool.start(id, Job::Look { range, pieces });
+                self.fetcher.start(Errand { id, order: Order::Look { range, pieces } });
             }
         }
     }
@@ -462,7 +466,7 @@ impl Reading {
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.
-    fn grow(&mut self, program: &Program, limit: u64, pool: &Pool) {
+    fn grow(&mut self, program: &Program, limit: u64, fetcher: &Fetcher<Errand>) {
         const MORE: u64 = 1 << 20;
         let Some(coming) = &mut self.coming else { return };
         while let Some((identity, handle)) = coming.take() {
@@ -473,7 +477,8 @@ impl Reading {
         let known = self.row.size() - self.position;
         let is_enough = known > 2 * limit + MORE || self.files_ahead() >= OPEN;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
-            pool.start(self.id, Job::Examine { index, handle: handle.into() });
+            let order = Order::Examine { index, handle: handle.into() };
+            fetcher.start(Errand { id: self.id, order });
         }
     }
 }

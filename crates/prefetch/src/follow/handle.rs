@@ -1,6 +1,6 @@
 //! Our own descriptor of a file that a program reads or will read, and bringing parts of it into memory.
 //!
-//! A file is opened on the pool's threads, not by whoever watches: on a slow file system, that waits as reading does.
+//! A file is opened on the fetcher's threads, not by whoever watches: on a slow file system, that waits as reading does.
 
 use std::fs::File;
 use std::io;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::{Descriptor, Identity};
@@ -9,8 +10,8 @@ use sakiyomi_model::Nanos;
 
 use super::account::{Account, Sight};
 use super::coming::Coming;
+use super::errand::Piece;
 use super::handle::{Handle, Place};
-use super::pool::Piece;
 use super::program::{Program, Spent};
 use super::row::Row;
 use crate::{ReadingId, State};
@@ -28,6 +29,8 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
+    /// Whether it has been seen how long an access takes.
+    pub(super) is_timed: Arc<AtomicBool>,
     seat: Option<Seat>,
     vacant_since: Option<Nanos>,
     pub(super) coming: Option<Coming>,
@@ -112,6 +115,7 @@ impl Reading {
             program: program.number(),
             name: name.display().to_string(),
             row: Row::new(member, identity.size),
+            is_timed: Arc::default(),
             seat: Some(Seat { number, descriptor, index: 0 }),
             vacant_since: None,
             coming: None,

@@ -309,13 +309,13 @@ impl Job for Errand {
         (matches!(self.order, Order::Fetch(_)) && !self.file.is_read_instead()).then_some(ID.0)
     }
 
-    fn carry_out(self) -> Answer {
+    fn carry_out(self) -> (Answer, Option<Errand>) {
         let came = match &self.order {
             Order::Fetch(range) => Came::Brought(range.clone(), self.bring(range)),
             Order::Look(range) => Came::Found(range.clone(), self.file.find(range)),
             Order::Measure => Came::Measured,
         };
         let metadata = self.can_grow.then(|| self.file.file().metadata().ok()).flatten();
-        Answer { size: metadata.map(|metadata| metadata.len()), came }
+        (Answer { size: metadata.map(|metadata| metadata.len()), came }, None)
     }
 }

@@ -1,0 +1,157 @@
+//! What takes time for a reading, carried out by the threads of the [`fetcher`](crate::fetcher): bringing ranges into
+//! memory, opening files, looking at what came of it.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sakiyomi_linux::process::{Entry, Identity, entries};
+
+use super::handle::Handle;
+use crate::ReadingId;
+use crate::cached_file::{Brought, Found};
+use crate::fetcher::Job;
+
+/// Threads at most.
+pub(super) const THREADS: usize = 12;
+
+/// How many of them read one range side by side where the kernel does not read ahead.
+const READERS: u64 = 4;
+
+/// A part of a file.
+pub(super) type Piece = (Arc<Handle>, Range<u64>);
+
+/// Something that takes time, and for whom.
+pub(super) struct Errand {
+    pub(super) id: ReadingId,
+    pub(super) order: Order,
+}
+
+/// What takes time.
+pub(super) enum Order {
+    /// Bring parts of files into memory.
+    Fetch {
+        range: Range<u64>,
+        pieces: Vec<Piece>,
+        /// What the kernel may have brought by itself, to be looked at before.
+        window: Option<Piece>,
+        /// Whether it has been seen for this reading how long an access takes.
+        is_timed: Arc<AtomicBool>,
+    },
+    /// Wait until the last byte of something that was asked for then has arrived.
+    Time { last: Piece, since: Instant },
+    /// See how much of parts of files is there.
+    Look { range: Range<u64>, pieces: Vec<Piece> },
+    /// Open a file that will be needed, and find out what it is.
+    Examine { index: usize, handle: Arc<Handle> },
+    /// List a directory.
+    List { directory: Arc<OwnedFd> },
+}
+
+/// What came of it.
+pub(super) enum Answer {
+    Fetched {
+        range: Range<u64>,
+        brought: Brought,
+        /// Bytes that were there of the one that was to be looked at; none where that is not told.
+        window: Option<u64>,
+    },
+    /// How long an access takes; none if it failed.
+    Timed {
+        latency: Option<Duration>,
+    },
+    /// None where the system does not tell.
+    Found {
+        range: Range<u64>,
+        found: Option<Found>,
+    },
+    Examined {
+        index: usize,
+        handle: Arc<Handle>,
+        found: Option<Identity>,
+    },
+    Listed {
+        entries: Vec<Entry>,
+    },
+}
+
+impl Job for Errand {
+    type Answer = (ReadingId, Answer);
+
+    /// The next range comes after the one before, so that the nearest arrives first.
+    fn turn(&self) -> Option<u32> {
+        matches!(self.order, Order::Fetch { .. }).then_some(self.id.0)
+    }
+
+    fn is_urgent(&self) -> bool {
+        !matches!(self.order, Order::Fetch { .. } | Order::Time { .. })
+    }
+
+    fn carry_out(self) -> ((ReadingId, Answer), Option<Errand>) {
+        let id = self.id;
+        let mut next = None;
+        let answer = match self.order {
+            Order::Fetch { range, pieces, window, is_timed } => {
+                let since = Instant::now();
+                let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
+                let brought = fetch(&pieces);
+                // The next range need not wait for that.
+                if let Some(last) = pieces.into_iter().next_back()
+                    && brought.bytes > 0
+                    && !last.1.is_empty()
+                    && !is_timed.swap(true, Ordering::Relaxed)
+                {
+                    next = Some(Errand { id, order: Order::Time { last, since } });
+                }
+                Answer::Fetched { range, brought, window }
+            }
+            Order::Time { last: (handle, range), since } => {
+                let arrived = handle.await_byte(range.end - 1);
+                Answer::Timed { latency: arrived.then(|| since.elapsed()) }
+            }
+            Order::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
+            Order::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
+            Order::List { directory } => Answer::Listed { entries: entries(&directory).unwrap_or_default() },
+        };
+        ((id, answer), next)
+    }
+}
+
+/// One file that cannot be read does not stop the others.
+fn fetch(pieces: &[Piece]) -> Brought {
+    let mut sum = Brought::default();
+    for (handle, range) in pieces {
+        let brought =
+            if handle.is_read_instead() { read_side_by_side(handle, range) } else { handle.bring(range) };
+        sum.bytes += brought.bytes;
+        sum.done |= brought.done;
+    }
+    sum
+}
+
+/// One read at a time would leave a device idle that serves several.
+fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
+    let step = (range.end - range.start).div_ceil(READERS).next_multiple_of(4096).max(4096);
+    let parts = (range.start..range.end).step_by(step as usize).map(|at| at..range.end.min(at + step));
+    let brought: Vec<Brought> = thread::scope(|scope| {
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || handle.bring(&part))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    Brought {
+        bytes: brought.iter().map(|brought| brought.bytes).sum(),
+        done: brought.iter().all(|brought| brought.done),
+    }
+}
+
+/// What is not told of one is not told of all.
+fn look(pieces: &[Piece]) -> Option<Found> {
+    let mut sum = Found { cached: 0, evicted: 0 };
+    for (handle, range) in pieces.iter().filter(|(_, range)| !range.is_empty()) {
+        let found = handle.find(range)?;
+        sum = Found { cached: sum.cached + found.cached, evicted: sum.evicted + found.evicted };
+    }
+    Some(sum)
+}
