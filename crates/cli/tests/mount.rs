@@ -1,9 +1,10 @@
 //! `mount` and `umount` as processes: refusals, ends, and what is left.
 
+mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -11,17 +12,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fuse::can_mount;
 use scratch::{Scratch, json};
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn can_mount(test: &str) -> bool {
-    let root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
-    let able = root && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
-    if !able {
-        eprintln!("SKIPPED {test}: needs /dev/fuse and root");
-    }
-    able
-}
 
 /// A mount that is taken away at the end in any case.
 struct Served {

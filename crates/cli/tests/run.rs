@@ -1,6 +1,7 @@
 //! `run` as a user meets it: the program is not touched, and files are read ahead where that can help and nowhere else.
 //! How fast anything is, is not looked at.
 
+mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use fuse::can_mount;
 use scratch::{Scratch, json};
 use serde_json::Value;
 
@@ -189,16 +191,6 @@ fn a_file_that_is_in_memory_is_left_alone() {
     let script = "while head -c 262144 > /dev/null && [ $(( n += 1 )) -lt 32 ]; do sleep 0.02; done < file";
     let result = result(&scratch, "", &["sh", "-c", script]);
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn can_mount(test: &str) -> bool {
-    let root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
-    let able = root && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
-    if !able {
-        eprintln!("SKIPPED {test}: needs /dev/fuse and root");
-    }
-    able
 }
 
 /// `files` of a scratch directory on `slow`, where each access takes long.
