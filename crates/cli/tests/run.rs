@@ -5,7 +5,7 @@ mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
