@@ -14,6 +14,7 @@
 //! | a block device made of a file | [`loop_device`] |
 //! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
 //! | a file without name or descriptor | [`file_handle`] |
+//! | a message to a file system that is a program | [`exchange`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
@@ -25,6 +26,7 @@ pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod ctype;
+pub mod exchange;
 pub mod fake;
 pub mod file_handle;
 pub mod loop_device;
