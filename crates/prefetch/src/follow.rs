@@ -317,8 +317,20 @@ impl Follower {
             self.end(id, now);
             return None;
         }
+        if self.controller.state(id) == Some(State::Watching) {
+            self.look_at_first_read(id, now);
+        }
         let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
         self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        Some(())
+    }
+
+    /// A program that sleeps in its first read of a file can be helped before it is known how it goes on.
+    fn look_at_first_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
+        let program = self.programs.get(&reading.program)?;
+        let (wants, beginning) = reading.first_read(program, now)?;
+        self.fetcher.start(Errand { id, order: Order::FirstWindow { beginning, wants } });
         Some(())
     }
 
@@ -374,6 +386,10 @@ impl Follower {
                     reading.row.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
                 self.tell(now, Event::Found { id, range, cached, evicted });
+            }
+            Answer::FirstWindow { wants, found } => {
+                let window = reading.take_first_window(wants, found?)?;
+                self.tell(now, Event::Waits { id, wants, window });
             }
             Answer::Examined { index, handle, found } => {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
