@@ -92,7 +92,7 @@ fn a_file_that_is_replaced_is_read_to_its_own_end() {
         ("mv slow/other slow/file", 22 << 20),
         ("rm slow/file", 22 << 20),
         ("truncate -s 4M slow/file", 2 << 20),
-        ("head -c 8M /dev/zero >> slow/file", 30 << 20),
+        ("head -c 8K /dev/zero >> slow/file", (22 << 20) + 8192),
     ] {
         let scratch = Scratch::new("run_replaced");
         let _slow = Slow::new(&scratch, &[("file", 24 << 20), ("other", 400_000)]);

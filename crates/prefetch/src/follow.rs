@@ -65,8 +65,12 @@ const ROOM: Nanos = Nanos(1_000_000_000);
 /// The follower rests this many times as long as its looks take.
 const REST: u64 = 60;
 
-/// The same while a program has just begun.
+/// The same while a program has just begun, but not where many begin all the time.
 const REST_WHILE_YOUNG: u64 = 6;
+const MANY: usize = 8;
+
+/// Files of one program that are considered in one look; the others are found again in the next.
+const FILES: usize = 128;
 
 /// It looks no more often, and no more seldom, than this.
 const SHORTEST: Nanos = Nanos(300_000);
@@ -146,12 +150,16 @@ impl Follower {
         let cost = nanos(ran.saturating_sub(self.ran));
         self.ran = ran;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        let rest = Nanos(self.cost.0 * if is_young { REST_WHILE_YOUNG } else { REST }).max(SHORTEST);
+        let rest = Nanos(self.cost.0 * self.rest(now)).max(SHORTEST);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
         let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
         Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
+    }
+
+    fn rest(&self, now: Nanos) -> u64 {
+        let young = self.programs.values().filter(|program| program.is_young(now)).take(MANY + 1).count();
+        if (1..=MANY).contains(&young) { REST_WHILE_YOUNG } else { REST }
     }
 
     fn ask_for_room(&mut self, now: Nanos) {
@@ -192,8 +200,7 @@ impl Follower {
             self.discover_in(number, now);
         }
         let took = nanos(cpu::of_this_thread().saturating_sub(before));
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        self.discover_at = now + Nanos(took.0 * if is_young { REST_WHILE_YOUNG } else { REST });
+        self.discover_at = now + Nanos(took.0 * self.rest(now));
     }
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
@@ -213,8 +220,12 @@ impl Follower {
                 self.tally.programs += 1;
             }
         }
-        for (file, identity) in found.files {
-            self.consider(number, file, identity, now);
+        for (index, (file, identity)) in found.files.into_iter().enumerate() {
+            if index < FILES {
+                self.consider(number, file, identity, now);
+            } else if let Some(program) = self.programs.get_mut(&number) {
+                program.forget_file(file);
+            }
         }
     }
 

@@ -338,7 +338,7 @@ impl Reading {
             return;
         }
         // Whether it is there already is asked well before the program comes to where nobody has looked.
-        let from = self.looked_to.max(self.main);
+        let from = self.looked_to.max(self.prefetch);
         if !self.looking && from < self.size && from < self.main + LOOK / 4 {
             self.looking = true;
             wish(Wish::Look(from..self.size.min(from + LOOK)));

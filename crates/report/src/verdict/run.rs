@@ -16,16 +16,19 @@ pub(crate) fn run(result: &RunResult) -> Vec<String> {
 
 /// The command line, cut short where it is long: what a shell has made of a pattern may be thousands of names.
 pub(crate) fn title(result: &RunResult) -> String {
-    const LONGEST: usize = 100;
-    let words = &result.program;
+    command_line(&result.program, 100)
+}
+
+/// The words of a command, up to about so many characters.
+pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     let mut title = String::new();
     for (index, word) in words.iter().enumerate() {
         let length = title.chars().count() + word.chars().count() + 1;
-        if index > 0 && length > LONGEST {
+        if index > 0 && length > longest {
             let _ = write!(title, " \u{2026} and {} more", count((words.len() - index) as u64));
             break;
         }
-        let _ = write!(title, "{}{}", if index > 0 { " " } else { "" }, short(word, LONGEST));
+        let _ = write!(title, "{}{}", if index > 0 { " " } else { "" }, short(word, longest));
     }
     title
 }
@@ -48,6 +51,12 @@ fn verdict(result: &RunResult) -> String {
         return nothing_done(result);
     }
     match result.io_hidden_ns {
+        // More than there was to hide it behind: accesses went on side by side.
+        Some(hidden) if hidden > result.compute_ns => format!(
+            "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
+            duration(hidden),
+            percent(waits)
+        ),
         Some(hidden) if hidden > 0 => format!(
             "Reading ahead hid about {} of I/O behind computation (estimated); {} of the time the program still waited.",
             duration(hidden),
