@@ -36,7 +36,7 @@ use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Fetcher;
-use crate::{Action, Controller, Event, Limit, ReadingId, State};
+use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 use coming::{Coming, OPEN};
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
@@ -58,6 +58,9 @@ pub struct Options {
 
 /// Files smaller than this are left alone, unless they are one of many in a row.
 const LEAST: u64 = 256 << 10;
+
+/// Files of a row that are opened ahead of a program while what it reads is in memory.
+const OPEN_IF_RESIDENT: usize = 32;
 
 /// How often the memory that may be filled is asked for.
 const ROOM: Nanos = Nanos(1_000_000_000);
@@ -311,7 +314,9 @@ impl Follower {
         let seen = reading.look(program, now);
         program.sample(now);
         let spent = program.spent();
-        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.fetcher);
+        let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
+        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
         let (position, is_alone) = (reading.position, reading.row.len() == 1);
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -404,7 +409,10 @@ impl Follower {
             }
             Answer::Examined { index, handle, found } => {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
-                reading.due = now;
+                // Opening files that are in memory already would soon cost as much as reading them.
+                if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
+                    reading.due = now;
+                }
             }
             Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
             Answer::Listed { entries } => {
@@ -493,7 +501,7 @@ impl Reading {
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.
-    fn grow(&mut self, program: &Program, limit: u64, fetcher: &Fetcher<Errand>) {
+    fn grow(&mut self, program: &Program, limit: u64, files: usize, fetcher: &Fetcher<Errand>) {
         const MORE: u64 = 1 << 20;
         let Some(coming) = &mut self.coming else { return };
         while let Some((identity, handle)) = coming.take() {
@@ -502,7 +510,7 @@ impl Reading {
             }
         }
         let known = self.row.size() - self.position;
-        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= OPEN;
+        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
             let order = Order::Examine { index, handle: handle.into() };
             fetcher.start(Errand { id: self.id, order });

@@ -252,6 +252,7 @@ fn programs_that_are_harmed() {
 /// how much, and what all of them take with it beside what they take alone.
 #[test]
 #[ignore = "a search: says what it finds, for PROPTEST_CASES programs"]
+#[expect(clippy::print_stdout, reason = "what it finds is what it is for")]
 fn a_search_for_programs_that_are_harmed() {
     let config = config();
     let cases = config.cases * 4;

@@ -185,4 +185,14 @@ mod tests {
         result.io_hidden_ns = Some(0);
         assert!(verdict(&result).contains("gained nothing"), "{}", verdict(&result));
     }
+
+    #[test]
+    fn no_more_is_said_to_be_hidden_behind_computation_than_there_was_of_it() {
+        let hidden = |compute_ns, hidden| {
+            let io_hidden_ns = Some(hidden);
+            verdict(&RunResult { prefetched_bytes: 1, compute_ns, io_hidden_ns, ..RunResult::default() })
+        };
+        assert!(hidden(5_000_000, 4_000_000).contains("hid about 4.00 ms of I/O behind computation"));
+        assert!(hidden(5_000_000, 6_000_000).contains("saved about 6.00 ms of waiting"));
+    }
 }
