@@ -326,7 +326,7 @@ impl Reading {
         self.waits_for_first = false;
         if matches!(self.limit, Limit::Auto { .. }) {
             self.start = Start::Unproven;
-            let end = self.size.min(self.main + bytes);
+            let end = self.size.min(self.main + bytes - bytes % GRAIN);
             while self.prefetch < end {
                 self.fetch_to(end.min(self.prefetch + GRAIN), wish);
             }
