@@ -3,6 +3,7 @@
 
     bench/run.py                        # builds, then all cases, some minutes
     bench/run.py --case gain harmless   # only these; --rounds 3 --megabytes 96
+    bench/run.py --case gain --program xz md5sum
 
 Cases are run interleaved, medians are printed, and what is wanted beside what was measured:
 
@@ -139,6 +140,8 @@ class Bench:
                 yield
 
             for name, words in programs.items():
+                if self.options.program and words[0] not in self.options.program:
+                    continue
                 if shutil.which(words[0]) is None:
                     print(f"{name}: left out, it is not installed")
                     continue
@@ -257,6 +260,7 @@ def main():
         shim(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", choices=["gain", "harmless", "disk"], default=["gain", "harmless", "disk"])
+    parser.add_argument("--program", nargs="+", help="of the case gain, only these: gzip md5sum xz zstd sh (which runs tar)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=96)
     options = parser.parse_args()

@@ -4,42 +4,17 @@
 mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
+mod slow;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use fuse::can_mount;
 use scratch::{Scratch, json};
-use serde_json::Value;
-
-/// `sakiyomi run` with options, and a program with its arguments.
-fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-    command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
-    command
-}
-
-fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output {
-    command(scratch, options, program).output().unwrap()
-}
-
-/// Runs a program, and gives the result that is told of it.
-fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
-    let output = run(scratch, &format!("{options} --out out --quiet"), program);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
-    assert_eq!(document["schema"], "sakiyomi.run/1");
-    assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
-    document["result"].clone()
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("{key} of {value}"))
-}
+use slow::{Slow, command, number, result, run, soon};
 
 #[test]
 fn it_ends_as_the_program_ends() {
@@ -174,14 +149,6 @@ fn a_program_that_is_stopped_stops_it_and_both_go_on() {
     assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
 }
 
-fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_file_that_is_in_memory_is_left_alone() {
     let scratch = Scratch::new("run_resident");
@@ -191,38 +158,6 @@ fn a_file_that_is_in_memory_is_left_alone() {
     let script = "while head -c 262144 > /dev/null && [ $(( n += 1 )) -lt 32 ]; do sleep 0.02; done < file";
     let result = result(&scratch, "", &["sh", "-c", script]);
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
-}
-
-/// `files` of a scratch directory on `slow`, where each access takes long.
-struct Slow {
-    process: Child,
-    directory: PathBuf,
-}
-
-impl Slow {
-    fn new(scratch: &Scratch, files: &[(&str, usize)]) -> Slow {
-        let directory = scratch.0.join("slow");
-        for name in ["files", "slow"] {
-            fs::create_dir_all(scratch.0.join(name)).unwrap();
-        }
-        for (name, size) in files {
-            scratch.file(&format!("files/{name}"), vec![7; *size]);
-        }
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-        command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
-        let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
-        let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
-        soon("the mount", || device(&directory) != device(&scratch.0));
-        Slow { process, directory }
-    }
-}
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        // A mount that hangs would hang whoever touches it.
-        let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
-        soon("the mount's end", || self.process.try_wait().unwrap().is_some());
-    }
 }
 
 #[test]
@@ -419,10 +354,11 @@ fn a_file_may_shrink_grow_and_vanish_meanwhile() {
         "truncate -s 3M files/file",
         "truncate -s 40M files/file",
         "rm files/file",
+        "mv files/other files/file",
         "truncate -s 0 files/file",
     ] {
         let scratch = Scratch::new("run_changes");
-        let _slow = Slow::new(&scratch, &[("file", 24 << 20)]);
+        let _slow = Slow::new(&scratch, &[("file", 24 << 20), ("other", 400_000)]);
         let script =
             format!("exec 3< slow/file; head -c 2M <&3 | wc -c; {change}; cat <&3 > /dev/null; exit 7");
         let output = run(&scratch, "--json", &["sh", "-c", &script]);

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | the `read` that a thread sleeps in | [`ReadCall`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command as if nobody stood between | [`command`] |
@@ -216,6 +217,14 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
+    /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
+    #[must_use]
+    pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        ReadCall::of(reread(file.as_fd(), &mut buffer).ok()?)
+    }
+
     /// One of its threads.
     ///
     /// # Errors
@@ -247,6 +256,26 @@ impl Process {
             numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
         }
         Ok(numbers)
+    }
+}
+
+/// A call that reads from where a file's position is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadCall {
+    /// The number of the open file.
+    pub file: u32,
+    /// How much has been asked for, in bytes.
+    pub bytes: u64,
+}
+
+impl ReadCall {
+    /// The number of the call, then what it was called with; a word or -1 instead if the thread is in none.
+    fn of(text: &str) -> Option<ReadCall> {
+        let mut words = text.split_ascii_whitespace();
+        let call: i64 = words.next()?.parse().ok()?;
+        let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let (file, _, bytes) = (next()?, next()?, next()?);
+        (call == libc::SYS_read).then_some(ReadCall { file: u32::try_from(file).ok()?, bytes })
     }
 }
 

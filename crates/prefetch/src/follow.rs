@@ -36,7 +36,7 @@ use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Fetcher;
-use crate::{Action, Controller, Event, Limit, ReadingId, State};
+use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 use coming::{Coming, OPEN};
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
@@ -59,14 +59,21 @@ pub struct Options {
 /// Files smaller than this are left alone, unless they are one of many in a row.
 const LEAST: u64 = 256 << 10;
 
+/// Files of a row that are opened ahead of a program while what it reads is in memory.
+const OPEN_IF_RESIDENT: usize = 32;
+
 /// How often the memory that may be filled is asked for.
 const ROOM: Nanos = Nanos(1_000_000_000);
 
 /// The follower rests this many times as long as its looks take.
 const REST: u64 = 60;
 
-/// The same while a program has just begun.
+/// The same while a program has just begun, but not where many begin all the time.
 const REST_WHILE_YOUNG: u64 = 6;
+const MANY: usize = 8;
+
+/// Files of one program that are considered in one look; the others are found again in the next.
+const FILES: usize = 128;
 
 /// It looks no more often, and no more seldom, than this.
 const SHORTEST: Nanos = Nanos(300_000);
@@ -146,12 +153,16 @@ impl Follower {
         let cost = nanos(ran.saturating_sub(self.ran));
         self.ran = ran;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        let rest = Nanos(self.cost.0 * if is_young { REST_WHILE_YOUNG } else { REST }).max(SHORTEST);
+        let rest = Nanos(self.cost.0 * self.rest(now)).max(SHORTEST);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
         let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
         Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
+    }
+
+    fn rest(&self, now: Nanos) -> u64 {
+        let young = self.programs.values().filter(|program| program.is_young(now)).take(MANY + 1).count();
+        if (1..=MANY).contains(&young) { REST_WHILE_YOUNG } else { REST }
     }
 
     fn ask_for_room(&mut self, now: Nanos) {
@@ -192,8 +203,7 @@ impl Follower {
             self.discover_in(number, now);
         }
         let took = nanos(cpu::of_this_thread().saturating_sub(before));
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        self.discover_at = now + Nanos(took.0 * if is_young { REST_WHILE_YOUNG } else { REST });
+        self.discover_at = now + Nanos(took.0 * self.rest(now));
     }
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
@@ -213,8 +223,12 @@ impl Follower {
                 self.tally.programs += 1;
             }
         }
-        for (file, identity) in found.files {
-            self.consider(number, file, identity, now);
+        for (index, (file, identity)) in found.files.into_iter().enumerate() {
+            if index < FILES {
+                self.consider(number, file, identity, now);
+            } else if let Some(program) = self.programs.get_mut(&number) {
+                program.forget_file(file);
+            }
         }
     }
 
@@ -300,7 +314,9 @@ impl Follower {
         let seen = reading.look(program, now);
         program.sample(now);
         let spent = program.spent();
-        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.fetcher);
+        let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
+        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
         let (position, is_alone) = (reading.position, reading.row.len() == 1);
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -317,8 +333,20 @@ impl Follower {
             self.end(id, now);
             return None;
         }
+        if self.controller.state(id) == Some(State::Watching) {
+            self.look_at_first_read(id, now);
+        }
         let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
         self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        Some(())
+    }
+
+    /// A program that sleeps in its first read of a file can be helped before it is known how it goes on.
+    fn look_at_first_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
+        let program = self.programs.get(&reading.program)?;
+        let (wants, beginning) = reading.first_read(program, now)?;
+        self.fetcher.start(Errand { id, order: Order::FirstWindow { beginning, wants } });
         Some(())
     }
 
@@ -375,9 +403,16 @@ impl Follower {
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
                 self.tell(now, Event::Found { id, range, cached, evicted });
             }
+            Answer::FirstWindow { wants, found } => {
+                let window = reading.take_first_window(wants, found?)?;
+                self.tell(now, Event::Waits { id, wants, window });
+            }
             Answer::Examined { index, handle, found } => {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
-                reading.due = now;
+                // Opening files that are in memory already would soon cost as much as reading them.
+                if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
+                    reading.due = now;
+                }
             }
             Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
             Answer::Listed { entries } => {
@@ -466,7 +501,7 @@ impl Reading {
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.
-    fn grow(&mut self, program: &Program, limit: u64, fetcher: &Fetcher<Errand>) {
+    fn grow(&mut self, program: &Program, limit: u64, files: usize, fetcher: &Fetcher<Errand>) {
         const MORE: u64 = 1 << 20;
         let Some(coming) = &mut self.coming else { return };
         while let Some((identity, handle)) = coming.take() {
@@ -475,7 +510,7 @@ impl Reading {
             }
         }
         let known = self.row.size() - self.position;
-        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= OPEN;
+        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
             let order = Order::Examine { index, handle: handle.into() };
             fetcher.start(Errand { id: self.id, order });

@@ -217,6 +217,14 @@ impl Program {
         self.directories.values().find(|(identity, _)| identity.is_same(&parent)).cloned()
     }
 
+    /// How much it has asked for of an open file, in bytes, if it sleeps in a read of that.
+    pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
+        let asleep =
+            self.threads.iter().filter(|(_, timed)| timed.slept && timed.sleeps == Some(Sleeps::ForIo));
+        let mut calls = asleep.filter_map(|(&thread, _)| self.process.read_call(thread));
+        calls.find(|call| call.file == file).map(|call| call.bytes)
+    }
+
     /// Notes that it has a file open for writing.
     pub(super) fn note_written(&mut self, file: Identity) {
         const MOST: usize = 64;

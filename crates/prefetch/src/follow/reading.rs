@@ -57,6 +57,8 @@ pub(super) struct Reading {
     faults: Option<(u64, Nanos)>,
     /// The kernel's read-ahead has been looked at.
     is_measured: bool,
+    /// So has what it reads first, while the program waited for that.
+    has_begun: bool,
 }
 
 /// A file of the row.
@@ -133,6 +135,7 @@ impl Reading {
             is_still: false,
             faults: None,
             is_measured: false,
+            has_begun: false,
         }
     }
 
@@ -348,6 +351,30 @@ impl Reading {
         let from = self.position - self.row.position(index, 0);
         let to = self.row.size_of(index).min(from + WINDOWS * self.account.read_ahead);
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
+    }
+
+    /// How much the program wants in its first read of the file, if it sleeps in that, and where what the kernel reads
+    /// for that is to be looked for; told once.
+    pub(super) fn first_read(&mut self, program: &Program, now: Nanos) -> Option<(u64, Piece)> {
+        const SOON: Nanos = Nanos(100_000_000);
+        let is_at_beginning = self.position == 0 && self.visited.len() == 1 && !self.has_begun;
+        if !is_at_beginning || now.saturating_sub(self.moved.0) > SOON {
+            return None;
+        }
+        let wants = program.reads_from(self.seat.as_ref()?.number)?;
+        self.has_begun = true;
+        let member = self.row.get(0);
+        self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
+        let windows = 0..self.row.size_of(0).min(4 * self.account.read_ahead);
+        (!windows.is_empty()).then(|| (wants, (Arc::clone(&member.handle), windows)))
+    }
+
+    /// So much did the kernel read first: how long its windows will be, if that tells, and nothing has moved meanwhile.
+    /// What would show it otherwise is not seen once reading ahead has begun.
+    pub(super) fn take_first_window(&mut self, wants: u64, found: u64) -> Option<u64> {
+        let window = self.account.window_by_first(wants, found).filter(|_| self.position == 0)?;
+        self.is_measured = true;
+        Some(window)
     }
 
     /// How many files lie ahead of the one that is read.
