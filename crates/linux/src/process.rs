@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | files that it has mapped | [`Mapped`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command as if nobody stood between | [`command`] |
@@ -20,6 +21,7 @@ pub mod memory;
 
 mod descriptor;
 mod directory;
+mod mappings;
 mod thread;
 
 use std::ffi::OsString;
@@ -39,6 +41,7 @@ pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
+pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
