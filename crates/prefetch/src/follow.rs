@@ -21,7 +21,10 @@ mod named;
 mod program;
 mod reading;
 mod row;
+mod streams;
 mod summary;
+mod traced;
+mod tracer;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,6 +44,8 @@ use coming::{Coming, OPEN};
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
 use reading::{Reading, Seen};
+use traced::Traced;
+use tracer::Tracer;
 
 pub use account::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
@@ -101,6 +106,8 @@ struct Follower {
     ran: Duration,
     /// No program is looked into before.
     discover_at: Nanos,
+    tracer: Tracer,
+    traced: Traced,
     tally: summary::Tally,
 }
 
@@ -122,6 +129,8 @@ impl Follower {
             cost: Nanos::ZERO,
             ran: cpu::of_this_thread(),
             discover_at: Nanos::ZERO,
+            tracer: Tracer::new(),
+            traced: Traced::default(),
             tally: summary::Tally::default(),
         })
     }
@@ -136,6 +145,7 @@ impl Follower {
         self.take_answers(now);
         self.ask_for_room(now);
         self.discover(now);
+        self.take_touches(now);
         self.look(now);
         self.carry_out();
         self.pause(now)
@@ -150,7 +160,7 @@ impl Follower {
         let rest = Nanos(self.cost.0 * if is_young { REST_WHILE_YOUNG } else { REST }).max(SHORTEST);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
-        let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
+        let due = discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + LONGEST);
         Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
     }
 
@@ -216,6 +226,7 @@ impl Follower {
         for (file, identity) in found.files {
             self.consider(number, file, identity, now);
         }
+        self.consider_tracing(number, now);
     }
 
     fn end_program(&mut self, number: u32, now: Nanos) {
@@ -226,6 +237,7 @@ impl Follower {
             .map(|reading| reading.id)
             .collect();
         of_it.into_iter().for_each(|id| self.end(id, now));
+        self.end_touches(number);
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
             self.tally.end_program(program.spent());
@@ -297,11 +309,15 @@ impl Follower {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
         let size = reading.row.size();
+        let gone = reading.gone;
         let seen = reading.look(program, now);
+        program.moved += reading.gone.saturating_sub(gone);
         program.sample(now);
         let spent = program.spent();
         reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.fetcher);
-        let (position, is_alone) = (reading.position, reading.row.len() == 1);
+        // What it reads elsewhere in the same file counts as well where touches are told.
+        let is_alone = reading.row.len() == 1 && reading.stream.is_none();
+        let position = reading.position;
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
         reading.account_for(now, spent, state, prefetch);
@@ -328,8 +344,10 @@ impl Follower {
             && let Some(program) = self.programs.get_mut(&reading.program)
         {
             program.sample(now);
+            let gone = reading.gone;
             reading.settle(program);
             reading.pass_by(program, reading.row.len());
+            program.moved += reading.gone.saturating_sub(gone);
             let (position, spent) = (reading.position, program.spent());
             let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -426,6 +444,7 @@ impl Follower {
     fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);
+        self.take_touches(now);
         let all: Vec<ReadingId> = self.readings.keys().copied().collect();
         for id in all {
             self.look_at(id, now);
@@ -433,7 +452,7 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        self.tally.summary(now)
+        self.tally.summary(now, self.tracer.refusal())
     }
 }
 

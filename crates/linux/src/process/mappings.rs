@@ -3,12 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, makedev, openat};
 
-use super::Process;
+use super::{Identity, Process, identity_at};
 
 /// A file that is mapped somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,14 @@ impl Process {
         let mut text = Vec::new();
         File::from(self.at("maps")?).read_to_end(&mut text)?;
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
+    }
+
+    /// What a file that is mapped is, without touching its file system. Needs root.
+    ///
+    /// # Errors
+    /// If it is not mapped there any more.
+    pub fn identity_mapped(&self, place: &str) -> io::Result<Identity> {
+        identity_at(self.directory.as_fd(), Path::new(&format!("map_files/{place}")))
     }
 
     /// Opens a file that is mapped, for reading only; it need not have a name any more. Needs root.
