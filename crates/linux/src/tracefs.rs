@@ -166,8 +166,10 @@ impl Instance {
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         // Instances have the same layout as the whole, which alone tells it.
         let layout = path.ancestors().nth(2).map(|root| root.join("events/header_page"));
-        let text = fs::read_to_string(layout.ok_or_else(invalid)?)?;
-        let header = Header::parse(&text).ok_or_else(invalid)?;
+        // It is told whole in one read, or not at all.
+        let mut text = vec![0; 4096];
+        let length = File::open(layout.ok_or_else(invalid)?)?.read(&mut text)?;
+        let header = Header::parse(&String::from_utf8_lossy(&text[..length])).ok_or_else(invalid)?;
         let mut pipes = Vec::new();
         for core in fs::read_dir(path.join("per_cpu"))? {
             let mut options = OpenOptions::new();

@@ -46,6 +46,10 @@ fn skipped(test: &str, why: &str) {
 fn reads() {
     let Ok(task) = std::env::var(TASK) else { return };
     let (how, path) = task.split_once(':').unwrap();
+    if how == "in-a-child" {
+        assert!(own(&format!("in-sequence:{path}")).status().unwrap().success());
+        return;
+    }
     let file = File::open(path).unwrap();
     let size = file.metadata().unwrap().len();
     match how {
@@ -60,10 +64,6 @@ fn reads() {
                 let page = step * 0x9e37_79b9 % (size / 4096);
                 file.read_exact_at(&mut [0; 4096], page * 4096).unwrap();
             }
-        }
-        "in-a-child" => {
-            let mut child = own(&format!("in-sequence:{path}"));
-            assert!(child.status().unwrap().success());
         }
         other => panic!("{other}?"),
     }
@@ -165,7 +165,8 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) {
         places,
         "{told:?}"
     );
-    assert!(summary.wasted <= size / 8, "{told:?}");
+    // Where one place ends and the next has begun, nothing is known beforehand.
+    assert!(places > 1 || summary.wasted == 0, "{told:?}");
     assert_eq!(summary.still, 0, "{told:?}");
 }
 

@@ -291,6 +291,10 @@ impl Reading {
         if let Some(end) = self.stream {
             self.stream_to(end, end, self.moved.0);
         }
+        // What its program got, it got where touches show.
+        if self.is_traced {
+            return;
+        }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             let end = self.row.position(self.index(), u64::MAX);
             let went = end.saturating_sub(self.position).min(read.saturating_sub(before));

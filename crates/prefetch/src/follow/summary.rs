@@ -130,7 +130,7 @@ impl Tally {
         summary.read += read;
         summary.brought += told.brought;
         summary.wasted += told.wasted;
-        summary.still += u64::from(reading.is_still);
+        summary.still += u64::from(reading.is_still && !reading.is_traced);
         if let Some(hidden) = told.hidden {
             *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
         }
