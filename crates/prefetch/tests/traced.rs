@@ -1,4 +1,4 @@
-//! Programs whose reads move no position, on a mount that takes its time: what is found of them and brought for them.
+//! Programs whose reads move no position, and those that read a block device, on a mount that takes its time: what is found of them and brought for them.
 //!
 //! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it. The programs are
 //! this one again, for `pread`, and Python, for mappings, which need unsafe code here.
@@ -6,6 +6,7 @@
 #[path = "../../mount/tests/mounted/mod.rs"]
 mod mounted;
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -16,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use mounted::{Scratch, can_mount, unmounted};
+use sakiyomi_linux::loop_device::LoopDevice;
 use sakiyomi_linux::{page_cache, tracefs};
 use sakiyomi_mount::{Behind, Options};
 use sakiyomi_prefetch::follow::{self, Summary, follow};
@@ -103,7 +105,41 @@ def touch(of, at):
     );
     let mut command = Command::new("python3");
     command.args(["-c", &text]).stdout(Stdio::null());
-    Command::new("python3").arg("--version").output().ok().map(|_| command)
+    let found = Command::new("python3").arg("--version").output();
+    if found.is_err() {
+        skipped("mappings", "there is no python3");
+    }
+    found.ok().map(|_| command)
+}
+
+/// The device lies on the mount, so it goes first.
+#[test]
+fn a_block_device_is_read_ahead_as_a_file_is() {
+    let test = "a_block_device_is_read_ahead";
+    if !can_mount(test) {
+        return;
+    }
+    let devices = RefCell::new(Vec::new());
+    let program = |path: &Path| {
+        let device = match LoopDevice::attach(path, false, true) {
+            Ok(device) => device,
+            Err(error) => {
+                skipped(test, &error.to_string());
+                return None;
+            }
+        };
+        let mut command = Command::new("md5sum");
+        command.arg(device.path()).stdout(Stdio::null());
+        devices.borrow_mut().push(device);
+        Some(command)
+    };
+    let Some(summary) = in_a_slow_file("device", 32, program, || devices.borrow_mut().clear()) else {
+        return;
+    };
+    let told =
+        summary.readings.iter().find(|told| told.name.starts_with("/dev/loop")).expect("it is followed");
+    assert_eq!((told.size, told.read), (32 * MIB, 32 * MIB));
+    assert!(told.brought > 16 * MIB && told.wasted == 0, "{told:?}");
 }
 
 /// Runs a program and follows it.
@@ -135,6 +171,7 @@ fn in_a_slow_file(
     test: &str,
     megabytes: u64,
     program: impl FnOnce(&Path) -> Option<Command>,
+    before_unmounting: impl FnOnce(),
 ) -> Option<Summary> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scratch = Scratch::new(test, LIMIT);
@@ -146,9 +183,7 @@ fn in_a_slow_file(
     page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
     drop(file);
     let summary = program(&scratch.path("mounted/file")).map(followed);
-    if summary.is_none() {
-        skipped(test, "there is no python3");
-    }
+    before_unmounting();
     unmounted(mounted);
     summary
 }
@@ -174,7 +209,7 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) {
 fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
     if can_trace("a_file_that_is_read_in_sequence_by_pread") {
         let own = |path: &Path| Some(own(&format!("in-sequence:{}", path.display())));
-        is_read_ahead(&in_a_slow_file("pread", 48, own).unwrap(), 48, 1);
+        is_read_ahead(&in_a_slow_file("pread", 48, own, || ()).unwrap(), 48, 1);
     }
 }
 
@@ -182,7 +217,7 @@ fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
 fn two_threads_at_two_places_of_a_file_are_both_read_ahead_of() {
     if can_trace("two_threads_at_two_places") {
         let own = |path: &Path| Some(own(&format!("two-threads:{}", path.display())));
-        is_read_ahead(&in_a_slow_file("pread-threads", 64, own).unwrap(), 64, 2);
+        is_read_ahead(&in_a_slow_file("pread-threads", 64, own, || ()).unwrap(), 64, 2);
     }
 }
 
@@ -190,7 +225,7 @@ fn two_threads_at_two_places_of_a_file_are_both_read_ahead_of() {
 fn a_child_that_reads_by_pread_is_read_ahead_of() {
     if can_trace("a_child_that_reads_by_pread") {
         let own = |path: &Path| Some(own(&format!("in-a-child:{}", path.display())));
-        is_read_ahead(&in_a_slow_file("pread-child", 48, own).unwrap(), 48, 1);
+        is_read_ahead(&in_a_slow_file("pread-child", 48, own, || ()).unwrap(), 48, 1);
     }
 }
 
@@ -198,7 +233,7 @@ fn a_child_that_reads_by_pread_is_read_ahead_of() {
 fn a_mapping_that_is_read_from_beginning_to_end_is_read_ahead_though_the_file_is_closed() {
     if can_trace("a_mapping_that_is_read") {
         let once = format!("for at in range(0, size, {PIECE}): touch(0, at)");
-        let summary = in_a_slow_file("mapping", 48, |path| mapping(path, 1, &once));
+        let summary = in_a_slow_file("mapping", 48, |path| mapping(path, 1, &once), || ());
         summary.inspect(|summary| is_read_ahead(summary, 48, 1));
     }
 }
@@ -207,7 +242,7 @@ fn a_mapping_that_is_read_from_beginning_to_end_is_read_ahead_though_the_file_is
 fn two_mappings_at_two_places_are_both_read_ahead_of() {
     if can_trace("two_mappings_at_two_places") {
         let turns = format!("for at in range(0, size // 2, {PIECE}): touch(0, at); touch(1, size // 2 + at)");
-        let summary = in_a_slow_file("mappings", 64, |path| mapping(path, 2, &turns));
+        let summary = in_a_slow_file("mappings", 64, |path| mapping(path, 2, &turns), || ());
         summary.inspect(|summary| is_read_ahead(summary, 64, 2));
     }
 }
@@ -223,8 +258,8 @@ fn what_is_read_here_and_there_is_left_alone_and_said_to_be() {
     at = step * 0x9e3779b9 % (size // 4096) * 4096
     ctypes.string_at(maps[0] + at, 4096)"
     );
-    let by_mapping = in_a_slow_file("scattered-mapping", 64, |path| mapping(path, 1, &mapped));
-    for summary in [in_a_slow_file("scattered", 64, own), by_mapping].into_iter().flatten() {
+    let by_mapping = in_a_slow_file("scattered-mapping", 64, |path| mapping(path, 1, &mapped), || ());
+    for summary in [in_a_slow_file("scattered", 64, own, || ()), by_mapping].into_iter().flatten() {
         assert_eq!(summary.brought, 0, "{:?}", summary.readings);
         let told = summary.readings.iter().find(|told| told.name.ends_with("mounted/file")).unwrap();
         assert_eq!((told.idle, summary.still), (Some(Idle::NotSequential), 0));

@@ -88,7 +88,12 @@ impl Handle {
     }
 
     fn is_it(&self, found: &Identity) -> bool {
-        self.expected.is_none_or(|expected| expected.is_same(found)) && found.kind == Kind::Regular
+        // A device is only opened if the program has: that may wake what it stands for.
+        let of_it = match self.place {
+            Place::Open(..) => matches!(found.kind, Kind::Regular | Kind::BlockDevice),
+            Place::Mapped(..) | Place::Named(..) => found.kind == Kind::Regular,
+        };
+        of_it && self.expected.is_none_or(|expected| expected.is_same(found))
     }
 
     /// Gives the descriptor back: the program is past this file.

@@ -82,7 +82,7 @@ struct Timed {
 /// What was found in a look at a program's files.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Regular files that are newly open, each under its number.
+    /// Regular files and block devices that are newly open, each under its number.
     pub(super) files: Vec<(u32, Identity)>,
     pub(super) children: Vec<u32>,
     /// Its files may not be looked at.
@@ -204,7 +204,7 @@ impl Program {
             }
             self.directories.remove(&number);
             match identity.kind {
-                Kind::Regular => found.files.push((number, identity)),
+                Kind::Regular | Kind::BlockDevice => found.files.push((number, identity)),
                 Kind::Directory => {
                     if let Ok(directory) = self.process.reopen_directory(number) {
                         self.directories.insert(number, (identity, Arc::new(directory)));
