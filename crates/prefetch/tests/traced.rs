@@ -253,12 +253,10 @@ fn what_is_read_here_and_there_is_left_alone_and_said_to_be() {
         return;
     }
     let own = |path: &Path| Some(own(&format!("here-and-there:{}", path.display())));
-    let mapped = format!(
-        "for step in range(120):
+    let mapped = "for step in range(120):
     at = step * 0x9e3779b9 % (size // 4096) * 4096
-    ctypes.string_at(maps[0] + at, 4096)"
-    );
-    let by_mapping = in_a_slow_file("scattered-mapping", 64, |path| mapping(path, 1, &mapped), || ());
+    ctypes.string_at(maps[0] + at, 4096)";
+    let by_mapping = in_a_slow_file("scattered-mapping", 64, |path| mapping(path, 1, mapped), || ());
     for summary in [in_a_slow_file("scattered", 64, own, || ()), by_mapping].into_iter().flatten() {
         assert_eq!(summary.brought, 0, "{:?}", summary.readings);
         let told = summary.readings.iter().find(|told| told.name.ends_with("mounted/file")).unwrap();

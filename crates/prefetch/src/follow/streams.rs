@@ -286,6 +286,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn positions_only_go_forward_and_places_are_bounded(touches in touches()) {
             let mut streams = Streams::new();

@@ -87,13 +87,12 @@ impl Follower {
             if program.signs.waits(spent) { program.process.major_faults().ok()? } else { program.faults };
         program.faults = faults;
         let found = match program.signs.see(now, spent, moved, faults) {
-            Sign::None => false,
-            Sign::Reads => {
-                let since = program.signs.since();
+            None => false,
+            Some((Sign::Reads, since)) => {
                 let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
                 self.readings.values().any(|reading| still(&reading)) || has_data(program)
             }
-            Sign::Faults => has_data(program),
+            Some((Sign::Faults, _)) => has_data(program),
         };
         if found {
             self.tracer.begin(self.programs.keys().copied().collect(), now);

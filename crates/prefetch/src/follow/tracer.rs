@@ -34,8 +34,6 @@ pub(super) struct Signs {
 /// What a program seems to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// Nothing that positions would not show.
-    None,
     /// It gets bytes.
     Reads,
     /// It waits for pages.
@@ -50,8 +48,9 @@ impl Signs {
     }
 
     /// Takes in what the program has spent, how far positions have moved and for how many pages it had to wait, all in
-    /// sum. A sign must be seen twice: positions and amounts are not seen at the same instant.
-    pub(super) fn see(&mut self, now: Nanos, spent: Spent, moved: u64, faults: u64) -> Sign {
+    /// sum. Gives a sign, and since when there was nothing else. It must be seen twice: positions and amounts are not
+    /// seen at the same instant.
+    pub(super) fn see(&mut self, now: Nanos, spent: Spent, moved: u64, faults: u64) -> Option<(Sign, Nanos)> {
         const WINDOW: Nanos = Nanos(200_000_000);
         const BYTES: u64 = 64 << 10;
         const FAULTS: u64 = 8;
@@ -59,55 +58,52 @@ impl Signs {
         let (went, faulted) = (moved.saturating_sub(self.moved), faults.saturating_sub(self.faults));
         let unexplained = read.saturating_sub(went);
         let sign = match () {
-            () if !self.waits(spent) => Sign::None,
-            () if unexplained >= BYTES && unexplained >= read / 2 => Sign::Reads,
-            () if read < BYTES && went == 0 || faulted >= FAULTS => Sign::Faults,
-            () => Sign::None,
+            () if !self.waits(spent) => None,
+            () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
+            () if read < BYTES && went == 0 || faulted >= FAULTS => Some(Sign::Faults),
+            () => None,
         };
-        self.times = if sign == Sign::None { 0 } else { self.times + 1 };
-        if self.times >= 2 {
-            return sign;
-        }
-        if now.saturating_sub(self.since) > WINDOW && sign == Sign::None {
+        let since = self.since;
+        let is_sure = sign.is_some() && self.times > 0;
+        self.times = u32::from(sign.is_some());
+        // Of what was seen once, nothing is to be made again.
+        if is_sure || sign.is_none() && now.saturating_sub(since) > WINDOW {
             *self = Signs { since: now, spent, moved, faults, times: 0 };
         }
-        Sign::None
-    }
-
-    /// Since when.
-    pub(super) fn since(&self) -> Nanos {
-        self.since
+        sign.filter(|_| is_sure).map(|sign| (sign, since))
     }
 }
 
 /// How many events may be told: 60,000 a second, 0.15 µs each, are less than a hundredth of a core.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    events: u64,
+    /// Less than none where more were told than were allowed.
+    events: i64,
     at: Nanos,
 }
 
 impl Allowance {
-    const MOST: u64 = 3_000;
+    const MOST: i64 = 3_000;
     /// Time for which one more is allowed.
     const EACH: u64 = 1_000_000_000 / 60_000;
 
     fn refill(&mut self, now: Nanos) {
         let more = now.saturating_sub(self.at).0 / Allowance::EACH;
         self.at += Nanos(more * Allowance::EACH);
-        self.events = (self.events + more).min(Allowance::MOST);
+        self.events = self.events.saturating_add_unsigned(more).min(Allowance::MOST);
     }
 
-    /// So many have been told. Says whether more may be.
+    /// So many have been told. Says whether more may be. What is owed is bounded, and so is the rest.
     fn take(&mut self, now: Nanos, events: u64) -> bool {
         self.refill(now);
-        self.events = self.events.saturating_sub(events);
+        self.events = self.events.saturating_sub_unsigned(events).max(-Allowance::MOST);
         self.events > 0
     }
 
     /// When half of all is there again.
     fn due(&self) -> Nanos {
-        self.at + Nanos((Allowance::MOST / 2).saturating_sub(self.events) * Allowance::EACH)
+        let missing = (Allowance::MOST / 2).saturating_sub(self.events).max(0);
+        self.at + Nanos(missing.unsigned_abs() * Allowance::EACH)
     }
 }
 
@@ -134,6 +130,8 @@ pub(super) struct Tracer {
     useful: Nanos,
     not_before: Nanos,
     patience: Nanos,
+    /// Events were not told for some time.
+    has_gap: bool,
 }
 
 impl Tracer {
@@ -146,6 +144,7 @@ impl Tracer {
             useful: Nanos::ZERO,
             not_before: Nanos::ZERO,
             patience: PATIENCE,
+            has_gap: false,
         }
     }
 
@@ -172,7 +171,10 @@ impl Tracer {
                     Err(error) => State::Refused(format!("no thread for tracing ({error})")),
                 };
             }
-            State::Made(_) => self.switch(true),
+            State::Made(_) => {
+                self.has_gap = true;
+                self.switch(true);
+            }
             State::Starting(_) | State::Refused(_) => {}
         }
     }
@@ -218,7 +220,7 @@ impl Tracer {
             self.switch(false);
             self.rests_until = Some(self.allowance.due());
         }
-        taken.lost
+        taken.lost | std::mem::take(&mut self.has_gap)
     }
 
     /// Whether something comes of it now. After some time in which nothing does, it ends.
@@ -311,31 +313,31 @@ mod tests {
     }
 
     /// What is seen each 5 ms of a program that does so much in each.
-    fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Sign {
+    fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Option<Sign> {
         let mut signs = Signs::default();
-        let all = (1..400u64).map(|step| {
+        (1..400u64).find_map(|step| {
             let now = Nanos(step * 5 * MILLISECOND);
-            signs.see(now, spent(step * waited, step * read), (step * moved) << 10, step * faults)
-        });
-        all.into_iter().find(|&sign| sign != Sign::None).unwrap_or(Sign::None)
+            let seen = signs.see(now, spent(step * waited, step * read), (step * moved) << 10, step * faults);
+            seen.map(|(sign, _)| sign)
+        })
     }
 
     #[test]
     fn only_who_waits_for_what_no_position_explains_gives_a_sign() {
-        assert_eq!(first_sign(3, 64, 0, 0), Sign::Reads);
-        assert_eq!(first_sign(3, 64, 64, 0), Sign::None, "by read");
-        assert_eq!(first_sign(0, 64, 0, 0), Sign::None, "it does not wait");
-        assert_eq!(first_sign(3, 0, 0, 0), Sign::Faults, "it gets nothing and waits all the same");
-        assert_eq!(first_sign(3, 64, 64, 2), Sign::Faults, "it reads one file and has another mapped");
-        assert_eq!(first_sign(3, 64, 60, 0), Sign::None, "a little goes through a pipe");
+        assert_eq!(first_sign(3, 64, 0, 0), Some(Sign::Reads));
+        assert_eq!(first_sign(3, 64, 64, 0), None, "by read");
+        assert_eq!(first_sign(0, 64, 0, 0), None, "it does not wait");
+        assert_eq!(first_sign(3, 0, 0, 0), Some(Sign::Faults), "it gets nothing and waits all the same");
+        assert_eq!(first_sign(3, 64, 64, 2), Some(Sign::Faults), "it reads one file and has another mapped");
+        assert_eq!(first_sign(3, 64, 60, 0), None, "a little goes through a pipe");
     }
 
     #[test]
     fn a_position_that_is_seen_late_is_no_sign() {
         let mut signs = Signs::default();
-        assert_eq!(signs.see(Nanos(MILLISECOND), spent(10, 128), 0, 0), Sign::None);
-        assert_eq!(signs.see(Nanos(2 * MILLISECOND), spent(10, 128), 128 << 10, 0), Sign::None);
-        assert_eq!(signs.see(Nanos(3 * MILLISECOND), spent(20, 256), 128 << 10, 0), Sign::None);
+        assert_eq!(signs.see(Nanos(MILLISECOND), spent(10, 128), 0, 0), None);
+        assert_eq!(signs.see(Nanos(2 * MILLISECOND), spent(10, 128), 128 << 10, 0), None);
+        assert_eq!(signs.see(Nanos(3 * MILLISECOND), spent(20, 256), 128 << 10, 0), None);
     }
 
     #[test]
@@ -352,6 +354,6 @@ mod tests {
                 assert!(allowance.events > 0, "a rest has an end");
             }
         }
-        assert!(told < 60_000 + 2 * Allowance::MOST, "{told}");
+        assert!(told < 60_000 + 2 * Allowance::MOST.unsigned_abs(), "{told}");
     }
 }
