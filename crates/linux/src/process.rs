@@ -219,6 +219,18 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
+    /// Pages of mappings so far that it had touched and that were not mapped yet, whether in memory or not.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn all_faults(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        let fields = stat.after_name().enumerate();
+        let faults = fields.filter(|(index, _)| [MINOR_FAULTS, MAJOR_FAULTS].contains(index));
+        Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
+    }
+
     /// One of its threads.
     ///
     /// # Errors
@@ -257,6 +269,7 @@ impl Process {
 const STAT: usize = 1024;
 
 /// Fields of `stat`, counted from the one after the name.
+const MINOR_FAULTS: usize = 7;
 const MAJOR_FAULTS: usize = 9;
 const START_OF_STACK: usize = 25;
 

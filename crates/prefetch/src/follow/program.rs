@@ -44,7 +44,8 @@ pub(super) struct Program {
     pub(super) discover_at: Nanos,
     pause: Nanos,
     pub(super) sampled: Nanos,
-    /// How far it has moved positions in all, in bytes; for how many pages it had waited; and what that looks like.
+    /// How far it has moved positions in all, in bytes; how many pages of mappings it had to have
+    /// mapped; and what that looks like.
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,

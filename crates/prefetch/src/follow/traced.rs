@@ -11,7 +11,7 @@ use super::handle::{Handle, Place};
 use super::program::Program;
 use super::reading::Reading;
 use super::streams::{Stream, StreamId, Streams};
-use super::tracer::Sign;
+use super::tracer::{Sight, Sign};
 use super::{Follower, LEAST};
 use crate::{Event, Idle, ReadingId, State};
 
@@ -23,6 +23,9 @@ const ENOUGH: u64 = 16;
 
 /// How often a file is looked for that is not found.
 const TRIES: u32 = 10;
+
+/// A position that has moved so shortly before may move again.
+const RECENT: Nanos = Nanos(100_000_000);
 
 /// How often a program's mappings are looked through.
 const OFTEN: Nanos = Nanos(20_000_000);
@@ -83,10 +86,11 @@ impl Follower {
         let program = self.programs.get_mut(&number)?;
         program.sample(now);
         let (spent, moved) = (program.spent(), program.moved);
-        let faults =
-            if program.signs.waits(spent) { program.process.major_faults().ok()? } else { program.faults };
-        program.faults = faults;
-        let found = match program.signs.see(now, spent, moved, faults) {
+        if program.signs.waits(spent) || program.faults == 0 {
+            program.faults = program.process.all_faults().ok()?;
+        }
+        let sight = Sight { at: now, spent, moved, faults: program.faults };
+        let found = match program.signs.see(sight) {
             None => false,
             Some((Sign::Reads, since)) => {
                 let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
@@ -195,8 +199,8 @@ impl Follower {
         for id in same {
             self.look_at(id, now);
             if let Some(reading) = self.readings.get_mut(&id) {
-                let moved = reading.has_moved_since(since);
-                reading.is_traced |= !moved;
+                let moved = reading.has_moved_since(since.min(now.saturating_sub(RECENT)));
+                reading.is_traced = !moved;
                 explained |= moved;
             }
         }

@@ -23,12 +23,20 @@ const SOON: Nanos = Nanos(4_000_000);
 /// Signs that a program reads in a way that moves no position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
-    since: Nanos,
-    spent: Spent,
-    moved: u64,
-    faults: u64,
-    /// How often they were seen on end.
-    times: u32,
+    /// When nothing was to be seen, and when a sign was seen for the first time.
+    from: Sight,
+    first: Option<(Sign, Sight)>,
+}
+
+/// What a program has done, all in sum.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sight {
+    pub(super) at: Nanos,
+    pub(super) spent: Spent,
+    /// How far it has moved positions, in bytes.
+    pub(super) moved: u64,
+    /// Pages of mappings that it had to have mapped.
+    pub(super) faults: u64,
 }
 
 /// What a program seems to do.
@@ -40,37 +48,61 @@ pub(super) enum Sign {
     Faults,
 }
 
+/// What must be waited for between two looks for a sign.
+const WAITED: Nanos = Nanos(8_000_000);
+
 impl Signs {
-    /// Whether there is something to see, which asks for the number of faults.
+    /// Whether there can be something to see, which asks for the number of faults.
     pub(super) fn waits(&self, spent: Spent) -> bool {
-        const LEAST: Nanos = Nanos(8_000_000);
-        spent.waited.saturating_sub(self.spent.waited) >= LEAST
+        spent.waited.saturating_sub(self.from.spent.waited) >= WAITED
     }
 
-    /// Takes in what the program has spent, how far positions have moved and for how many pages it had to wait, all in
-    /// sum. Gives a sign, and since when there was nothing else. It must be seen twice: positions and amounts are not
-    /// seen at the same instant.
-    pub(super) fn see(&mut self, now: Nanos, spent: Spent, moved: u64, faults: u64) -> Option<(Sign, Nanos)> {
+    /// Gives a sign, and since when there was nothing else. It must be seen to go on: positions and amounts are not seen
+    /// at the same instant, and who waits for the first bytes of a file has none yet.
+    pub(super) fn see(&mut self, sight: Sight) -> Option<(Sign, Nanos)> {
         const WINDOW: Nanos = Nanos(200_000_000);
-        const BYTES: u64 = 64 << 10;
-        const FAULTS: u64 = 8;
-        let read = spent.read.unwrap_or(0).saturating_sub(self.spent.read.unwrap_or(0));
-        let (went, faulted) = (moved.saturating_sub(self.moved), faults.saturating_sub(self.faults));
-        let unexplained = read.saturating_sub(went);
-        let sign = match () {
-            () if !self.waits(spent) => None,
-            () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
-            () if read < BYTES && went == 0 || faulted >= FAULTS => Some(Sign::Faults),
-            () => None,
-        };
-        let since = self.since;
-        let is_sure = sign.is_some() && self.times > 0;
-        self.times = u32::from(sign.is_some());
-        // Of what was seen once, nothing is to be made again.
-        if is_sure || sign.is_none() && now.saturating_sub(since) > WINDOW {
-            *self = Signs { since: now, spent, moved, faults, times: 0 };
+        const FAULTS: u64 = 2;
+        let sign = sight.sign_since(&self.from);
+        let goes_on = self.first.is_some_and(|(before, first)| {
+            let faulted = sight.faults.saturating_sub(first.faults) >= FAULTS;
+            let read = sight.spent.read > first.spent.read;
+            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAITED / 2;
+            sign == Some(before) && waited && if before == Sign::Faults { faulted } else { read }
+        });
+        let since = self.from.at;
+        match sign {
+            // Of what was seen, nothing is to be made again.
+            Some(_) if goes_on => *self = Signs { from: sight, first: None },
+            Some(sign) if self.first.is_none_or(|(before, _)| before != sign) => {
+                self.first = Some((sign, sight))
+            }
+            Some(_) => {}
+            None => {
+                self.first = None;
+                if sight.at.saturating_sub(since) > WINDOW {
+                    self.from = sight;
+                }
+            }
         }
-        sign.filter(|_| is_sure).map(|sign| (sign, since))
+        sign.filter(|_| goes_on).map(|sign| (sign, since))
+    }
+}
+
+impl Sight {
+    fn sign_since(&self, from: &Sight) -> Option<Sign> {
+        const BYTES: u64 = 64 << 10;
+        let got = |sight: &Sight| sight.spent.read.unwrap_or(0);
+        let read = got(self).saturating_sub(got(from));
+        let went = self.moved.saturating_sub(from.moved);
+        let unexplained = read.saturating_sub(went);
+        match () {
+            () if self.spent.waited.saturating_sub(from.spent.waited) < WAITED => None,
+            () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
+            () if read < BYTES && went == 0 || faults >= MANY_FAULTS && faults >= read / BYTES => {
+                Some(Sign::Faults)
+            }
+            () => None,
+        }
     }
 }
 
@@ -308,16 +340,16 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    fn spent(waited: u64, read: u64) -> Spent {
-        Spent { waited: Nanos(waited * MILLISECOND), read: Some(read << 10), ..Spent::default() }
+    fn sight(at: u64, waited: u64, read: u64, moved: u64, faults: u64) -> Sight {
+        let spent = Spent { waited: Nanos(waited * MILLISECOND), read: Some(read << 10), ..Spent::default() };
+        Sight { at: Nanos(at * MILLISECOND), spent, moved: moved << 10, faults }
     }
 
     /// What is seen each 5 ms of a program that does so much in each.
     fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Option<Sign> {
         let mut signs = Signs::default();
         (1..400u64).find_map(|step| {
-            let now = Nanos(step * 5 * MILLISECOND);
-            let seen = signs.see(now, spent(step * waited, step * read), (step * moved) << 10, step * faults);
+            let seen = signs.see(sight(5 * step, step * waited, step * read, step * moved, step * faults));
             seen.map(|(sign, _)| sign)
         })
     }
@@ -327,17 +359,30 @@ mod tests {
         assert_eq!(first_sign(3, 64, 0, 0), Some(Sign::Reads));
         assert_eq!(first_sign(3, 64, 64, 0), None, "by read");
         assert_eq!(first_sign(0, 64, 0, 0), None, "it does not wait");
-        assert_eq!(first_sign(3, 0, 0, 0), Some(Sign::Faults), "it gets nothing and waits all the same");
-        assert_eq!(first_sign(3, 64, 64, 2), Some(Sign::Faults), "it reads one file and has another mapped");
+        assert_eq!(first_sign(3, 0, 0, 1), Some(Sign::Faults), "it gets nothing and waits all the same");
+        assert_eq!(first_sign(3, 0, 0, 0), None, "it waits for what is no mapping");
+        assert_eq!(first_sign(3, 64, 64, 9), None, "it needs memory");
         assert_eq!(first_sign(3, 64, 60, 0), None, "a little goes through a pipe");
+    }
+
+    #[test]
+    fn who_waits_for_the_first_bytes_of_a_file_gives_no_sign() {
+        let mut signs = Signs::default();
+        // A hundred pages of the program itself.
+        assert!(signs.see(sight(1, 1, 4, 0, 100)).is_none());
+        for at in 9..12 {
+            assert!(signs.see(sight(at, at - 1, 4, 0, 100)).is_none());
+        }
+        assert!(signs.see(sight(12, 10, 128, 128, 101)).is_none());
+        assert!(signs.see(sight(22, 20, 256, 256, 102)).is_none());
     }
 
     #[test]
     fn a_position_that_is_seen_late_is_no_sign() {
         let mut signs = Signs::default();
-        assert_eq!(signs.see(Nanos(MILLISECOND), spent(10, 128), 0, 0), None);
-        assert_eq!(signs.see(Nanos(2 * MILLISECOND), spent(10, 128), 128 << 10, 0), None);
-        assert_eq!(signs.see(Nanos(3 * MILLISECOND), spent(20, 256), 128 << 10, 0), None);
+        assert!(signs.see(sight(1, 10, 128, 0, 0)).is_none());
+        assert!(signs.see(sight(2, 10, 128, 128, 0)).is_none());
+        assert!(signs.see(sight(3, 20, 256, 128, 0)).is_none());
     }
 
     #[test]
