@@ -98,9 +98,7 @@ impl Sight {
         match () {
             () if self.spent.waited.saturating_sub(from.spent.waited) < WAITED => None,
             () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
-            () if read < BYTES && went == 0 || faults >= MANY_FAULTS && faults >= read / BYTES => {
-                Some(Sign::Faults)
-            }
+            () if read < BYTES && went == 0 => Some(Sign::Faults),
             () => None,
         }
     }
