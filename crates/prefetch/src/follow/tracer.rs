@@ -63,26 +63,22 @@ impl Signs {
         const WINDOW: Nanos = Nanos(200_000_000);
         const FAULTS: u64 = 2;
         let sign = sight.sign_since(&self.from);
-        let goes_on = self.first.is_some_and(|(before, first)| {
-            let faulted = sight.faults.saturating_sub(first.faults) >= FAULTS;
-            let read = sight.spent.read > first.spent.read;
-            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAITED / 2;
-            sign == Some(before) && waited && if before == Sign::Faults { faulted } else { read }
-        });
         let since = self.from.at;
-        match sign {
-            // Of what was seen, nothing is to be made again.
-            Some(_) if goes_on => *self = Signs { from: sight, first: None },
-            Some(sign) if self.first.is_none_or(|(before, _)| before != sign) => {
-                self.first = Some((sign, sight))
-            }
-            Some(_) => {}
-            None => {
-                self.first = None;
-                if sight.at.saturating_sub(since) > WINDOW {
-                    self.from = sight;
-                }
-            }
+        let (mut goes_on, mut is_over) = (false, sight.at.saturating_sub(since) > WINDOW);
+        if let Some((before, first)) = self.first.filter(|(before, _)| sign == Some(*before)) {
+            let more = match before {
+                Sign::Reads => sight.spent.read > first.spent.read,
+                Sign::Faults => sight.faults.saturating_sub(first.faults) >= FAULTS,
+            };
+            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAITED / 2;
+            goes_on = waited && more;
+            // What it got before it began to wait says nothing.
+            is_over |= waited && before == Sign::Reads;
+        } else {
+            self.first = sign.map(|sign| (sign, sight));
+        }
+        if goes_on || is_over {
+            *self = Signs { from: sight, first: None };
         }
         sign.filter(|_| goes_on).map(|sign| (sign, since))
     }
@@ -373,6 +369,14 @@ mod tests {
         }
         assert!(signs.see(sight(12, 10, 128, 128, 101)).is_none());
         assert!(signs.see(sight(22, 20, 256, 256, 102)).is_none());
+    }
+
+    #[test]
+    fn what_was_got_at_the_start_does_not_hide_who_waits_for_pages() {
+        let mut signs = Signs::default();
+        assert!((0..10).all(|at| signs.see(sight(at, 0, at * 100, 0, at * 50)).is_none()));
+        let found = (10..60).find_map(|at| signs.see(sight(at, at - 10, 900, 0, 450 + at / 5)));
+        assert_eq!(found.map(|(sign, _)| sign), Some(Sign::Faults));
     }
 
     #[test]
