@@ -54,8 +54,8 @@ struct Touched {
     /// How often it was looked for and not found.
     tries: u32,
     readings: BTreeMap<StreamId, ReadingId>,
-    /// A stream was followed once.
-    was_followed: bool,
+    /// A stream was followed, or a position moved: there is a reading that tells of it.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -170,6 +170,7 @@ impl Follower {
         let What::File { name, identity, place } = &file.what else { return None };
         let (name, identity, place) = (name.clone(), *identity, place.clone());
         if self.is_explained(key.0, &identity, stream.begun, now) {
+            self.traced.files.get_mut(&key)?.is_told = true;
             return None;
         }
         let process = Arc::clone(&self.programs.get(&key.0)?.shared);
@@ -184,7 +185,7 @@ impl Follower {
         self.readings.insert(id, reading);
         let file = self.traced.files.get_mut(&key)?;
         file.readings.insert(stream.id, id);
-        file.was_followed = true;
+        file.is_told = true;
         self.tell(now, Event::Begun { id, at, size });
         Some(())
     }
@@ -246,7 +247,8 @@ impl Follower {
         // A position that does not move is explained by this.
         if let What::File { identity, .. } = &file.what {
             let (identity, begun) = (*identity, file.begun);
-            self.is_explained(number, &identity, begun, now);
+            let is_told = self.is_explained(number, &identity, begun, now);
+            self.traced.files.get_mut(&key)?.is_told = is_told;
         }
         Some(())
     }
@@ -260,10 +262,7 @@ impl Follower {
         for key in keys {
             let Some(file) = self.traced.files.remove(&key) else { continue };
             let What::File { name, identity, .. } = file.what else { continue };
-            let same = |reading: &&Reading| reading.program == number && reading.current().is_same(&identity);
-            let by_position =
-                self.readings.values().filter(same).any(|reading| reading.has_moved_since(file.begun));
-            if !file.was_followed && !by_position {
+            if !file.is_told {
                 self.tally.end_scattered(name, &identity, file.streams.touched);
             }
         }
@@ -290,7 +289,7 @@ impl Traced {
             what: What::NotYet,
             tries: 0,
             readings: BTreeMap::new(),
-            was_followed: false,
+            is_told: false,
         });
         if matches!(file.what, What::LeftAlone) {
             return None;
