@@ -515,6 +515,7 @@ sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 
 
 /// Tracing needs root: without, such a program is left alone, and told why.
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {
     const NOBODY: u32 = 65534;
     let test = "who_reads_by_pread_without_being_root";
