@@ -33,6 +33,29 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PREAD = """
+import hashlib, os, sys
+file, sum, at = os.open(sys.argv[1], os.O_RDONLY), hashlib.md5(), 0
+while block := os.pread(file, 65536, at):
+    sum.update(block)
+    at += len(block)
+"""
+MAPPING = """
+import hashlib, mmap, os, sys
+with open(sys.argv[1], "rb") as file:
+    bytes = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+sum = hashlib.md5()
+for at in range(0, len(bytes), 65536):
+    sum.update(bytes[at:at + 65536])
+"""
+SCATTERED = """
+import os, random, sys
+random.seed(1)
+file = os.open(sys.argv[1], os.O_RDONLY)
+pages = os.fstat(file).st_size // 4096
+for _ in range(200):
+    os.pread(file, 4096, 4096 * random.randrange(pages))
+"""
 MODES = ["plain", "run", "read_ahead_kb", "cat"]
 
 
@@ -128,6 +151,7 @@ class Bench:
         data = self.mounted / "data"
         programs = {
             "gzip -3": ["gzip", "-3", "-c", data], "md5sum": ["md5sum", data], "xz -1": ["xz", "-1", "-T1", "-c", data],
+            "pread": [sys.executable, "-c", PREAD, data], "mapping": [sys.executable, "-c", MAPPING, data],
             "zstd": ["zstd", "-q", "--single-thread", "-c", data], "tar": ["sh", "-c", f"tar cf - {data} 2>/dev/null | cat > /dev/null"],
         }
         with self.mount("fixed:latency=10ms,parallel=64"):
@@ -171,6 +195,8 @@ class Bench:
         with self.mount("fixed:latency=10ms,parallel=64"):
             words = [sys.executable, "-c", script % (str(data), self.size // 4096)]
             self.is_harmless("random places", words, [data])
+            self.is_harmless("pread at random", [sys.executable, "-c", SCATTERED, data], [data])
+        self.is_harmless("pread in memory", [sys.executable, "-c", PREAD, local])
         with open(local, "rb") as file:
             (self.backing / "slice").write_bytes(file.read(16 << 20))
         with self.mount("fixed:latency=1ms,parallel=64,bandwidth=5MB/s"):

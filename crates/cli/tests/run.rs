@@ -8,11 +8,12 @@ mod slow;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fuse::can_mount;
+use sakiyomi_linux::tracefs;
 use scratch::{Scratch, json};
 use slow::{Slow, command, number, result, run, soon};
 
@@ -432,7 +433,7 @@ fn what_is_no_ordinary_file_is_left_to_the_program() {
 }
 
 #[test]
-fn who_reads_a_mapping_is_left_alone_and_that_is_said() {
+fn who_reads_a_mapping_here_and_there_is_left_alone() {
     if !can_mount("who_reads_a_mapping") || Command::new("python3").arg("-V").output().is_err() {
         return;
     }
@@ -443,6 +444,32 @@ f = open('slow/file', 'rb')
 m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
 sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
     let result = result(&scratch, "", &["python3", "-c", python]);
-    assert!(result["notes"].to_string().contains("without moving a position"), "{result}");
+    let said = result["notes"].to_string().contains("without moving a position");
+    assert_eq!(said, tracefs::check().is_err(), "where it can be followed, it is: {result}");
     assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+}
+
+/// Tracing needs root: without, such a program is left alone, and told why.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {
+    const NOBODY: u32 = 65534;
+    let test = "who_reads_by_pread_without_being_root";
+    let has_python = Command::new("python3").arg("-V").output().is_ok();
+    let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
+    if !has_python || !is_root {
+        return eprintln!("SKIPPED {test}: needs root, to become another user, and python3");
+    }
+    let scratch = Scratch::new("run_pread_nobody");
+    scratch.file("file", vec![7; 4 << 20]);
+    let python = "import os, time
+f = os.open('file', os.O_RDONLY)
+for i in range(60): os.pread(f, 1 << 20, (i % 3) << 20); time.sleep(0.01)";
+    let mut nobody = command(&scratch, "--json", &["python3", "-c", python]);
+    let Ok(output) = nobody.uid(NOBODY).gid(NOBODY).output() else {
+        return eprintln!("SKIPPED {test}: another user may not run the program here");
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    let notes = json(&said)["result"]["notes"].to_string();
+    assert!(notes.contains("without moving a position") && notes.contains("tracing needs root"), "{said}");
 }

@@ -9,6 +9,7 @@
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
 //! | the `read` that a thread sleeps in | [`ReadCall`] |
+//! | files that it has mapped | [`Mapped`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command as if nobody stood between | [`command`] |
@@ -21,6 +22,7 @@ pub mod memory;
 
 mod descriptor;
 mod directory;
+mod mappings;
 mod thread;
 
 use std::ffi::OsString;
@@ -40,6 +42,7 @@ pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
+pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
@@ -225,6 +228,18 @@ impl Process {
         ReadCall::of(reread(file.as_fd(), &mut buffer).ok()?)
     }
 
+    /// Pages of mappings so far that it had touched and that were not mapped yet, whether in memory or not.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn all_faults(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        let fields = stat.after_name().enumerate();
+        let faults = fields.filter(|(index, _)| [MINOR_FAULTS, MAJOR_FAULTS].contains(index));
+        Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
+    }
+
     /// One of its threads.
     ///
     /// # Errors
@@ -283,6 +298,7 @@ impl ReadCall {
 const STAT: usize = 1024;
 
 /// Fields of `stat`, counted from the one after the name.
+const MINOR_FAULTS: usize = 7;
 const MAJOR_FAULTS: usize = 9;
 const START_OF_STACK: usize = 25;
 

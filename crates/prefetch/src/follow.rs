@@ -7,6 +7,9 @@
 //!                       in a row
 //! ```
 //!
+//! Who reads by `pread` or through a mapping moves no position: then the kernel's tracepoints tell what is touched, where
+//! that is allowed (`tracer`, `streams`, `traced`).
+//!
 //! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
 //! passes between the two is the page cache. If the follower fails, they go on alone.
 //!
@@ -21,7 +24,10 @@ mod named;
 mod program;
 mod reading;
 mod row;
+mod streams;
 mod summary;
+mod traced;
+mod tracer;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,6 +47,8 @@ use coming::{Coming, OPEN};
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
 use reading::{Reading, Seen};
+use traced::Traced;
+use tracer::Tracer;
 
 pub use account::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
@@ -108,6 +116,8 @@ struct Follower {
     ran: Duration,
     /// No program is looked into before.
     discover_at: Nanos,
+    tracer: Tracer,
+    traced: Traced,
     tally: summary::Tally,
 }
 
@@ -129,6 +139,8 @@ impl Follower {
             cost: Nanos::ZERO,
             ran: cpu::of_this_thread(),
             discover_at: Nanos::ZERO,
+            tracer: Tracer::new(),
+            traced: Traced::default(),
             tally: summary::Tally::default(),
         })
     }
@@ -143,6 +155,7 @@ impl Follower {
         self.take_answers(now);
         self.ask_for_room(now);
         self.discover(now);
+        self.take_touches(now);
         self.look(now);
         self.carry_out();
         self.pause(now)
@@ -156,7 +169,7 @@ impl Follower {
         let rest = Nanos(self.cost.0 * self.rest(now)).max(SHORTEST);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
-        let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
+        let due = discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + LONGEST);
         Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
     }
 
@@ -230,6 +243,7 @@ impl Follower {
                 program.forget_file(file);
             }
         }
+        self.consider_tracing(number, now);
     }
 
     fn end_program(&mut self, number: u32, now: Nanos) {
@@ -240,6 +254,7 @@ impl Follower {
             .map(|reading| reading.id)
             .collect();
         of_it.into_iter().for_each(|id| self.end(id, now));
+        self.end_touches(number);
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
             self.tally.end_program(program.spent());
@@ -311,13 +326,17 @@ impl Follower {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
         let size = reading.row.size();
+        let gone = reading.gone;
         let seen = reading.look(program, now);
+        program.moved += reading.gone.saturating_sub(gone);
         program.sample(now);
         let spent = program.spent();
         let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
         let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
         reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
-        let (position, is_alone) = (reading.position, reading.row.len() == 1);
+        // What it reads elsewhere in the same file counts as well where touches are told.
+        let is_alone = reading.row.len() == 1 && reading.stream.is_none();
+        let position = reading.position;
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
         reading.account_for(now, spent, state, prefetch);
@@ -356,8 +375,10 @@ impl Follower {
             && let Some(program) = self.programs.get_mut(&reading.program)
         {
             program.sample(now);
+            let gone = reading.gone;
             reading.settle(program);
             reading.pass_by(program, reading.row.len());
+            program.moved += reading.gone.saturating_sub(gone);
             let (position, spent) = (reading.position, program.spent());
             let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -461,6 +482,7 @@ impl Follower {
     fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);
+        self.take_touches(now);
         let all: Vec<ReadingId> = self.readings.keys().copied().collect();
         for id in all {
             self.look_at(id, now);
@@ -468,7 +490,7 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        self.tally.summary(now)
+        self.tally.summary(now, self.tracer.refusal())
     }
 }
 

@@ -66,8 +66,9 @@ fn notes(summary: &Summary) -> Vec<String> {
     }
     if summary.still > 0 {
         notes.push(format!(
-            "{} file(s) are read without moving a position, by pread or in mappings: those are left alone.",
-            summary.still
+            "{} file(s) are read without moving a position, by pread or in mappings, and are left alone: {}.",
+            summary.still,
+            summary.untraced.as_deref().unwrap_or("the program hardly waits for them")
         ));
     }
     notes
