@@ -58,7 +58,7 @@ impl Regulator {
         let entry = &self.requests[&id];
         let own = entry.regulated.expect("it is regulated");
         let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
-        let faster = first.filter(|first| first.rate > own.rate).map(|first| first.deadline);
+        let faster = first.filter(|first| first.share > own.share).map(|first| first.deadline);
         let mut view = self.view();
         view.work += self.service.mean(entry.kind);
         self.gate.admits_regulated(&view, own.deadline, faster)
@@ -89,12 +89,12 @@ impl Regulator {
 
     fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
             (self.device.busy_since, self.device.choice) = (self.now, 1);
         }
-        match rate {
+        match share {
             Some(_) => self.device.regulated += 1,
             None => self.device.others += 1,
         }

@@ -1,7 +1,7 @@
 //! The core, held to the thesis and to its contract. `tests/chaos.rs` throws everything at it at random.
 
 use super::*;
-use crate::rate::Percent;
+use crate::rate::{Percent, Rate};
 use crate::settings::{Correction, Counted, GateSettings, Margin, Policy};
 
 const MS: Nanos = Nanos::MILLISECOND;
@@ -170,6 +170,56 @@ fn a_rate_without_room_is_refused_with_the_best_that_has_room() {
     assert!(bench.regulator.report(Owner(2)).is_none());
     bench.rate(2, 60);
     assert!(bench.regulator.report(Owner(2)).is_some_and(|report| report.best_effort));
+}
+
+#[test]
+fn a_rate_by_time_is_kept_whatever_the_device_needs() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.regulator.set_rate(MS * 400, Owner(1), Rate::Every(MS * 35), &mut bench.out).unwrap();
+    let id = bench.ask(MS * 500, 1);
+    bench.done(MS * 503);
+    bench.timer(MS * 534);
+    assert_eq!(bench.answers, []);
+    bench.timer(MS * 535);
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+}
+
+#[test]
+fn a_rate_by_time_without_room_is_refused_with_the_shortest_that_has_room() {
+    // An I/O takes 10 ms.
+    let mut bench = Bench::measured(Settings::default());
+    let mut set = |owner, rate: Rate| bench.regulator.set_rate(MS * 400, Owner(owner), rate, &mut bench.out);
+    let error = set(1, Rate::Every(MS * 15)).unwrap_err().to_string();
+    assert_eq!(error, "every 15 ms cannot be kept beside the rates given already; every 20 ms can");
+    set(1, Rate::Every(MS * 20)).unwrap();
+    let error = set(2, Percent::new(40).unwrap().into()).unwrap_err().to_string();
+    assert_eq!(error, "40 % cannot be kept beside the rates given already; 33 % can");
+    assert!(set(2, Rate::Every(Nanos::ZERO)).is_err());
+}
+
+#[test]
+fn who_has_asked_for_the_shorter_time_goes_first_also_when_the_device_changes() {
+    let settings = Settings { depth: 1, ..Settings::default() };
+    let mut bench = Bench::measured(settings);
+    bench.regulator.set_rate_anyway(MS * 400, Owner(1), Rate::Every(MS * 40), &mut bench.out);
+    bench.rate(2, 20);
+    let first = |bench: &mut Bench, now: u64| {
+        let busy = bench.ask(MS * now, 3);
+        let [_, timed] = [bench.ask(MS * now, 2), bench.ask(MS * now, 1)];
+        assert_eq!(bench.done(MS * (now + 1)), busy);
+        let first = bench.device[0];
+        bench.done(MS * (now + 2));
+        bench.done(MS * (now + 3));
+        bench.timer(MS * (now + 1000));
+        first == timed
+    };
+    assert!(first(&mut bench, 500), "40 ms against 50");
+    // The device becomes faster: 1 ms for one, so that 20 % are 5 ms.
+    for n in 0..400 {
+        bench.ask(MS * (2000 + 2 * n), 99);
+        bench.done(MS * (2001 + 2 * n));
+    }
+    assert!(!first(&mut bench, 4000), "40 ms against 5");
 }
 
 #[test]
