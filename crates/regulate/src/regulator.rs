@@ -15,6 +15,7 @@ mod burst;
 mod issue;
 mod presence;
 mod rates;
+mod report;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,8 @@ use crate::settings::{Settings, Window};
 use issue::InDevice;
 pub(crate) use presence::Presence;
 use rates::Member;
-pub use rates::{RateError, Report};
+pub use rates::RateError;
+pub use report::{DeviceReport, Recent, Report};
 use request::{Entry, Promise, State, Stay};
 
 /// Whose I/O it is: a process, or a group of them that share one rate.
@@ -298,9 +300,13 @@ impl Regulator {
         }
     }
 
-    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+    fn ids_of(&self, owner: Owner) -> impl Iterator<Item = RequestId> {
         let all = (owner, RequestId(0))..=(owner, RequestId(u64::MAX));
-        self.by_owner.range(all).map(|(_, id)| *id).collect()
+        self.by_owner.range(all).map(|(_, id)| *id)
+    }
+
+    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+        self.ids_of(owner).collect()
     }
 
     fn withdraw(&mut self, id: RequestId, out: &mut Vec<Action>) {

@@ -83,10 +83,9 @@ impl Deadline {
         room
     }
 
-    pub(super) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
-        let mean = service.mean_of_all();
-        let kept = |(share, ahead): (Share, u32)| self.fit(share.ideal(mean), service) > ahead as usize;
-        owners.by_performance().all(kept)
+    /// Whether one request of another fits beside those of so many owners.
+    pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
+        self.fit(share.ideal(service.mean_of_all()), service) > ahead as usize
     }
 
     fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {

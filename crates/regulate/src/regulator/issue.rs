@@ -20,6 +20,11 @@ pub(super) struct InDevice {
     pub(super) choice: usize,
     /// What it would take for all, one by one.
     pub(super) work: Nanos,
+    /// Since when there has been something in it, and how long there was before.
+    pub(super) began: Nanos,
+    pub(super) busy: Nanos,
+    /// How many requests it has ended.
+    pub(super) ended: u64,
 }
 
 impl InDevice {
@@ -92,7 +97,7 @@ impl Regulator {
         let share = entry.regulated.map(|regulated| regulated.share);
         self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
-            (self.device.busy_since, self.device.choice) = (self.now, 1);
+            (self.device.busy_since, self.device.began, self.device.choice) = (self.now, self.now, 1);
         }
         match share {
             Some(_) => self.device.regulated += 1,
@@ -114,6 +119,10 @@ impl Regulator {
         }
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
+        self.device.ended += 1;
+        if self.device.len() == 0 {
+            self.device.busy += self.now - self.device.began;
+        }
         if stay.beside == 1 && self.service.seen() >= self.calm_at {
             self.calm_seen += 1;
             if self.calm_seen == CALM.0 {

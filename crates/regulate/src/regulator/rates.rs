@@ -1,11 +1,11 @@
-//! Giving rates and taking them back, and how well they are kept.
+//! Giving rates and taking them back.
 
 use sakiyomi_model::Nanos;
 
 use super::burst::Bursts;
+use super::report::Kept;
 use super::request::State;
 use super::{Action, Owner, Regulator};
-use crate::gate::Ended;
 use crate::rate::{Rate, Share};
 
 /// Why a rate is not given.
@@ -25,21 +25,6 @@ fn best_words(best: Option<Rate>) -> String {
     best.map_or("take back one of those".to_owned(), |best| format!("{best} can"))
 }
 
-/// How well an owner's rate has been kept since it was set.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Report {
-    /// What it has asked for.
-    pub rate: Rate,
-    /// Whether there was no room for it, so that it is kept as well as can be.
-    pub best_effort: bool,
-    /// I/Os that have ended.
-    pub ios: u64,
-    /// Those that the device had not done in time.
-    pub late: u64,
-    /// Mean of the time that they took, against the ideal: 1 is exact, up to 1.1 is good (section 6.2).
-    pub accuracy: f64,
-}
-
 /// A regulated owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
@@ -54,20 +39,7 @@ pub(super) struct Member {
     /// What one I/O of the kind last asked for takes the device.
     pub(super) service: Nanos,
     pub(super) bursts: Bursts,
-    pub(super) report: Report,
-}
-
-impl Member {
-    pub(super) fn ended(&mut self, ended: Ended) {
-        if ended.ideal.is_zero() {
-            return;
-        }
-        let ratio = ended.took.0 as f64 / ended.ideal.0 as f64;
-        self.bursts.add(ratio);
-        self.report.ios += 1;
-        self.report.late += u64::from(ended.late);
-        self.report.accuracy += (ratio - self.report.accuracy) / self.report.ios as f64;
-    }
+    pub(super) kept: Kept,
 }
 
 /// So many requests pass before it is looked again at what rates by time come to.
@@ -91,7 +63,7 @@ impl Regulator {
             let best = Share::best(rate, mean, |rate| self.has_room(owner, rate));
             return Err(RateError::NoRoom { asked: rate, best });
         }
-        self.give(now, owner, rate, false, out);
+        self.give(now, owner, rate, out);
         Ok(())
     }
 
@@ -104,8 +76,7 @@ impl Regulator {
         out: &mut Vec<Action>,
     ) {
         let rate = rate.into();
-        let best_effort = !self.has_room(owner, rate);
-        self.give(now, owner, rate, best_effort, out);
+        self.give(now, owner, rate, out);
     }
 
     /// Lets `owner` take its chance with the others again; what is held back is answered.
@@ -126,13 +97,7 @@ impl Regulator {
         }
     }
 
-    /// How well an owner's rate is kept, if it has one.
-    #[must_use]
-    pub fn report(&self, owner: Owner) -> Option<Report> {
-        self.members.get(&owner).map(|member| member.report)
-    }
-
-    fn give(&mut self, now: Nanos, owner: Owner, rate: Rate, best_effort: bool, out: &mut Vec<Action>) {
+    fn give(&mut self, now: Nanos, owner: Owner, rate: Rate, out: &mut Vec<Action>) {
         self.pass(now);
         let old = self.members.get(&owner).copied();
         if let Some(old) = old {
@@ -144,7 +109,6 @@ impl Regulator {
             Rate::Percent(_) => self.timed.remove(&owner),
             Rate::Every(_) => self.timed.insert(owner),
         };
-        let report = Report { rate, best_effort, ios: 0, late: 0, accuracy: 1.0 };
         let new = Member {
             rate,
             share,
@@ -153,9 +117,9 @@ impl Regulator {
             carry: Nanos::ZERO,
             service: self.service.mean_of_all(),
             bursts: Bursts::default(),
-            report,
+            kept: Kept::default(),
         };
-        self.members.insert(owner, Member { rate, share, report, ..old.unwrap_or(new) });
+        self.members.insert(owner, Member { rate, share, kept: Kept::default(), ..old.unwrap_or(new) });
         self.presence.think(owner, share, self.now);
         self.gate.owners_changed(&self.levels);
         self.requeue(owner, true);

@@ -223,6 +223,57 @@ fn who_has_asked_for_the_shorter_time_goes_first_also_when_the_device_changes() 
 }
 
 #[test]
+fn a_report_counts_what_waits_what_the_device_has_and_what_is_held_back() {
+    let gate = GateSettings::Allowance { correction: Correction::Fixed(2), counted: Counted::Others };
+    let mut bench = Bench::measured(Settings { gate, depth: 2, ..thesis() });
+    bench.rate(1, 25);
+    let before = bench.regulator.device_report();
+    (0..4).for_each(|_| _ = bench.ask(MS * 500, 1));
+    bench.ask(MS * 500, 2);
+    bench.done(MS * 510);
+    let report = bench.regulator.report(Owner(1)).unwrap();
+    assert_eq!([report.waiting, report.in_device, report.held_back], [1, 2, 1]);
+    assert_eq!((report.ideal, report.ios, report.late), (MS * 40, 1, 0));
+    assert_eq!((report.recent.took, report.recent.ideal, report.recent.cov), (MS * 40, MS * 40, 0.0));
+    let device = bench.regulator.device_report();
+    assert_eq!([device.waiting, device.in_device, device.held_back, device.regulated], [2, 2, 1, 1]);
+    assert_eq!(device.busy_share_since(&before), 10.0 / 110.0, "10 of 110 ms, since 400 ms");
+    assert_eq!(bench.regulator.reports().map(|(owner, _)| owner).collect::<Vec<_>>(), [Owner(1)]);
+}
+
+#[test]
+fn a_report_forgets_what_was_long_ago() {
+    let mut bench = Bench::measured(thesis());
+    bench.regulator.set_rate(MS * 400, Owner(1), Rate::Every(MS * 30), &mut bench.out).unwrap();
+    let io = |bench: &mut Bench, now: u64, took: u64| {
+        bench.ask(MS * now, 1);
+        bench.done(MS * (now + took));
+        bench.timer(MS * (now + took).max(now + 30));
+    };
+    (0..100).for_each(|n| io(&mut bench, 1000 + 100 * n, if n % 2 == 0 { 60 } else { 10 }));
+    let bad = bench.regulator.report(Owner(1)).unwrap();
+    assert!(bad.recent.accuracy > 1.2 && bad.recent.cov > 0.2, "{bad:?}");
+    (0..400).for_each(|n| io(&mut bench, 20_000 + 100 * n, 10));
+    let good = bench.regulator.report(Owner(1)).unwrap();
+    assert_eq!((good.recent.accuracy, good.recent.late), (1.0, 0), "{good:?}");
+    assert!(good.recent.cov < 1e-3 && (128..=256).contains(&good.recent.ios), "{good:?}");
+    assert!(good.accuracy > 1.0 && good.ios == 500);
+}
+
+#[test]
+fn best_effort_ends_when_there_is_room() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 30);
+    bench.rate(2, 60);
+    let best_effort = |bench: &Bench| {
+        [1, 2].map(|owner| bench.regulator.report(Owner(owner)).is_some_and(|report| report.best_effort))
+    };
+    assert_eq!(best_effort(&bench), [false, true], "60 % leave room for nobody");
+    bench.rate(2, 40);
+    assert_eq!(best_effort(&bench), [false, false]);
+}
+
+#[test]
 fn a_group_with_two_in_flight_has_one_device_between_them() {
     let mut bench = Bench::measured(Settings::default());
     bench.rate(1, 25);
