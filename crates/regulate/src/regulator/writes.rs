@@ -24,12 +24,16 @@ pub(super) struct Writes {
     harmed: Option<Nanos>,
     /// When what was measured before is to be forgotten: nothing kept writes back then.
     forget_at: Option<Nanos>,
+    measuring: u32,
 }
 
 /// So long after a write was taken in it may still be waiting for the medium.
 const KEPT: Nanos = Nanos(30_000_000_000);
-/// After harm was done it takes so many service times until it shows whether the new space is enough.
-const SETTLING: u64 = 256;
+/// After harm was done it takes so many service times, and no longer than so long, until it shows whether the new space
+/// is enough.
+const SETTLING: (u64, Nanos) = (256, Nanos(5_000_000_000));
+/// After the first harm, when what was measured has been forgotten, so many I/Os measure the service time anew.
+const MEASURING: u32 = 32;
 /// The longest space.
 const LONGEST: Nanos = Nanos(1_000_000_000);
 /// By which part the space shrinks with each regulated I/O in time, and by which part what is too short with each trial.
@@ -60,12 +64,16 @@ impl Writes {
 
     /// Something took far longer than what was known to be ahead of it, on a device that needs `service` for one.
     pub(super) fn harm(&mut self, now: Nanos, service: Nanos) {
-        let settling = self.harmed.is_some_and(|at| now < at.saturating_add(service * SETTLING));
-        if settling || !self.may_be_left(now) {
+        let settling = Nanos(service.0.saturating_mul(SETTLING.0)).min(SETTLING.1);
+        let measuring = self.forget_at.is_some() || self.measuring > 0;
+        if measuring
+            || self.harmed.is_some_and(|at| now < at.saturating_add(settling))
+            || !self.may_be_left(now)
+        {
             return;
         }
         if self.space.is_zero() {
-            self.forget_at = Some(now.saturating_add(service * SETTLING));
+            self.forget_at = Some(now + settling);
         }
         self.trial = if self.harmed.is_none() { TRIAL.0 } else { (8 * self.trial).min(TRIAL.1) };
         (self.harmed, self.in_time) = (Some(now), 0);
@@ -75,13 +83,24 @@ impl Writes {
 
     /// Whether what reads were seen to take is to be forgotten now: says so once.
     pub(super) fn is_settled(&mut self, now: Nanos) -> bool {
-        self.forget_at.take_if(|at| now >= *at).is_some()
+        let settled = self.forget_at.take_if(|at| now >= *at).is_some();
+        if settled {
+            self.measuring = MEASURING;
+        }
+        settled
     }
 
     /// A regulated I/O was in time, on a device that needs `service` for one.
     pub(super) fn in_time(&mut self, service: Nanos) {
         if self.space.is_zero() {
             return;
+        }
+        if self.measuring > 0 {
+            self.measuring -= 1;
+            if self.measuring == 0 {
+                // The service time at the harm was that of a device that was full of writes.
+                self.too_short = self.too_short.min(service);
+            }
         }
         if self.space.0 > self.too_short.0 + self.too_short.0 / 4 {
             self.space.0 -= self.space.0.div_ceil(SHRINKING.0);
