@@ -69,16 +69,22 @@ impl Writes {
         if measuring
             || self.harmed.is_some_and(|at| now < at.saturating_add(settling))
             || !self.may_be_left(now)
+            // What was let in before does the harm.
+            || self.is_far()
         {
             return;
         }
         if self.space.is_zero() {
-            self.forget_at = Some(now + settling);
+            self.forget_at = Some(now.saturating_add(settling));
         }
         self.trial = if self.harmed.is_none() { TRIAL.0 } else { (8 * self.trial).min(TRIAL.1) };
         (self.harmed, self.in_time) = (Some(now), 0);
         self.too_short = self.space.max(service);
         self.space = Nanos(self.too_short.0 + self.too_short.0 / 2).min(LONGEST);
+    }
+
+    fn is_far(&self) -> bool {
+        self.space > self.too_short + self.too_short / 4
     }
 
     /// Whether what reads were seen to take is to be forgotten now: says so once.
@@ -99,10 +105,11 @@ impl Writes {
             self.measuring -= 1;
             if self.measuring == 0 {
                 // The service time at the harm was that of a device that was full of writes.
-                self.too_short = self.too_short.min(service);
+                // Writes reach the medium as slowly as reads, and others need some of its time, too.
+                self.too_short = self.too_short.min(service + service / 4);
             }
         }
-        if self.space.0 > self.too_short.0 + self.too_short.0 / 4 {
+        if self.is_far() {
             self.space.0 -= self.space.0.div_ceil(SHRINKING.0);
             return;
         }
