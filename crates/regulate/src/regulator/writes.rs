@@ -39,7 +39,8 @@ const LONGEST: Nanos = Nanos(1_000_000_000);
 /// By which part the space shrinks with each regulated I/O in time, and by which part what is too short with each trial.
 const SHRINKING: (u64, u64) = (256, 8);
 /// Regulated I/Os in time until something shorter is tried: at first, and at most. Harm makes them eight times as many.
-const TRIAL: (u32, u32) = (512, 1 << 20);
+/// One I/O of a second in so many leaves the CoV at about 0.1.
+const TRIAL: (u32, u32) = (16_384, 1 << 20);
 
 impl Writes {
     /// When the next write may go in, if they are held back.
