@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sakiyomi_model::{Nanos, RequestId};
 
-use crate::rate::Percent;
+use crate::rate::Share;
 
 /// A place in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,22 +18,26 @@ pub(crate) struct Turn {
 /// of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    regulated: BTreeSet<(Reverse<Percent>, Turn)>,
+    regulated: BTreeSet<(Reverse<Share>, Turn)>,
+    /// Unregulated writes, and all else that is not regulated.
+    writes: BTreeSet<Turn>,
     others: BTreeSet<Turn>,
 }
 
 impl Queue {
-    pub(crate) fn insert(&mut self, rate: Option<Percent>, turn: Turn) {
-        let new = match rate {
-            Some(rate) => self.regulated.insert((Reverse(rate), turn)),
+    pub(crate) fn insert(&mut self, share: Option<Share>, write: bool, turn: Turn) {
+        let new = match share {
+            Some(share) => self.regulated.insert((Reverse(share), turn)),
+            None if write => self.writes.insert(turn),
             None => self.others.insert(turn),
         };
         assert!(new, "request {} waits already", turn.id.0);
     }
 
-    pub(crate) fn remove(&mut self, rate: Option<Percent>, turn: Turn) {
-        let there = match rate {
-            Some(rate) => self.regulated.remove(&(Reverse(rate), turn)),
+    pub(crate) fn remove(&mut self, share: Option<Share>, write: bool, turn: Turn) {
+        let there = match share {
+            Some(share) => self.regulated.remove(&(Reverse(share), turn)),
+            None if write => self.writes.remove(&turn),
             None => self.others.remove(&turn),
         };
         assert!(there, "request {} does not wait", turn.id.0);
@@ -44,10 +48,19 @@ impl Queue {
     }
 
     pub(crate) fn first_other(&self) -> Option<Turn> {
+        self.others.first().into_iter().chain(self.writes.first()).min().copied()
+    }
+
+    /// The same without writes.
+    pub(crate) fn first_but_writes(&self) -> Option<Turn> {
         self.others.first().copied()
     }
 
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.regulated.len() + self.others.len()
+        self.regulated.len() + self.writes.len() + self.others.len()
     }
 }

@@ -15,9 +15,11 @@ mod burst;
 mod issue;
 mod presence;
 mod rates;
+mod report;
 mod request;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +33,10 @@ use crate::settings::{Settings, Window};
 use issue::InDevice;
 pub(crate) use presence::Presence;
 use rates::Member;
-pub use rates::{RateError, Report};
+pub use rates::RateError;
+pub use report::{DeviceReport, Recent, Report};
 use request::{Entry, Promise, State, Stay};
+use writes::Writes;
 
 /// Whose I/O it is: a process, or a group of them that share one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +79,9 @@ pub struct Regulator {
     requests: BTreeMap<RequestId, Entry>,
     by_owner: BTreeSet<(Owner, RequestId)>,
     members: BTreeMap<Owner, Member>,
+    /// Those whose rate is by time, and after how many measured requests it is looked again at what that comes to.
+    timed: BTreeSet<Owner>,
+    shares_at: u64,
     levels: Levels,
     presence: Presence,
     queue: Queue,
@@ -84,9 +91,7 @@ pub struct Regulator {
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
-    /// From so many measured requests on, one after another is to be alone in the device, and how many have been.
-    calm_at: u64,
-    calm_seen: u64,
+    writes: Writes,
 }
 
 impl Regulator {
@@ -99,6 +104,8 @@ impl Regulator {
             requests: BTreeMap::new(),
             by_owner: BTreeSet::new(),
             members: BTreeMap::new(),
+            timed: BTreeSet::new(),
+            shares_at: 0,
             levels: Levels::default(),
             presence: Presence::new(settings.release),
             queue: Queue::default(),
@@ -107,8 +114,7 @@ impl Regulator {
             held_back: BTreeSet::new(),
             service: Service::new(&settings),
             gate: Gate::new(settings.gate),
-            calm_at: 0,
-            calm_seen: 0,
+            writes: Writes::default(),
         }
     }
 
@@ -150,8 +156,21 @@ impl Regulator {
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
         let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
         self.leave_device(&entry, stay);
-        let bypassed = self.bypassed(stay);
-        if outcome == Outcome::Done {
+        let taken_in = self.taken_in(&entry, stay);
+        let bypassed = self.bypassed(stay) || (taken_in && self.device.len() > 0);
+        // What is far beyond all that is known was held up by writes that the device had taken in.
+        let held_up =
+            self.writes.may_be_left(self.now) && self.service.is_far_beyond(entry.kind, stay.issued, done);
+        if taken_in {
+            self.writes.taken_in(self.now);
+        }
+        if self.writes.is_settled(self.now) {
+            self.service.forget();
+        }
+        if held_up {
+            self.writes.harm(self.now, self.service.mean_of_all());
+        }
+        if outcome == Outcome::Done && !taken_in && !held_up {
             let (Stay { issued, beside, .. }, choice) = (stay, self.device.choice);
             self.service.done(Sample { kind: entry.kind, issued, done, choice, beside, bypassed });
         } else if !bypassed {
@@ -172,6 +191,7 @@ impl Regulator {
             }
             _ => self.answer(id, &entry, outcome, out),
         }
+        self.follow_shares();
         self.issue(out);
         if !bypassed {
             self.device.choice = self.device.len();
@@ -187,7 +207,8 @@ impl Regulator {
 
     /// The owner is no more: its rate is free, and its requests are cancelled.
     pub fn owner_gone(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
-        self.clear_rate(now, owner, out);
+        self.pass(now);
+        self.take_back(owner, out);
         for id in self.requests_of(owner) {
             self.withdraw(id, out);
         }
@@ -216,7 +237,9 @@ impl Regulator {
         let waiting = self.queue.first_other().filter(|_| self.device.len() < self.settings.depth as usize);
         let patience = waiting.filter(|_| self.device.overdue == 0).map(|turn| self.overdue_at(turn));
         let release = waiting.and_then(|_| self.presence.next_release());
-        answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
+        let write = self.writes_wait_until().filter(|at| *at > self.now);
+        let write = write.filter(|_| waiting.is_some() && self.queue.has_writes());
+        answer.into_iter().chain(patience).chain(release).chain(write).min().map(|at| at.max(self.now))
     }
 
     /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
@@ -245,12 +268,12 @@ impl Regulator {
 
     fn pass(&mut self, now: Nanos) {
         self.now = self.now.max(now);
-        let members = &mut self.members;
+        let (members, path) = (&mut self.members, self.settings.path);
         self.presence.advance(self.now, |owner| {
             let member = members.get_mut(&owner).expect("who is present is regulated");
             member.bursts.over();
             let ideal = member.rate.ideal(member.service);
-            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64)
+            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64).saturating_sub(path)
         });
     }
 
@@ -260,34 +283,44 @@ impl Regulator {
         member.service = self.service.mean(entry.kind);
         let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
-        let deadline = begin.saturating_add(ideal);
-        member.until = deadline;
+        member.until = begin.saturating_add(ideal);
+        let deadline = member.until.saturating_sub(self.settings.path).max(entry.arrived);
         member.outstanding += 1;
         let next = deadline.saturating_add(ideal);
         let surprise = self.presence.is_released(entry.owner);
-        self.presence.busy(entry.owner, member.rate, deadline, next);
-        Promise { rate: member.rate, ideal: deadline - entry.arrived, deadline, surprise }
+        self.presence.busy(entry.owner, member.share, deadline, next);
+        Promise {
+            rate: member.rate,
+            share: member.share,
+            ideal: member.until - entry.arrived,
+            deadline,
+            surprise,
+        }
     }
 
     fn wait(&mut self, id: RequestId, entry: &Entry) {
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.insert(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.insert(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.insert((regulated.deadline, id));
         }
     }
 
     fn wait_no_more(&mut self, id: RequestId, entry: &Entry) {
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.remove(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.remove(&(regulated.deadline, id));
         }
     }
 
-    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+    fn ids_of(&self, owner: Owner) -> impl Iterator<Item = RequestId> {
         let all = (owner, RequestId(0))..=(owner, RequestId(u64::MAX));
-        self.by_owner.range(all).map(|(_, id)| *id).collect()
+        self.by_owner.range(all).map(|(_, id)| *id)
+    }
+
+    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+        self.ids_of(owner).collect()
     }
 
     fn withdraw(&mut self, id: RequestId, out: &mut Vec<Action>) {
@@ -319,18 +352,25 @@ impl Regulator {
             // The thesis decides when the device is done, with the service time as it is then.
             regulated.ideal = regulated.rate.ideal(self.service.mean(entry.kind));
         }
-        let due = entry.arrived.saturating_add(regulated.ideal);
+        let path = self.settings.path;
+        let due = entry.arrived.saturating_add(regulated.ideal.saturating_sub(path));
         // A timer that was very late is not made up for by an answer without any delay.
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
         let ended = Ended {
             ideal: regulated.ideal,
-            took: until - entry.arrived,
+            took: (until - entry.arrived).saturating_add(path),
             late: self.now > due,
             arrived: entry.arrived,
         };
         member.ended(ended);
+        let service = self.service.mean_of_all();
+        if ended.took.0 > ended.ideal.0 + ended.ideal.0 / 4 {
+            self.writes.harm(self.now, service);
+        } else {
+            self.writes.in_time(service);
+        }
         if !regulated.surprise {
             self.gate.ended(self.now, ended, &self.service);
         }
@@ -345,7 +385,7 @@ impl Regulator {
             if member.outstanding == 0 {
                 // It has nothing any more; what it asks for next begins when it asks.
                 member.until = member.until.min(self.now);
-                self.presence.think(entry.owner, member.rate, self.now);
+                self.presence.think(entry.owner, member.share, self.now);
             }
         }
         out.push(Action::Answer { id, outcome, ideal: entry.regulated.map(|regulated| regulated.ideal) });

@@ -6,7 +6,7 @@ use super::request::{Entry, State, Stay};
 use super::{Action, Regulator};
 use crate::gate::View;
 use crate::queue::Turn;
-use crate::settings::Serves;
+use crate::settings::{GateSettings, Serves};
 
 /// What the device has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,11 @@ pub(super) struct InDevice {
     pub(super) choice: usize,
     /// What it would take for all, one by one.
     pub(super) work: Nanos,
+    /// Since when there has been something in it, and how long there was before.
+    pub(super) began: Nanos,
+    pub(super) busy: Nanos,
+    /// How many requests it has ended.
+    pub(super) ended: u64,
 }
 
 impl InDevice {
@@ -28,9 +33,8 @@ impl InDevice {
     }
 }
 
-/// A device that serves several is to be seen with one alone in it, so many times in a row and so often, in requests;
-/// else it would not be known what one takes.
-const CALM: (u64, u64) = (16, 16_384);
+/// A write that takes less than this part of the mean service time is not on the medium.
+const TAKEN_IN: u64 = 8;
 
 impl Regulator {
     /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
@@ -46,7 +50,7 @@ impl Regulator {
                     break;
                 }
                 self.hand_over(id, false, out);
-            } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
+            } else if let Some(turn) = self.next_other().filter(|turn| self.admits(*turn)) {
                 self.hand_over(turn.id, false, out);
             } else {
                 break;
@@ -54,19 +58,32 @@ impl Regulator {
         }
     }
 
+    /// The first that is not regulated and may go in for all that is known of writes.
+    fn next_other(&self) -> Option<Turn> {
+        let write_waits = self.writes_wait_until().is_some_and(|at| at > self.now);
+        if write_waits { self.queue.first_but_writes() } else { self.queue.first_other() }
+    }
+
+    /// Until when unregulated writes wait, where they are held back for somebody.
+    pub(super) fn writes_wait_until(&self) -> Option<Nanos> {
+        self.writes.next_at().filter(|_| self.presence.anybody())
+    }
+
     fn admits_regulated(&self, id: RequestId) -> bool {
         let entry = &self.requests[&id];
         let own = entry.regulated.expect("it is regulated");
         let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
-        let faster = first.filter(|first| first.rate > own.rate).map(|first| first.deadline);
+        let faster = first.filter(|first| first.share > own.share).map(|first| first.deadline);
         let mut view = self.view();
         view.work += self.service.mean(entry.kind);
         self.gate.admits_regulated(&view, own.deadline, faster)
     }
 
     fn admits(&self, turn: Turn) -> bool {
-        let calm = self.settings.serves == Serves::Several && self.service.seen() >= self.calm_at;
-        if calm && self.device.len() > 0 {
+        // Without any rate all pass through, where it is not said that the device is to be watched.
+        let watched = !self.levels.is_empty() || self.settings.serves == Serves::Several;
+        let few = self.service.wants_few().filter(|_| watched);
+        if few.is_some_and(|few| self.device.len() >= few) {
             return false;
         }
         let mut view = self.view();
@@ -89,14 +106,18 @@ impl Regulator {
 
     fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        let write = entry.kind.is_write();
+        self.queue.remove(share, write, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
-            (self.device.busy_since, self.device.choice) = (self.now, 1);
+            (self.device.busy_since, self.device.began, self.device.choice) = (self.now, self.now, 1);
         }
-        match rate {
+        match share {
             Some(_) => self.device.regulated += 1,
             None => self.device.others += 1,
+        }
+        if share.is_none() && write {
+            self.writes.issued(self.now);
         }
         self.device.overdue += usize::from(overdue);
         let work = self.service.mean(entry.kind);
@@ -114,11 +135,9 @@ impl Regulator {
         }
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
-        if stay.beside == 1 && self.service.seen() >= self.calm_at {
-            self.calm_seen += 1;
-            if self.calm_seen == CALM.0 {
-                (self.calm_seen, self.calm_at) = (0, self.service.seen() + CALM.1);
-            }
+        self.device.ended += 1;
+        if self.device.len() == 0 {
+            self.device.busy += self.now - self.device.began;
         }
     }
 
@@ -126,10 +145,20 @@ impl Regulator {
         turn.arrived.saturating_add(self.settings.patience)
     }
 
+    /// Whether a write ended sooner than the medium could have had it.
+    pub(super) fn taken_in(&self, entry: &Entry, stay: Stay) -> bool {
+        let paced =
+            matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
+        let medium = self.service.mean_of_all();
+        paced && entry.kind.is_write() && self.now.saturating_sub(stay.issued) < medium / TAKEN_IN
+    }
+
     /// Whether a request was done while the device was at another: from its cache, or into it. It came when the
     /// mechanism was at work, and nothing else has ended since.
     pub(super) fn bypassed(&self, stay: Stay) -> bool {
-        let serial = self.settings.serves == Serves::OneByOne;
-        serial && stay.beside > 1 && stay.issued > self.device.busy_since && self.device.len() > 0
+        !self.service.serves_several()
+            && stay.beside > 1
+            && stay.issued > self.device.busy_since
+            && self.device.len() > 0
     }
 }
