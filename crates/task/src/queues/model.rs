@@ -11,7 +11,7 @@ pub(super) mod system {
     pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// To look again at once shows nothing that looking later does not.
-    pub(in crate::queues) fn pause() {
+    pub(in crate::queues) fn pause(_: usize) {
         loom::thread::yield_now();
     }
 }
