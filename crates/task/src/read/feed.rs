@@ -29,6 +29,7 @@ const MAPPED_MAX: u64 = 16 << 20;
 const OPENED: usize = 48;
 const FETCHED: u64 = 8 << 20;
 const FETCHED_OF_ONE: u64 = 4 << 20;
+const FETCHED_AT_A_TIME: u64 = 1 << 20;
 
 /// What is read.
 pub(super) enum Input<'f> {
@@ -51,6 +52,13 @@ struct Opened {
     metadata: Metadata,
     plan: Option<Plan>,
     fetched: u64,
+}
+
+/// What is to be brought when what is resident has been worked on.
+struct Later<'w> {
+    before: Handle<'w, ()>,
+    single: Arc<Single>,
+    cold: Vec<Range<u64>>,
 }
 
 pub(super) struct Feeder<'w, 'g, T> {
@@ -100,9 +108,9 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             match rest {
                 Ok(None) => {}
                 Err(error) => file.fail(error),
-                Ok(Some((before, cold))) => {
+                Ok(Some(Later { before, single, cold })) => {
                     let bring = move |tasks: &Tasks<'w>| {
-                        file.fail_if(self.bring(tasks, &file, cold));
+                        file.fail_if(self.bring(tasks, &file, &single, cold));
                         drop(file);
                         self.feed(tasks);
                     };
@@ -141,16 +149,22 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     /// Has the kernel fetch what will be read first.
     fn fetch_beginning(&mut self, opened: &mut Opened) {
         let Some(first) = opened.plan.as_ref().and_then(|plan| plan.cold.first()) else { return };
-        let device = opened.metadata.dev();
-        let piece = match self.device {
-            Some((asked, piece)) if asked == device => piece,
-            _ => page_cache::piece(&opened.file).unwrap_or(128 << 10),
-        };
-        self.device = Some((device, piece));
+        let piece = self.piece(&opened.file, &opened.metadata);
         let range = first.start..first.end.min(first.start + FETCHED_OF_ONE);
         opened.fetched = range.end - range.start;
         // What is refused here is read all the same.
         let _ = page_cache::fetch_in_pieces(&opened.file, range, piece);
+    }
+
+    /// How much the kernel fetches at a time from a file's device, in bytes.
+    fn piece(&mut self, file: &File, metadata: &Metadata) -> u64 {
+        let device = metadata.dev();
+        let piece = match self.device {
+            Some((asked, piece)) if asked == device => piece,
+            _ => page_cache::piece(file).unwrap_or(128 << 10),
+        };
+        self.device = Some((device, piece));
+        piece
     }
 
     /// Has a file's blocks worked on, or gives what is to be brought when others are done with.
@@ -159,7 +173,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         tasks: &Tasks<'w>,
         file: &Hold<'w, 'g, T>,
         opened: Opened,
-    ) -> Result<Option<(Handle<'w, ()>, Vec<Range<u64>>)>, Error> {
+    ) -> Result<Option<Later<'w>>, Error> {
         let Opened { file: mut from, metadata, plan, .. } = opened;
         let kind = metadata.file_type();
         if kind.is_dir() {
@@ -187,7 +201,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         tasks: &Tasks<'w>,
         file: &Hold<'w, 'g, T>,
         plan: Option<Plan>,
-    ) -> Result<Option<(Handle<'w, ()>, Vec<Range<u64>>)>, Error> {
+    ) -> Result<Option<Later<'w>>, Error> {
         let read = self.work.read;
         let single = Arc::new(Single::open(file.path, read.access)?);
         let size = single.source().size();
@@ -251,14 +265,14 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         file: &Hold<'w, 'g, T>,
         single: Arc<Single>,
         plan: Plan,
-    ) -> Result<Option<(Handle<'w, ()>, Vec<Range<u64>>)>, Error> {
+    ) -> Result<Option<Later<'w>>, Error> {
         let bytes = plan.resident_bytes();
         let Plan { resident, cold, is_too_large } = plan;
         // Some for each thread, so that they end together; but a block is too small to be worth mapping.
         let some = (bytes / (16 * self.work.read.threads as u64)).next_multiple_of(64 << 10);
         let size = some.clamp(SMALL as u64, MAPPED_MAX);
         let pieces = resident.into_iter().flat_map(move |range| cut(range, size));
-        let fetch = Fetch::Map(single);
+        let fetch = Fetch::Map(Arc::clone(&single));
         if self.work.in_order && bytes > 0 {
             self.one_by_one(tasks, file, pieces, fetch);
             return Ok(None);
@@ -266,11 +280,11 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         if bytes > 0 {
             let mapped = self.side_by_side(tasks, file, pieces, fetch);
             if is_too_large {
-                return Ok(Some((mapped, cold)));
+                return Ok(Some(Later { before: mapped, single, cold }));
             }
             mapped.forget();
         }
-        self.bring(tasks, file, cold).map(|()| None)
+        self.bring(tasks, file, &single, cold).map(|()| None)
     }
 
     /// Has pieces fetched and worked on by those who compute, as many as there is room for.
@@ -305,9 +319,22 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     }
 
     /// Reads parts of a file, and makes a task of each block.
-    fn bring(&self, tasks: &Tasks<'w>, file: &Hold<'w, 'g, T>, parts: Vec<Range<u64>>) -> Result<(), Error> {
+    fn bring(
+        &mut self,
+        tasks: &Tasks<'w>,
+        file: &Hold<'w, 'g, T>,
+        single: &Single,
+        parts: Vec<Range<u64>>,
+    ) -> Result<(), Error> {
         let read = self.work.read;
+        let from = single.source().file();
+        let piece = match from.metadata() {
+            Ok(metadata) if self.work.is_usual() && metadata.is_file() => Some(self.piece(from, &metadata)),
+            _ => None,
+        };
         for range in parts {
+            let mut ahead = piece.map(|piece| Ahead { file: from, piece, rest: range.clone() });
+            ahead.iter_mut().for_each(|ahead| ahead.keep(range.start));
             let blocks = (range.end - range.start).div_ceil(read.block as u64);
             let options = Options {
                 method: self.work.method(),
@@ -325,6 +352,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
                 };
                 let Some(block) = blocks.next() else { break };
                 let block = block?;
+                ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
                 let file = file.clone();
                 let work = move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block), Some(permit));
                 tasks.task("block").spawn(work).forget();
@@ -334,12 +362,12 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     }
 
     /// Reads what has no offsets, and makes a task of each block.
-    fn take_in<R>(
+    fn take_in(
         &self,
         tasks: &Tasks<'w>,
         file: &Hold<'w, 'g, T>,
         from: &mut (dyn Read + Send + '_),
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<Later<'w>>, Error> {
         file.note_plan(0, Some(sakiyomi_linux::MethodSpec::usual(MethodKind::Read)));
         let read = self.work.read;
         let pool = Pool::new(read.window() + 1, read.block, Memory::Huge)?;
@@ -357,5 +385,29 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             offset += length;
         }
         Ok(None)
+    }
+}
+
+/// Has the kernel fetch what is read soon. By itself it asks for no more than its device's read-ahead, which is too little
+/// for one that is slow to answer.
+struct Ahead<'f> {
+    file: &'f File,
+    piece: u64,
+    /// Not yet fetched.
+    rest: Range<u64>,
+}
+
+impl Ahead<'_> {
+    /// What is read is here now.
+    fn keep(&mut self, at: u64) {
+        let to = (at + FETCHED).min(self.rest.end);
+        if to == self.rest.end || to >= self.rest.start + FETCHED_AT_A_TIME {
+            let range = self.rest.start..to;
+            // What is refused here is read all the same.
+            if !range.is_empty() && page_cache::fetch_in_pieces(self.file, range, self.piece).is_err() {
+                self.rest.start = self.rest.end;
+            }
+            self.rest.start = self.rest.start.max(to);
+        }
     }
 }
