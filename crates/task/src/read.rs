@@ -345,7 +345,9 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
                         Some(before) => put_together(before, next),
                     });
                 }
-                Event::End(end) => drop(end?),
+                Event::End(end) => {
+                    end?;
+                }
             }
             Ok(Wanted::More)
         })?;
@@ -408,7 +410,9 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.run(from, None, |_, event| {
             match event {
                 Event::Result(result) => take(result).map_err(Error::Write)?,
-                Event::End(end) => drop(end?),
+                Event::End(end) => {
+                    end?;
+                }
             }
             Ok(Wanted::More)
         })
