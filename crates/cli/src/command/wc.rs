@@ -204,8 +204,9 @@ impl Wc {
             self.note(name, said(name, counted), setting, sum)
         });
         match counted {
+            Ok(_) => Ok(()),
             Err(read::Error::Write(error)) => Err(error.into()),
-            counted => Ok(drop(counted?)),
+            Err(error) => Err(error.into()),
         }
     }
 
