@@ -129,7 +129,7 @@ fn grep_prints_what_gnu_grep_prints() {
             "'^$' small empty",
             "word3 numbers small",
             "LAST small missing",
-            "a small numbers missing empty - noise small < small",
+            "a small numbers missing empty - numbers small < small",
             "-e xyz -e last < small",
         ] {
             let theirs = format!("LC_ALL=C.UTF-8 grep -a -E {options}");
