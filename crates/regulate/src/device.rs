@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, StreamId};
+use sakiyomi_model::{
+    Breakdown, Bytes, Class, Completion, Device, Full, Nanos, Outcome, Request, RequestId, StreamId,
+};
 
-use crate::rate::Percent;
+use crate::rate::Rate;
 use crate::regulator::{Action, Ask, Owner, RateError, Regulator};
 use crate::settings::Settings;
 
@@ -44,6 +46,7 @@ pub struct Regulated<D> {
 #[derive(Debug)]
 struct Held {
     request: Request,
+    owner: Owner,
     came: Nanos,
     done: Option<Completion>,
 }
@@ -80,11 +83,16 @@ impl<D: Device> Regulated<D> {
         self.groups.insert(stream, owner);
     }
 
+    /// Counts what `stream` asks for as its own again.
+    pub fn unassign(&mut self, stream: StreamId) {
+        self.groups.remove(&stream);
+    }
+
     /// See [`Regulator::set_rate`].
     ///
     /// # Errors
     /// As there.
-    pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: Percent) -> Result<(), RateError> {
+    pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
         self.run_until(now);
         let given = self.regulator.set_rate(self.now, owner, rate, &mut self.actions);
         self.carry_out();
@@ -92,7 +100,7 @@ impl<D: Device> Regulated<D> {
     }
 
     /// See [`Regulator::set_rate_anyway`].
-    pub fn set_rate_anyway(&mut self, now: Nanos, owner: Owner, rate: Percent) {
+    pub fn set_rate_anyway(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) {
         self.run_until(now);
         self.regulator.set_rate_anyway(self.now, owner, rate, &mut self.actions);
         self.carry_out();
@@ -105,7 +113,23 @@ impl<D: Device> Regulated<D> {
         self.carry_out();
     }
 
-    /// Keeps a timing of every regulated I/O from now on.
+    /// Whoever asked for `id` does not want it any more: it ends as [`Outcome::Cancelled`], at once where it waits,
+    /// and with the device where that has it. One that has ended, or is unknown, is left alone.
+    pub fn cancel(&mut self, now: Nanos, id: RequestId) {
+        self.run_until(now);
+        self.regulator.cancel(self.now, id, &mut self.actions);
+        self.carry_out();
+    }
+
+    /// The owner is no more: its rate is free, its streams are their own, and its requests are cancelled.
+    pub fn owner_gone(&mut self, now: Nanos, owner: Owner) {
+        self.run_until(now);
+        self.groups.retain(|_, group| *group != owner);
+        self.regulator.owner_gone(self.now, owner, &mut self.actions);
+        self.carry_out();
+    }
+
+    /// Keeps a timing of every regulated I/O that is done from now on.
     pub fn keep_timings(&mut self) {
         self.timings.get_or_insert_default();
     }
@@ -162,20 +186,22 @@ impl<D: Device> Regulated<D> {
     }
 
     fn answer(&mut self, id: RequestId, outcome: Outcome, ideal: Option<Nanos>) {
-        let Held { request, came, done } = self.requests.remove(&id).expect("it is answered once");
+        let Held { request, owner, came, done } = self.requests.remove(&id).expect("it is answered once");
         let took = self.now - came;
-        if let (Some(timings), Some(ideal)) = (&mut self.timings, ideal) {
-            let owner = owner_of(&self.groups, request.stream);
+        if let (Some(timings), Some(ideal), Outcome::Done) = (&mut self.timings, ideal, outcome) {
             timings.push(Timing { owner, arrived: came, took, ideal });
         }
-        let mut completion = done.expect("nothing is answered before the device has done it");
-        completion.breakdown.queue += took - completion.device_time();
-        self.answered.push(Completion { submitted: came, finish: self.now, outcome, ..completion });
+        let (class, breakdown) = match done {
+            Some(done) => {
+                let in_device = done.device_time();
+                (done.class, Breakdown { queue: done.breakdown.queue + (took - in_device), ..done.breakdown })
+            }
+            // Withdrawn before the device was given it.
+            None => (Class::Refused, Breakdown { queue: took, ..Breakdown::default() }),
+        };
+        let end = Completion { request, submitted: came, finish: self.now, outcome, class, breakdown };
+        self.answered.push(end);
     }
-}
-
-fn owner_of(groups: &BTreeMap<StreamId, Owner>, stream: StreamId) -> Owner {
-    groups.get(&stream).copied().unwrap_or(Owner(stream.0))
 }
 
 impl<D: Device> Device for Regulated<D> {
@@ -184,13 +210,10 @@ impl<D: Device> Device for Regulated<D> {
         if !self.regulator.has_capacity() {
             return Err(Full(request));
         }
-        let ask = Ask {
-            id: request.id,
-            owner: owner_of(&self.groups, request.stream),
-            op: request.op,
-            size: request.extent.sectors.to_bytes(self.sector),
-        };
-        self.requests.insert(request.id, Held { request, came: self.now, done: None });
+        let owner = self.groups.get(&request.stream).copied().unwrap_or(Owner(request.stream.0));
+        let ask =
+            Ask { id: request.id, owner, op: request.op, size: request.extent.sectors.to_bytes(self.sector) };
+        self.requests.insert(request.id, Held { request, owner, came: self.now, done: None });
         self.regulator.arrive(self.now, ask, &mut self.actions);
         self.carry_out();
         Ok(())
@@ -210,6 +233,7 @@ impl<D: Device> Device for Regulated<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate::Percent;
     use proptest::prelude::*;
     use sakiyomi_drive::Drive;
     use sakiyomi_drive::spec::builtin;
@@ -249,6 +273,13 @@ mod tests {
         ends
     }
 
+    #[derive(Clone, Copy)]
+    enum Call {
+        Submit(Request),
+        Cancel(RequestId),
+        Gone(Owner),
+    }
+
     fn regulated(rates: &[(u32, u32)]) -> Regulated<Drive> {
         let mut device = Regulated::new(drive(), Bytes(512), Settings::default());
         for &(stream, rate) in rates {
@@ -263,6 +294,53 @@ mod tests {
         #[test]
         fn without_a_rate_it_is_as_if_it_were_not_there(requests in requests(), late in 0u64..50_000_000) {
             prop_assert_eq!(run(regulated(&[]), &requests, late), run(drive(), &requests, 0));
+        }
+
+        #[test]
+        fn what_is_withdrawn_ends_once_and_nothing_else_is_lost(
+            requests in requests(), withdrawn in proptest::collection::vec((0u64..40, 0u64..400_000_000), 0..20),
+            gone in proptest::option::of((0u32..4, 0u64..400_000_000)),
+        ) {
+            let mut device = regulated(&[(0, 10), (1, 20), (2, 30)]);
+            let mut calls: Vec<(Nanos, Call)> =
+                requests.iter().map(|request| (request.arrival, Call::Submit(*request))).collect();
+            calls.extend(withdrawn.iter().map(|&(id, at)| (Nanos(at), Call::Cancel(RequestId(id)))));
+            calls.extend(gone.map(|(owner, at)| (Nanos(at), Call::Gone(Owner(owner)))));
+            calls.sort_by_key(|(at, _)| *at);
+            let (mut ends, mut given_up) = (Vec::new(), BTreeMap::new());
+            for (now, call) in calls {
+                device.advance(now, &mut ends);
+                match call {
+                    Call::Submit(request) => device.submit(now, request).unwrap(),
+                    Call::Cancel(id) => {
+                        given_up.entry(id).or_insert(now);
+                        device.cancel(now, id);
+                    }
+                    Call::Gone(owner) => {
+                        let of = requests.iter().filter(|request| request.stream.0 == owner.0);
+                        of.for_each(|request| _ = given_up.entry(request.id).or_insert(now));
+                        device.owner_gone(now, owner);
+                        prop_assert!(device.regulator().report(owner).is_none());
+                    }
+                }
+            }
+            while let Some(now) = device.next_event() {
+                device.advance(now, &mut ends);
+            }
+            prop_assert_eq!(ends.len(), requests.len());
+            let mut ids: Vec<RequestId> = ends.iter().map(|end| end.request.id).collect();
+            ids.sort();
+            ids.dedup();
+            prop_assert_eq!(ids.len(), requests.len());
+            for end in &ends {
+                prop_assert!(end.outcome == Outcome::Done || given_up.contains_key(&end.request.id));
+                if end.class == Class::Refused {
+                    prop_assert_eq!(end.outcome, Outcome::Cancelled, "it never came to the drive");
+                }
+                let parts = end.breakdown;
+                let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
+                prop_assert_eq!(sum, end.device_time());
+            }
         }
 
         #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use sakiyomi_model::{Nanos, RequestId};
 
-use crate::rate::Levels;
+use crate::rate::{Levels, Share};
 use crate::regulator::Presence;
 use crate::service::Service;
 use crate::settings::GateSettings;
@@ -94,10 +94,20 @@ impl Gate {
 
     /// Whether all these owners can be kept to their rates, with at least one request of another in the device.
     pub(crate) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
-        let formula = owners.formula().is_some_and(|formula| formula >= 1);
+        owners.by_performance().all(|(share, ahead)| self.keeps(share, ahead, service))
+    }
+
+    /// Whether an owner with this share, one of these, can be kept to its rate.
+    pub(crate) fn has_room_for(&self, share: Share, owners: &Levels, service: &Service) -> bool {
+        let ahead = owners.by_performance().take_while(|(other, _)| *other >= share).last();
+        self.keeps(share, ahead.map_or(1, |(_, ahead)| ahead), service)
+    }
+
+    /// Whether an owner can be kept to its share where so many, with it, have asked for as much or more.
+    fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         match self {
-            Gate::Deadline(deadline) if service.serves_several() => deadline.has_room(owners, service),
-            _ => formula,
+            Gate::Deadline(deadline) if service.serves_several() => deadline.keeps(share, ahead, service),
+            _ => share.times() > ahead,
         }
     }
 

@@ -23,6 +23,6 @@ mod service;
 mod settings;
 
 pub use device::{Regulated, Timing};
-pub use rate::{Percent, PercentError};
-pub use regulator::{Action, Ask, Owner, RateError, Regulator, Report};
+pub use rate::{Percent, PercentError, Rate};
+pub use regulator::{Action, Ask, DeviceReport, Owner, RateError, Recent, Regulator, Report};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sakiyomi_model::{Nanos, RequestId};
 
-use crate::rate::Percent;
+use crate::rate::Share;
 
 /// A place in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,22 +18,22 @@ pub(crate) struct Turn {
 /// of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    regulated: BTreeSet<(Reverse<Percent>, Turn)>,
+    regulated: BTreeSet<(Reverse<Share>, Turn)>,
     others: BTreeSet<Turn>,
 }
 
 impl Queue {
-    pub(crate) fn insert(&mut self, rate: Option<Percent>, turn: Turn) {
-        let new = match rate {
-            Some(rate) => self.regulated.insert((Reverse(rate), turn)),
+    pub(crate) fn insert(&mut self, share: Option<Share>, turn: Turn) {
+        let new = match share {
+            Some(share) => self.regulated.insert((Reverse(share), turn)),
             None => self.others.insert(turn),
         };
         assert!(new, "request {} waits already", turn.id.0);
     }
 
-    pub(crate) fn remove(&mut self, rate: Option<Percent>, turn: Turn) {
-        let there = match rate {
-            Some(rate) => self.regulated.remove(&(Reverse(rate), turn)),
+    pub(crate) fn remove(&mut self, share: Option<Share>, turn: Turn) {
+        let there = match share {
+            Some(share) => self.regulated.remove(&(Reverse(share), turn)),
             None => self.others.remove(&turn),
         };
         assert!(there, "request {} does not wait", turn.id.0);

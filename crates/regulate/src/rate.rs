@@ -1,5 +1,9 @@
 //! Requested performance, and how many requests may be in the device so that it can be kept.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+
 use sakiyomi_model::Nanos;
 
 /// Requested performance in percent of the device, 1 to 100.
@@ -32,51 +36,154 @@ impl Percent {
     /// `100/P` times `service`: the ideal time of an I/O (section 4.1).
     #[must_use]
     pub fn ideal(self, service: Nanos) -> Nanos {
-        Nanos(u64::try_from(u128::from(service.0) * 100 / u128::from(self.0)).unwrap_or(u64::MAX))
+        Share::of(self).ideal(service)
     }
 }
 
-/// How many owners have asked for which performance. There are a hundred levels, however many owners there are.
-#[derive(Clone, Debug)]
+/// What an owner asks for: how long each of its I/Os is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rate {
+    /// `100/P` times what the device needs for one: it follows the device.
+    Percent(Percent),
+    /// This long, whatever the device needs for one.
+    Every(Nanos),
+}
+
+impl Rate {
+    /// The ideal time of an I/O that takes the device `service` (section 4.1).
+    #[must_use]
+    pub fn ideal(self, service: Nanos) -> Nanos {
+        match self {
+            Rate::Percent(percent) => percent.ideal(service),
+            Rate::Every(time) => time,
+        }
+    }
+
+    /// The share of the device that it comes to where one I/O of any owner takes `mean`.
+    pub(crate) fn share(self, mean: Nanos) -> Share {
+        match self {
+            Rate::Percent(percent) => Share::of(percent),
+            Rate::Every(time) => Share::of_time(time, mean),
+        }
+    }
+}
+
+impl From<Percent> for Rate {
+    fn from(percent: Percent) -> Rate {
+        Rate::Percent(percent)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rate::Percent(percent) => write!(f, "{} %", percent.get()),
+            Rate::Every(time) => {
+                let (unit, name) = match time.0 {
+                    1_000_000_000.. => (1_000_000_000, "s"),
+                    1_000_000.. => (1_000_000, "ms"),
+                    1_000.. => (1_000, "us"),
+                    _ => (1, "ns"),
+                };
+                write!(f, "every {} {name}", time.0 as f64 / unit as f64)
+            }
+        }
+    }
+}
+
+/// A share of the device in tenths of a percent, 1 to 1001, where 1001 is more than there is. It orders owners, and
+/// tells how many others there is room for; an ideal time is never made from one that was rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Share(u32);
+
+/// The whole device.
+const WHOLE: u32 = 1000;
+
+impl Share {
+    fn of(percent: Percent) -> Share {
+        Share(percent.get() * WHOLE / 100)
+    }
+
+    /// What one I/O in each `time` comes to, rounded up.
+    fn of_time(time: Nanos, mean: Nanos) -> Share {
+        let tenths = (u128::from(mean.0) * u128::from(WHOLE)).div_ceil(u128::from(time.0.max(1)));
+        Share(tenths.clamp(1, u128::from(WHOLE + 1)) as u32)
+    }
+
+    /// The time in which an owner with this share has one I/O done, where that takes `mean`.
+    pub(crate) fn ideal(self, mean: Nanos) -> Nanos {
+        Nanos(u64::try_from(u128::from(mean.0) * u128::from(WHOLE) / u128::from(self.0)).unwrap_or(u64::MAX))
+    }
+
+    /// How many I/Os the device does while this owner has one done: `100/P`, rounded down.
+    pub(crate) fn times(self) -> u32 {
+        WHOLE / self.0
+    }
+
+    /// Whether it differs from `other` by more than the mean service time wavers.
+    pub(crate) fn is_far_from(self, other: Share) -> bool {
+        self.0.abs_diff(other.0) * 16 > other.0
+    }
+
+    /// The largest rate like `asked`, and below it, that `has_room`.
+    pub(crate) fn best(asked: Rate, mean: Nanos, has_room: impl Fn(Rate) -> bool) -> Option<Rate> {
+        let like = |share: u32| match asked {
+            Rate::Percent(_) => Rate::Percent(Percent((share * 100 / WHOLE) as u8)),
+            Rate::Every(_) => {
+                Rate::Every(readable(mean.0.saturating_mul(WHOLE.into()).div_ceil(share.into())))
+            }
+        };
+        let step = if matches!(asked, Rate::Percent(_)) { WHOLE / 100 } else { 1 };
+        let (mut good, mut bad) = (0, asked.share(mean).0 / step);
+        while bad - good > 1 {
+            let middle = (good + bad) / 2;
+            if has_room(like(middle * step)) { good = middle } else { bad = middle }
+        }
+        (good > 0).then(|| like(good * step))
+    }
+}
+
+/// Rounded up to two digits.
+fn readable(time: u64) -> Nanos {
+    let digit = 10u64.pow(time.max(1).ilog10().saturating_sub(1));
+    Nanos(time.div_ceil(digit).saturating_mul(digit))
+}
+
+/// How many owners have asked for which share. There are a thousand levels, however many owners there are.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
-    owners: [u32; 101],
-    total: u32,
-}
-
-impl Default for Levels {
-    fn default() -> Levels {
-        Levels { owners: [0; 101], total: 0 }
-    }
+    owners: BTreeMap<Reverse<Share>, u32>,
 }
 
 impl Levels {
-    pub(crate) fn add(&mut self, rate: Percent) {
-        self.owners[usize::from(rate.0)] += 1;
-        self.total += 1;
+    pub(crate) fn add(&mut self, share: Share) {
+        *self.owners.entry(Reverse(share)).or_default() += 1;
     }
 
-    pub(crate) fn remove(&mut self, rate: Percent) {
-        self.owners[usize::from(rate.0)] -= 1;
-        self.total -= 1;
+    pub(crate) fn remove(&mut self, share: Share) {
+        let owners = self.owners.get_mut(&Reverse(share)).expect("it was added");
+        *owners -= 1;
+        if *owners == 0 {
+            self.owners.remove(&Reverse(share));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.total == 0
+        self.owners.is_empty()
     }
 
-    /// From the highest performance down: the level, and how many have asked for it or for more.
-    pub(crate) fn by_performance(&self) -> impl Iterator<Item = (Percent, u32)> {
-        let mut so_far = 0;
-        (1..=100u8).rev().filter(|&level| self.owners[usize::from(level)] > 0).map(move |level| {
-            so_far += self.owners[usize::from(level)];
-            (Percent(level), so_far)
+    /// From the largest share down: the share, and how many have asked for it or for more.
+    pub(crate) fn by_performance(&self) -> impl Iterator<Item = (Share, u32)> {
+        self.owners.iter().scan(0, |so_far, (Reverse(share), owners)| {
+            *so_far += owners;
+            Some((*share, *so_far))
         })
     }
 
     /// The allowance of section 4.2, before its lower bound of 1: `min over i of 100/P_i - sum_j f(i,j) - 1`, rounded
     /// down, where `f` counts the others that have asked for as much as i or for more. None without an owner.
     pub(crate) fn formula(&self) -> Option<i64> {
-        self.by_performance().map(|(level, ahead)| i64::from(100 / level.get()) - i64::from(ahead)).min()
+        self.by_performance().map(|(share, ahead)| i64::from(share.times()) - i64::from(ahead)).min()
     }
 }
 
@@ -87,7 +194,7 @@ mod tests {
 
     fn levels(rates: &[u32]) -> Levels {
         let mut levels = Levels::default();
-        rates.iter().for_each(|&rate| levels.add(Percent::new(rate).unwrap()));
+        rates.iter().for_each(|&rate| levels.add(Share::of(Percent::new(rate).unwrap())));
         levels
     }
 
@@ -106,7 +213,47 @@ mod tests {
         assert_eq!(Levels::default().formula(), None);
     }
 
+    const MS: Nanos = Nanos::MILLISECOND;
+
+    #[test]
+    fn a_rate_by_time_is_the_share_that_it_comes_to() {
+        let share = |time, mean| Rate::Every(time).share(mean);
+        assert_eq!(share(MS * 50, MS * 10), Share(200), "20 %");
+        assert_eq!(share(MS * 49, MS * 10), Share(205), "rounded up");
+        assert_eq!(share(MS * 5, MS * 10), Share(1001), "more than there is");
+        assert_eq!([share(Nanos::MAX, MS), share(MS, Nanos::ZERO)], [Share(1); 2]);
+        assert_eq!(Rate::Every(MS * 50).ideal(MS * 7), MS * 50, "whatever the device does");
+    }
+
+    #[test]
+    fn rates_in_words() {
+        let words =
+            [MS * 40, Nanos::SECOND * 2, Nanos(1500), Nanos(7)].map(|time| Rate::Every(time).to_string());
+        assert_eq!(words, ["every 40 ms", "every 2 s", "every 1.5 us", "every 7 ns"]);
+        assert_eq!(Rate::from(Percent(20)).to_string(), "20 %");
+    }
+
     proptest! {
+        #[test]
+        fn the_best_rate_has_room_and_one_step_more_has_not(
+            border in 1u32..=1000, mean in 1u64..1_000_000_000, by_time: bool,
+        ) {
+            let (mean, border) = (Nanos(mean), Share(border));
+            let asked = if by_time { Rate::Every(Nanos(1)) } else { Rate::Percent(Percent(100)) };
+            let has_room = |rate: Rate| rate.share(mean) <= border;
+            match Share::best(asked, mean, has_room) {
+                Some(best @ Rate::Percent(Percent(p))) => {
+                    prop_assert!(has_room(best) && (p == 99 || !has_room(Rate::Percent(Percent(p + 1)))));
+                }
+                Some(best @ Rate::Every(time)) => {
+                    prop_assert!(has_room(best));
+                    prop_assert!(time.0 <= 2 || !has_room(Rate::Every(Nanos(time.0 * 7 / 8))) || mean.0 < 100_000);
+                }
+                None => prop_assert!(border.0 < 10),
+            }
+        }
+
+
         #[test]
         fn the_levels_give_what_the_formula_gives(rates in proptest::collection::vec(1u32..=100, 1..20)) {
             let plain = rates.iter().enumerate().map(|(i, &rate)| {

@@ -15,6 +15,7 @@ mod burst;
 mod issue;
 mod presence;
 mod rates;
+mod report;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,8 @@ use crate::settings::{Settings, Window};
 use issue::InDevice;
 pub(crate) use presence::Presence;
 use rates::Member;
-pub use rates::{RateError, Report};
+pub use rates::RateError;
+pub use report::{DeviceReport, Recent, Report};
 use request::{Entry, Promise, State, Stay};
 
 /// Whose I/O it is: a process, or a group of them that share one rate.
@@ -75,6 +77,9 @@ pub struct Regulator {
     requests: BTreeMap<RequestId, Entry>,
     by_owner: BTreeSet<(Owner, RequestId)>,
     members: BTreeMap<Owner, Member>,
+    /// Those whose rate is by time, and after how many measured requests it is looked again at what that comes to.
+    timed: BTreeSet<Owner>,
+    shares_at: u64,
     levels: Levels,
     presence: Presence,
     queue: Queue,
@@ -99,6 +104,8 @@ impl Regulator {
             requests: BTreeMap::new(),
             by_owner: BTreeSet::new(),
             members: BTreeMap::new(),
+            timed: BTreeSet::new(),
+            shares_at: 0,
             levels: Levels::default(),
             presence: Presence::new(settings.release),
             queue: Queue::default(),
@@ -172,6 +179,7 @@ impl Regulator {
             }
             _ => self.answer(id, &entry, outcome, out),
         }
+        self.follow_shares();
         self.issue(out);
         if !bypassed {
             self.device.choice = self.device.len();
@@ -187,7 +195,8 @@ impl Regulator {
 
     /// The owner is no more: its rate is free, and its requests are cancelled.
     pub fn owner_gone(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
-        self.clear_rate(now, owner, out);
+        self.pass(now);
+        self.take_back(owner, out);
         for id in self.requests_of(owner) {
             self.withdraw(id, out);
         }
@@ -265,29 +274,39 @@ impl Regulator {
         member.outstanding += 1;
         let next = deadline.saturating_add(ideal);
         let surprise = self.presence.is_released(entry.owner);
-        self.presence.busy(entry.owner, member.rate, deadline, next);
-        Promise { rate: member.rate, ideal: deadline - entry.arrived, deadline, surprise }
+        self.presence.busy(entry.owner, member.share, deadline, next);
+        Promise {
+            rate: member.rate,
+            share: member.share,
+            ideal: deadline - entry.arrived,
+            deadline,
+            surprise,
+        }
     }
 
     fn wait(&mut self, id: RequestId, entry: &Entry) {
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.insert(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.insert(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.insert((regulated.deadline, id));
         }
     }
 
     fn wait_no_more(&mut self, id: RequestId, entry: &Entry) {
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.remove(&(regulated.deadline, id));
         }
     }
 
-    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+    fn ids_of(&self, owner: Owner) -> impl Iterator<Item = RequestId> {
         let all = (owner, RequestId(0))..=(owner, RequestId(u64::MAX));
-        self.by_owner.range(all).map(|(_, id)| *id).collect()
+        self.by_owner.range(all).map(|(_, id)| *id)
+    }
+
+    fn requests_of(&self, owner: Owner) -> Vec<RequestId> {
+        self.ids_of(owner).collect()
     }
 
     fn withdraw(&mut self, id: RequestId, out: &mut Vec<Action>) {
@@ -345,7 +364,7 @@ impl Regulator {
             if member.outstanding == 0 {
                 // It has nothing any more; what it asks for next begins when it asks.
                 member.until = member.until.min(self.now);
-                self.presence.think(entry.owner, member.rate, self.now);
+                self.presence.think(entry.owner, member.share, self.now);
             }
         }
         out.push(Action::Answer { id, outcome, ideal: entry.regulated.map(|regulated| regulated.ideal) });

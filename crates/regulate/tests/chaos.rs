@@ -14,7 +14,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
 use sakiyomi_regulate::{
-    Action, Ask, Correction, Counted, GateSettings, Owner, Percent, Policy, Regulator, Settings, Window,
+    Action, Ask, Correction, Counted, GateSettings, Owner, Percent, Policy, Rate, Regulator, Settings, Window,
 };
 
 const OWNERS: u64 = 24;
@@ -148,11 +148,17 @@ impl Chaos {
         self.known.get_mut(&id).unwrap().withdrawn = true;
         let now = self.told();
         self.regulator.cancel(now, id, &mut self.out);
+        let waits = !self.known[&id].issued;
+        self.check();
+        assert!(!waits || !self.known.contains_key(&id), "{id:?} waited, and has not been answered at once");
     }
 
     fn rate(&mut self) {
         let (now, owner) = (self.told(), self.owner());
-        let rate = Percent::new(1 + self.below(100) as u32).unwrap();
+        let rate = match self.below(3) {
+            0 => Rate::Every(Nanos(self.random.next_u64() % 1_000_000_000)),
+            _ => Rate::Percent(Percent::new(1 + self.below(100) as u32).unwrap()),
+        };
         let given = if self.below(2) == 0 {
             self.regulator.set_rate_anyway(now, owner, rate, &mut self.out);
             true
@@ -201,6 +207,7 @@ impl Chaos {
         let takes = Nanos(1 + self.random.next_u64() % stall);
         let known = self.known.get_mut(&id).expect("what is issued has been asked for");
         assert!(!known.issued, "{id:?} is issued twice");
+        assert!(!known.withdrawn, "{id:?} is issued after it was withdrawn");
         known.issued = true;
         if let Some(patience) = known.patience {
             let waited = self.now - known.arrived;

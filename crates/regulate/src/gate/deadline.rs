@@ -13,7 +13,7 @@ use sakiyomi_model::Nanos;
 
 use super::allowance::MOST;
 use super::{Ended, View};
-use crate::rate::{Levels, Percent};
+use crate::rate::{Levels, Share};
 use crate::regulator::Presence;
 use crate::service::Service;
 use crate::settings::Margin;
@@ -83,19 +83,18 @@ impl Deadline {
         room
     }
 
-    pub(super) fn has_room(&self, owners: &Levels, service: &Service) -> bool {
-        let mean = service.mean_of_all();
-        let kept = |(level, ahead): (Percent, u32)| self.fit(level.ideal(mean), service) > ahead as usize;
-        owners.by_performance().all(kept)
+    /// Whether one request of another fits beside those of so many owners.
+    pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
+        self.fit(share.ideal(service.mean_of_all()), service) > ahead as usize
     }
 
     fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {
         let mean = service.mean_of_all();
         let mut room = MOST as usize;
-        for (level, ahead) in thinking.by_performance() {
-            let fits = self.fit(level.ideal(mean), service).saturating_sub(ahead as usize);
+        for (share, ahead) in thinking.by_performance() {
+            let fits = self.fit(share.ideal(mean), service).saturating_sub(ahead as usize);
             // The margin alone never keeps everybody out: an owner may think for long.
-            let formula = (100 / level.get()).saturating_sub(ahead);
+            let formula = share.times().saturating_sub(ahead);
             room = room.min(fits.max(formula.min(1) as usize));
             if room == 0 {
                 break;

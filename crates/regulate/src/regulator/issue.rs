@@ -20,6 +20,11 @@ pub(super) struct InDevice {
     pub(super) choice: usize,
     /// What it would take for all, one by one.
     pub(super) work: Nanos,
+    /// Since when there has been something in it, and how long there was before.
+    pub(super) began: Nanos,
+    pub(super) busy: Nanos,
+    /// How many requests it has ended.
+    pub(super) ended: u64,
 }
 
 impl InDevice {
@@ -58,7 +63,7 @@ impl Regulator {
         let entry = &self.requests[&id];
         let own = entry.regulated.expect("it is regulated");
         let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
-        let faster = first.filter(|first| first.rate > own.rate).map(|first| first.deadline);
+        let faster = first.filter(|first| first.share > own.share).map(|first| first.deadline);
         let mut view = self.view();
         view.work += self.service.mean(entry.kind);
         self.gate.admits_regulated(&view, own.deadline, faster)
@@ -89,12 +94,12 @@ impl Regulator {
 
     fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
-        let rate = entry.regulated.map(|regulated| regulated.rate);
-        self.queue.remove(rate, Turn { arrived: entry.arrived, id });
+        let share = entry.regulated.map(|regulated| regulated.share);
+        self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
-            (self.device.busy_since, self.device.choice) = (self.now, 1);
+            (self.device.busy_since, self.device.began, self.device.choice) = (self.now, self.now, 1);
         }
-        match rate {
+        match share {
             Some(_) => self.device.regulated += 1,
             None => self.device.others += 1,
         }
@@ -114,6 +119,10 @@ impl Regulator {
         }
         self.device.overdue -= usize::from(stay.overdue);
         self.device.work -= stay.work;
+        self.device.ended += 1;
+        if self.device.len() == 0 {
+            self.device.busy += self.now - self.device.began;
+        }
         if stay.beside == 1 && self.service.seen() >= self.calm_at {
             self.calm_seen += 1;
             if self.calm_seen == CALM.0 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sakiyomi_model::Nanos;
 
 use super::Owner;
-use crate::rate::{Levels, Percent};
+use crate::rate::{Levels, Share};
 
 /// Regulated owners by when they can ask next.
 ///
@@ -16,7 +16,7 @@ use crate::rate::{Levels, Percent};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     release: Option<Nanos>,
-    owners: BTreeMap<Owner, (Percent, State)>,
+    owners: BTreeMap<Owner, (Share, State)>,
     thinking: Levels,
     /// When an owner goes over into the next state by itself.
     until: BTreeSet<(Nanos, Owner)>,
@@ -43,19 +43,26 @@ impl Presence {
     }
 
     /// The owner's device is at work until `until`; what comes next must have ended by `next`.
-    pub(super) fn busy(&mut self, owner: Owner, rate: Percent, until: Nanos, next: Nanos) {
-        self.enter(owner, rate, State::Busy { until, next });
+    pub(super) fn busy(&mut self, owner: Owner, share: Share, until: Nanos, next: Nanos) {
+        self.enter(owner, share, State::Busy { until, next });
     }
 
     /// The owner may ask at any moment, since `now`.
-    pub(super) fn think(&mut self, owner: Owner, rate: Percent, now: Nanos) {
+    pub(super) fn think(&mut self, owner: Owner, share: Share, now: Nanos) {
         let until = self.release.map_or(Nanos::MAX, |release| now.saturating_add(release));
-        self.enter(owner, rate, State::Thinking { until });
+        self.enter(owner, share, State::Thinking { until });
+    }
+
+    /// The owner has come to have another share.
+    pub(super) fn set_share(&mut self, owner: Owner, share: Share) {
+        if let Some(&(_, state)) = self.owners.get(&owner) {
+            self.enter(owner, share, state);
+        }
     }
 
     /// The owner is not regulated any more.
     pub(super) fn leave(&mut self, owner: Owner) {
-        let Some((rate, state)) = self.owners.remove(&owner) else { return };
+        let Some((share, state)) = self.owners.remove(&owner) else { return };
         match state {
             State::Busy { until, next } => {
                 self.until.remove(&(until, owner));
@@ -63,7 +70,7 @@ impl Presence {
             }
             State::Thinking { until } => {
                 self.until.remove(&(until, owner));
-                self.thinking.remove(rate);
+                self.thinking.remove(share);
             }
             State::Away { until, allowed } => {
                 self.until.remove(&(until, owner));
@@ -76,16 +83,16 @@ impl Presence {
     /// Lets time come to `now`. `allowed` is asked how long the next request of an owner that goes away may take.
     pub(super) fn advance(&mut self, now: Nanos, mut allowed: impl FnMut(Owner) -> Nanos) {
         while let Some(&(at, owner)) = self.until.first().filter(|(until, _)| *until <= now) {
-            let (rate, state) = self.owners[&owner];
+            let (share, state) = self.owners[&owner];
             match state {
-                State::Busy { .. } => self.think(owner, rate, at),
+                State::Busy { .. } => self.think(owner, share, at),
                 State::Thinking { .. } => {
                     let until = at.saturating_add(Nanos(
                         self.release.map_or(u64::MAX, |release| release.0.saturating_mul(AWAY)),
                     ));
-                    self.enter(owner, rate, State::Away { until, allowed: allowed(owner) });
+                    self.enter(owner, share, State::Away { until, allowed: allowed(owner) });
                 }
-                State::Away { .. } | State::Gone => self.enter(owner, rate, State::Gone),
+                State::Away { .. } | State::Gone => self.enter(owner, share, State::Gone),
             }
         }
     }
@@ -120,7 +127,7 @@ impl Presence {
         self.away.first().map(|(allowed, _)| *allowed)
     }
 
-    fn enter(&mut self, owner: Owner, rate: Percent, state: State) {
+    fn enter(&mut self, owner: Owner, share: Share, state: State) {
         self.leave(owner);
         match state {
             State::Busy { until, next } => {
@@ -129,7 +136,7 @@ impl Presence {
             }
             State::Thinking { until } => {
                 self.until.insert((until, owner));
-                self.thinking.add(rate);
+                self.thinking.add(share);
             }
             State::Away { until, allowed } => {
                 self.until.insert((until, owner));
@@ -137,6 +144,6 @@ impl Presence {
             }
             State::Gone => {}
         }
-        self.owners.insert(owner, (rate, state));
+        self.owners.insert(owner, (share, state));
     }
 }

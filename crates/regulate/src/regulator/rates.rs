@@ -1,49 +1,36 @@
-//! Giving rates and taking them back, and how well they are kept.
+//! Giving rates and taking them back.
 
 use sakiyomi_model::Nanos;
 
 use super::burst::Bursts;
+use super::report::Kept;
 use super::request::State;
 use super::{Action, Owner, Regulator};
-use crate::gate::Ended;
-use crate::rate::Percent;
+use crate::rate::{Rate, Share};
 
 /// Why a rate is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// The formula of section 4.2 leaves no room for anybody else, or the ideal time is less than what one I/O takes.
-    #[error("{asked} % cannot be kept beside the rates given already; {}", best_words(*.best))]
+    #[error("{asked} cannot be kept beside the rates given already; {}", best_words(*.best))]
     NoRoom {
-        /// What was asked for, in percent.
-        asked: u32,
-        /// The most that can be kept, if any.
-        best: Option<u32>,
+        /// What was asked for.
+        asked: Rate,
+        /// The most of its sort that can be kept, if any.
+        best: Option<Rate>,
     },
 }
 
-fn best_words(best: Option<u32>) -> String {
-    best.map_or("take back one of those".to_owned(), |best| format!("{best} % can"))
-}
-
-/// How well an owner's rate has been kept since it was set.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Report {
-    /// What it has asked for.
-    pub rate: Percent,
-    /// Whether there was no room for it, so that it is kept as well as can be.
-    pub best_effort: bool,
-    /// I/Os that have ended.
-    pub ios: u64,
-    /// Those that the device had not done in time.
-    pub late: u64,
-    /// Mean of the time that they took, against the ideal: 1 is exact, up to 1.1 is good (section 6.2).
-    pub accuracy: f64,
+fn best_words(best: Option<Rate>) -> String {
+    best.map_or("take back one of those".to_owned(), |best| format!("{best} can"))
 }
 
 /// A regulated owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    pub(super) rate: Percent,
+    pub(super) rate: Rate,
+    /// What that comes to, and its place in the order of performance.
+    pub(super) share: Share,
     pub(super) outstanding: u32,
     /// When a device of its own, as fast as it has asked for, would have done all that it has been given.
     pub(super) until: Nanos,
@@ -52,24 +39,14 @@ pub(super) struct Member {
     /// What one I/O of the kind last asked for takes the device.
     pub(super) service: Nanos,
     pub(super) bursts: Bursts,
-    pub(super) report: Report,
+    pub(super) kept: Kept,
 }
 
-impl Member {
-    pub(super) fn ended(&mut self, ended: Ended) {
-        if ended.ideal.is_zero() {
-            return;
-        }
-        let ratio = ended.took.0 as f64 / ended.ideal.0 as f64;
-        self.bursts.add(ratio);
-        self.report.ios += 1;
-        self.report.late += u64::from(ended.late);
-        self.report.accuracy += (ratio - self.report.accuracy) / self.report.ios as f64;
-    }
-}
+/// So many requests pass before it is looked again at what rates by time come to.
+const SHARES_EVERY: u64 = 128;
 
 impl Regulator {
-    /// Gives `owner` so many percent of the device from now on, if all that have a rate can then be kept to theirs.
+    /// Keeps `owner`'s I/Os to `rate` from now on, if all that have a rate can then be kept to theirs.
     ///
     /// # Errors
     /// [`RateError`], with the most that can be given; nothing has changed.
@@ -77,78 +54,114 @@ impl Regulator {
         &mut self,
         now: Nanos,
         owner: Owner,
-        rate: Percent,
+        rate: impl Into<Rate>,
         out: &mut Vec<Action>,
     ) -> Result<(), RateError> {
+        let rate = rate.into();
         if !self.has_room(owner, rate) {
-            let best = (1..rate.get()).rev().map(|percent| Percent::new(percent).expect("it is 1 to 99"));
-            let best = best.into_iter().find(|&rate| self.has_room(owner, rate)).map(Percent::get);
-            return Err(RateError::NoRoom { asked: rate.get(), best });
+            let mean = self.service.mean_of_all();
+            let best = Share::best(rate, mean, |rate| self.has_room(owner, rate));
+            return Err(RateError::NoRoom { asked: rate, best });
         }
-        self.give(now, owner, rate, false, out);
+        self.give(now, owner, rate, out);
         Ok(())
     }
 
-    /// Gives `owner` so many percent of the device as well as can be, and may make others miss theirs.
-    pub fn set_rate_anyway(&mut self, now: Nanos, owner: Owner, rate: Percent, out: &mut Vec<Action>) {
-        let best_effort = !self.has_room(owner, rate);
-        self.give(now, owner, rate, best_effort, out);
+    /// Keeps `owner`'s I/Os to `rate` as well as can be, and may make others miss theirs.
+    pub fn set_rate_anyway(
+        &mut self,
+        now: Nanos,
+        owner: Owner,
+        rate: impl Into<Rate>,
+        out: &mut Vec<Action>,
+    ) {
+        let rate = rate.into();
+        self.give(now, owner, rate, out);
     }
 
     /// Lets `owner` take its chance with the others again; what is held back is answered.
     pub fn clear_rate(&mut self, now: Nanos, owner: Owner, out: &mut Vec<Action>) {
         self.pass(now);
-        if let Some(member) = self.members.remove(&owner) {
-            self.levels.remove(member.rate);
-            self.presence.leave(owner);
-            self.gate.owners_changed(&self.levels);
-            self.requeue(owner, None);
-            self.let_go(owner, out);
-        }
+        self.take_back(owner, out);
         self.issue(out);
     }
 
-    /// How well an owner's rate is kept, if it has one.
-    #[must_use]
-    pub fn report(&self, owner: Owner) -> Option<Report> {
-        self.members.get(&owner).map(|member| member.report)
+    pub(super) fn take_back(&mut self, owner: Owner, out: &mut Vec<Action>) {
+        if let Some(member) = self.members.remove(&owner) {
+            self.levels.remove(member.share);
+            self.timed.remove(&owner);
+            self.presence.leave(owner);
+            self.gate.owners_changed(&self.levels);
+            self.requeue(owner, false);
+            self.let_go(owner, out);
+        }
     }
 
-    fn give(&mut self, now: Nanos, owner: Owner, rate: Percent, best_effort: bool, out: &mut Vec<Action>) {
+    fn give(&mut self, now: Nanos, owner: Owner, rate: Rate, out: &mut Vec<Action>) {
         self.pass(now);
         let old = self.members.get(&owner).copied();
         if let Some(old) = old {
-            self.levels.remove(old.rate);
+            self.levels.remove(old.share);
         }
-        self.levels.add(rate);
-        let report = Report { rate, best_effort, ios: 0, late: 0, accuracy: 1.0 };
+        let share = rate.share(self.service.mean_of_all());
+        self.levels.add(share);
+        match rate {
+            Rate::Percent(_) => self.timed.remove(&owner),
+            Rate::Every(_) => self.timed.insert(owner),
+        };
         let new = Member {
             rate,
+            share,
             outstanding: 0,
             until: Nanos::ZERO,
             carry: Nanos::ZERO,
             service: self.service.mean_of_all(),
             bursts: Bursts::default(),
-            report,
+            kept: Kept::default(),
         };
-        self.members.insert(owner, Member { rate, report, ..old.unwrap_or(new) });
-        self.presence.think(owner, rate, self.now);
+        self.members.insert(owner, Member { rate, share, kept: Kept::default(), ..old.unwrap_or(new) });
+        self.presence.think(owner, share, self.now);
         self.gate.owners_changed(&self.levels);
-        self.requeue(owner, Some(rate));
+        self.requeue(owner, true);
         self.issue(out);
     }
 
-    fn has_room(&self, owner: Owner, rate: Percent) -> bool {
+    fn has_room(&self, owner: Owner, rate: Rate) -> bool {
         let mut levels = self.levels.clone();
         if let Some(member) = self.members.get(&owner) {
-            levels.remove(member.rate);
+            levels.remove(member.share);
         }
-        levels.add(rate);
+        levels.add(rate.share(self.service.mean_of_all()));
         self.gate.has_room(&levels, &self.service)
     }
 
+    /// What rates by time come to follows the device: looked at now and then.
+    pub(super) fn follow_shares(&mut self) {
+        if self.service.seen() >= self.shares_at {
+            // Often at first, when little is known.
+            self.shares_at = self.service.seen() + self.service.seen().clamp(1, SHARES_EVERY);
+            let owners: Vec<Owner> = self.timed.iter().copied().collect();
+            owners.into_iter().for_each(|owner| self.follow_share(owner));
+        }
+    }
+
+    fn follow_share(&mut self, owner: Owner) {
+        let member = self.members.get_mut(&owner).expect("it is regulated");
+        let share = member.rate.share(self.service.mean_of_all());
+        if !share.is_far_from(member.share) {
+            return;
+        }
+        let before = self.levels.formula();
+        self.levels.remove(std::mem::replace(&mut member.share, share));
+        self.levels.add(share);
+        self.presence.set_share(owner, share);
+        if self.levels.formula() != before {
+            self.gate.owners_changed(&self.levels);
+        }
+    }
+
     /// What waits is treated by the new rate; what is in the device, or held back, by the one that it came with.
-    fn requeue(&mut self, owner: Owner, rate: Option<Percent>) {
+    fn requeue(&mut self, owner: Owner, regulated: bool) {
         for id in self.requests_of(owner) {
             let mut entry = self.requests[&id];
             if entry.state != State::Waiting {
@@ -160,7 +173,7 @@ impl Regulator {
             {
                 member.outstanding -= 1;
             }
-            if rate.is_some() {
+            if regulated {
                 entry.regulated = Some(self.give_deadline(&entry));
             }
             self.requests.insert(id, entry);

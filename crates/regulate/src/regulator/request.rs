@@ -3,7 +3,7 @@
 use sakiyomi_model::{Nanos, Outcome};
 
 use super::Owner;
-use crate::rate::Percent;
+use crate::rate::{Rate, Share};
 use crate::service::Kind;
 
 /// A request that has not been answered.
@@ -20,7 +20,9 @@ pub(super) struct Entry {
 /// What a request must keep to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
-    pub(super) rate: Percent,
+    pub(super) rate: Rate,
+    /// Its place in the order of performance.
+    pub(super) share: Share,
     pub(super) ideal: Nanos,
     pub(super) deadline: Nanos,
     /// Nothing was kept free for it: it says nothing about the gate.

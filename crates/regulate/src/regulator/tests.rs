@@ -1,7 +1,7 @@
 //! The core, held to the thesis and to its contract. `tests/chaos.rs` throws everything at it at random.
 
 use super::*;
-use crate::rate::Percent;
+use crate::rate::{Percent, Rate};
 use crate::settings::{Correction, Counted, GateSettings, Margin, Policy};
 
 const MS: Nanos = Nanos::MILLISECOND;
@@ -170,6 +170,107 @@ fn a_rate_without_room_is_refused_with_the_best_that_has_room() {
     assert!(bench.regulator.report(Owner(2)).is_none());
     bench.rate(2, 60);
     assert!(bench.regulator.report(Owner(2)).is_some_and(|report| report.best_effort));
+}
+
+#[test]
+fn a_rate_by_time_is_kept_whatever_the_device_needs() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.regulator.set_rate(MS * 400, Owner(1), Rate::Every(MS * 35), &mut bench.out).unwrap();
+    let id = bench.ask(MS * 500, 1);
+    bench.done(MS * 503);
+    bench.timer(MS * 534);
+    assert_eq!(bench.answers, []);
+    bench.timer(MS * 535);
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+}
+
+#[test]
+fn a_rate_by_time_without_room_is_refused_with_the_shortest_that_has_room() {
+    // An I/O takes 10 ms.
+    let mut bench = Bench::measured(Settings::default());
+    let mut set = |owner, rate: Rate| bench.regulator.set_rate(MS * 400, Owner(owner), rate, &mut bench.out);
+    let error = set(1, Rate::Every(MS * 15)).unwrap_err().to_string();
+    assert_eq!(error, "every 15 ms cannot be kept beside the rates given already; every 20 ms can");
+    set(1, Rate::Every(MS * 20)).unwrap();
+    let error = set(2, Percent::new(40).unwrap().into()).unwrap_err().to_string();
+    assert_eq!(error, "40 % cannot be kept beside the rates given already; 33 % can");
+    assert!(set(2, Rate::Every(Nanos::ZERO)).is_err());
+}
+
+#[test]
+fn who_has_asked_for_the_shorter_time_goes_first_also_when_the_device_changes() {
+    let settings = Settings { depth: 1, ..Settings::default() };
+    let mut bench = Bench::measured(settings);
+    bench.regulator.set_rate_anyway(MS * 400, Owner(1), Rate::Every(MS * 40), &mut bench.out);
+    bench.rate(2, 20);
+    let first = |bench: &mut Bench, now: u64| {
+        let busy = bench.ask(MS * now, 3);
+        let [_, timed] = [bench.ask(MS * now, 2), bench.ask(MS * now, 1)];
+        assert_eq!(bench.done(MS * (now + 1)), busy);
+        let first = bench.device[0];
+        bench.done(MS * (now + 2));
+        bench.done(MS * (now + 3));
+        bench.timer(MS * (now + 1000));
+        first == timed
+    };
+    assert!(first(&mut bench, 500), "40 ms against 50");
+    // The device becomes faster: 1 ms for one, so that 20 % are 5 ms.
+    for n in 0..400 {
+        bench.ask(MS * (2000 + 2 * n), 99);
+        bench.done(MS * (2001 + 2 * n));
+    }
+    assert!(!first(&mut bench, 4000), "40 ms against 5");
+}
+
+#[test]
+fn a_report_counts_what_waits_what_the_device_has_and_what_is_held_back() {
+    let gate = GateSettings::Allowance { correction: Correction::Fixed(2), counted: Counted::Others };
+    let mut bench = Bench::measured(Settings { gate, depth: 2, ..thesis() });
+    bench.rate(1, 25);
+    let before = bench.regulator.device_report();
+    (0..4).for_each(|_| _ = bench.ask(MS * 500, 1));
+    bench.ask(MS * 500, 2);
+    bench.done(MS * 510);
+    let report = bench.regulator.report(Owner(1)).unwrap();
+    assert_eq!([report.waiting, report.in_device, report.held_back], [1, 2, 1]);
+    assert_eq!((report.ideal, report.ios, report.late), (MS * 40, 1, 0));
+    assert_eq!((report.recent.took, report.recent.ideal, report.recent.cov), (MS * 40, MS * 40, 0.0));
+    let device = bench.regulator.device_report();
+    assert_eq!([device.waiting, device.in_device, device.held_back, device.regulated], [2, 2, 1, 1]);
+    assert_eq!(device.busy_share_since(&before), 10.0 / 110.0, "10 of 110 ms, since 400 ms");
+    assert_eq!(bench.regulator.reports().map(|(owner, _)| owner).collect::<Vec<_>>(), [Owner(1)]);
+}
+
+#[test]
+fn a_report_forgets_what_was_long_ago() {
+    let mut bench = Bench::measured(thesis());
+    bench.regulator.set_rate(MS * 400, Owner(1), Rate::Every(MS * 30), &mut bench.out).unwrap();
+    let io = |bench: &mut Bench, now: u64, took: u64| {
+        bench.ask(MS * now, 1);
+        bench.done(MS * (now + took));
+        bench.timer(MS * (now + took).max(now + 30));
+    };
+    (0..100).for_each(|n| io(&mut bench, 1000 + 100 * n, if n % 2 == 0 { 60 } else { 10 }));
+    let bad = bench.regulator.report(Owner(1)).unwrap();
+    assert!(bad.recent.accuracy > 1.2 && bad.recent.cov > 0.2, "{bad:?}");
+    (0..400).for_each(|n| io(&mut bench, 20_000 + 100 * n, 10));
+    let good = bench.regulator.report(Owner(1)).unwrap();
+    assert_eq!((good.recent.accuracy, good.recent.late), (1.0, 0), "{good:?}");
+    assert!(good.recent.cov < 1e-3 && (128..=256).contains(&good.recent.ios), "{good:?}");
+    assert!(good.accuracy > 1.0 && good.ios == 500);
+}
+
+#[test]
+fn best_effort_ends_when_there_is_room() {
+    let mut bench = Bench::measured(Settings::default());
+    bench.rate(1, 30);
+    bench.rate(2, 60);
+    let best_effort = |bench: &Bench| {
+        [1, 2].map(|owner| bench.regulator.report(Owner(owner)).is_some_and(|report| report.best_effort))
+    };
+    assert_eq!(best_effort(&bench), [false, true], "60 % leave room for nobody");
+    bench.rate(2, 40);
+    assert_eq!(best_effort(&bench), [false, false]);
 }
 
 #[test]
