@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command as if nobody stood between | [`command`] |
@@ -20,6 +21,7 @@ pub mod memory;
 
 mod descriptor;
 mod directory;
+mod kin;
 mod thread;
 
 use std::ffi::OsString;
@@ -39,6 +41,7 @@ pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
+pub use kin::{Status, all, is_of_our_namespace};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
@@ -237,17 +240,22 @@ impl Process {
     }
 
     fn numbers_in(&self, name: &str) -> io::Result<Vec<u32>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(&self.directory, name, flags, Mode::empty())?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut entries = RawDir::new(directory, &mut buffer);
-        let mut numbers = Vec::new();
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
-        }
-        Ok(numbers)
+        numbers_in(&self.directory, name)
     }
+}
+
+/// The names in a directory that are numbers.
+fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(directory, name, flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    let mut numbers = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
 }
 
 /// As long as a line of `stat` can be.

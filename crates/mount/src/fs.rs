@@ -36,9 +36,10 @@ use fuser::{Generation, INodeNo, ReplyDirectoryPlus, Request};
 use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 
-use crate::engine::Engine;
+use crate::engine::{Asker, Engine};
 use crate::layout::FileId;
 use crate::process::Processes;
+use crate::regulation::Regulation;
 use answers::BELIEVED;
 use attributes::attributes;
 use handles::{Handles, Listing, Open};
@@ -65,28 +66,38 @@ pub(crate) struct Files {
     listings: Handles<Listing>,
     engine: Arc<Engine>,
     processes: Processes,
+    /// None where nobody can have a rate.
+    regulation: Option<Arc<Regulation>>,
     options: FsOptions,
     /// New files can be given to whom they belong.
     as_root: bool,
 }
 
 impl Files {
-    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, options: FsOptions) -> io::Result<Files> {
+    pub(crate) fn new(
+        root: OwnedFd,
+        engine: Arc<Engine>,
+        regulation: Option<Arc<Regulation>>,
+        options: FsOptions,
+    ) -> io::Result<Files> {
         Ok(Files {
             nodes: Nodes::new(root, options.descriptors)?,
             open: Handles::default(),
             listings: Handles::default(),
             engine,
             processes: Processes::default(),
+            regulation,
             options,
             as_root: rustix::process::geteuid().is_root(),
         })
     }
 
-    /// Whose access it is; looked up only for a trace, as it takes a while.
-    fn stream(&self, request: &Request) -> StreamId {
+    /// Whose access it is; looked up only for a trace, or where rates are kept, as it takes a while.
+    fn asker(&self, request: &Request) -> Asker {
         let recording = self.engine.watch().is_recording();
-        StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 })
+        let process = StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 });
+        let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
+        Asker { process, owner }
     }
 
     fn stat(&self, number: u64) -> io::Result<Stat> {

@@ -12,17 +12,22 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_iorate::protocol::View;
+use sakiyomi_linux::process::is_of_our_namespace;
 use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_regulate::Serves;
 use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
 use crate::fs::{Files, FsOptions};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
-use crate::live::{Live, Timeline};
+use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
 use crate::record::{Recording, StartError};
+use crate::regulation::{Keeper, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
+use crate::workers::Workers;
 use crate::{Error, check, scan};
 
 /// Threads that do the backing directory's I/O: more than a drive's queue is deep.
@@ -77,6 +82,8 @@ pub struct Options {
     pub writeback: bool,
     /// Names and attributes are on the drive, too.
     pub metadata: bool,
+    /// Rates can be given; none: nobody is asked who he is. There is no page cache then, which would hide that.
+    pub regulate: Option<Regulate>,
     /// How many descriptors files that are only known may take, where they can be opened again; none for half of what the
     /// process may have.
     pub descriptors: Option<usize>,
@@ -96,6 +103,7 @@ impl Default for Options {
             direct_io: false,
             writeback: false,
             metadata: false,
+            regulate: None,
             descriptors: None,
             go_on: || true,
         }
@@ -108,6 +116,7 @@ pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
     engine: Arc<Engine>,
+    keeper: Option<Keeper>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
     begun: Instant,
@@ -146,6 +155,9 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     for (what, path) in [("layout", &options.layout), ("trace", &options.record)] {
         path.as_deref().map_or(Ok(()), |path| check::outside(what, path, &directory))?;
     }
+    if options.regulate.is_some() && options.writeback {
+        return Err(Error::RegulatedWriteback);
+    }
     if !(0.001..=1e6).contains(&options.speed) {
         return Err(Error::Speed(options.speed));
     }
@@ -163,20 +175,69 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let watch = Arc::new(Watch::new(sector, recorder));
     raise_descriptors();
-    if device.is_some() {
+    if device.is_some() || options.regulate.is_some() {
         hurry();
     }
     let timeline = Timeline::new(options.speed);
-    let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
+    let workers = Arc::new(Workers::start(BACKING_THREADS).map_err(no_threads)?);
+    let emulated = device.is_some();
+    let live = start_live(device, options.regulate, &timeline, &workers).map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
-    let engine =
-        Engine::new(layout, metadata, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
-    let engine = Arc::new(engine);
+    let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
     scan::place_all(&backing, &root, &engine, options.go_on)?;
-    let session = start_session(root, &directory, &engine, options)?;
+    let regulation = options.regulate.map(|how| start_regulation(&engine, how, options)).transpose()?;
+    let session = start_session(root, &directory, &engine, regulation.clone(), options)?;
+    let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, engine, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, engine, keeper, recording, layout, begun, speed })
+}
+
+/// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
+fn start_live(
+    device: Option<Box<dyn Emulated>>,
+    regulate: Option<Regulate>,
+    timeline: &Timeline,
+    workers: &Arc<Workers>,
+) -> io::Result<Option<Live>> {
+    let Some(how) = regulate else {
+        return device.map(|device| Live::start(device, timeline.clone())).transpose();
+    };
+    let mut settings = how.policy.settings();
+    let live = Live::start_machine(timeline.clone(), |waker| {
+        let (behind, sector) = match device {
+            Some(device) => {
+                settings.depth = settings.depth.min(u32::try_from(device.depth()).unwrap_or(u32::MAX));
+                if device.parallel() > 1 {
+                    settings.serves = Serves::Several;
+                }
+                let sector = device.sector();
+                (BehindRates::Emulated(device), sector)
+            }
+            None => {
+                let files = Backing::new(timeline.clone(), Arc::clone(workers), waker);
+                (BehindRates::Files(files), Bytes(512))
+            }
+        };
+        Machine::Kept(Box::new(Kept::new(behind, sector, settings)))
+    });
+    live.map(Some)
+}
+
+fn start_regulation(
+    engine: &Arc<Engine>,
+    how: Regulate,
+    options: &Options,
+) -> Result<Arc<Regulation>, Error> {
+    if !is_of_our_namespace() {
+        return Err(Error::Numbers);
+    }
+    let name = match &options.behind {
+        Some(Behind::Drive(spec)) => spec.name.clone(),
+        Some(Behind::Fixed(_)) => "fixed".to_owned(),
+        None => "backing directory".to_owned(),
+    };
+    Regulation::new(Arc::clone(engine), name, how.policy).map(Arc::new).map_err(no_threads)
 }
 
 fn cannot_record(error: StartError) -> Error {
@@ -254,16 +315,17 @@ fn start_session(
     root: OwnedFd,
     directory: &Path,
     engine: &Arc<Engine>,
+    regulation: Option<Arc<Regulation>>,
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
     let refused = |source| Error::Mount { path: directory.to_owned(), source };
     let fs_options = FsOptions {
-        direct_io: options.direct_io,
+        direct_io: options.direct_io || regulation.is_some(),
         writeback: options.writeback,
         descriptors: options.descriptors.unwrap_or_else(descriptors),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), fs_options).map_err(refused)?;
+    let files = Files::new(root, Arc::clone(engine), regulation, fs_options).map_err(refused)?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(check::SOURCE.to_owned()),
@@ -299,6 +361,20 @@ impl Mounted {
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
         Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals() }
+    }
+
+    /// How the rates are kept, and of whom; nothing where there are none, or when it has ended.
+    #[must_use]
+    pub fn rates(&self) -> Option<View> {
+        let regulation = self.keeper.as_ref()?.regulation();
+        let mut view = regulation.look(0, false).ok()?;
+        while view.more {
+            let next =
+                regulation.look(view.owners.last().map_or(u64::MAX, |last| last.number), false).ok()?;
+            view.more = next.more && !next.owners.is_empty();
+            view.owners.extend(next.owners);
+        }
+        Some(view)
     }
 
     /// Why the trace is not written any more, if it is not.

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
-use sakiyomi_model::StreamId;
 
 use super::Files;
 use super::handles::Open;
 use super::nodes::Node;
-use crate::engine::{Begun, Engine};
+use crate::engine::{Asker, Begun, Engine};
 use crate::layout::{FileId, NoSpace, Part};
 
 impl From<NoSpace> for io::Error {
@@ -52,9 +51,9 @@ impl Files {
         Ok((self.open.add(Open { file, node }), flags))
     }
 
-    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, stream: StreamId, reply: ReplyData) {
+    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, asker: Asker, reply: ReplyData) {
         let begun = self.engine.begin();
-        let reply = match self.read_at_once(begun, handle, offset, size, stream, reply) {
+        let reply = match self.read_at_once(begun, handle, offset, size, asker, reply) {
             Ok(()) => return,
             Err(reply) => reply,
         };
@@ -62,14 +61,14 @@ impl Files {
             Ok(open) => open,
             Err(error) => return reply.error(error.into()),
         };
-        let wish = self.engine.read(begun, stream, open.node.id, offset, size.into());
+        let wish = self.engine.read(begun, asker, open.node.id, offset, size.into());
         let size = size as usize;
         let answer = move |read: io::Result<Vec<u8>>| match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error.into()),
         };
         let mut bytes = vec![0; size];
-        match read_cached(&open.file, offset, &mut bytes) {
+        match self.engine.has_drive() && read_cached(&open.file, offset, &mut bytes) {
             // Handing it to a thread would cost more than all else.
             true => self.engine.run_ready(wish, bytes, answer),
             false => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
@@ -84,13 +83,13 @@ impl Files {
         handle: u64,
         offset: u64,
         size: u32,
-        stream: StreamId,
+        asker: Asker,
         reply: ReplyData,
     ) -> Result<(), ReplyData> {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        if self.engine.has_drive() {
+        if self.engine.is_live() {
             return Err(reply);
         }
         BUFFER.with_borrow_mut(|buffer| {
@@ -99,7 +98,7 @@ impl Files {
             let bytes = &mut buffer[..size];
             let read = |open: &Open| {
                 let cached = read_cached(&open.file, offset, bytes);
-                cached.then(|| self.engine.read(begun, stream, open.node.id, offset, size as u64))
+                cached.then(|| self.engine.read(begun, asker, open.node.id, offset, size as u64))
             };
             let Ok(Some(wish)) = self.open.with(handle, read) else { return Err(reply) };
             reply.data(&buffer[..size]);
@@ -114,14 +113,14 @@ impl Files {
         offset: u64,
         data: &[u8],
         how: WriteHow,
-        stream: StreamId,
+        asker: Asker,
         reply: ReplyWrite,
     ) {
         let length = data.len();
         // Where there is a page cache, the kernel asks for the flush itself.
         let synced = how.synced && self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
-            let mut wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
+            let mut wish = self.engine.write(asker, open.node.id, offset, length as u64)?;
             wish.fua = synced;
             Ok((open, wish))
         });
@@ -157,13 +156,13 @@ impl Files {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let (engine, stream) = (Arc::clone(&self.engine), self.stream(request));
+        let (engine, asker) = (Arc::clone(&self.engine), self.asker(request));
         let flush = move || {
             let done = move |synced| match synced {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             };
-            engine.run(engine.flush(stream), move || file.sync(data_only), done);
+            engine.run(engine.flush(asker), move || file.sync(data_only), done);
         };
         self.safe(request, || parts, flush);
     }

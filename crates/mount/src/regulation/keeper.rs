@@ -1,0 +1,51 @@
+//! The thread that sees to rates while nobody asks: processes end.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::Regulation;
+
+/// How often it looks around at least.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    regulation: Arc<Regulation>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<Keeper> {
+        let kept = Arc::clone(&regulation);
+        let keep = move || {
+            while !kept.owners.has_stopped() {
+                if kept.wait_for_ends(LOOK_EVERY).is_err() {
+                    thread::sleep(LOOK_EVERY);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("rates".to_owned()).spawn(keep)?;
+        Ok(Keeper { regulation, thread: Some(thread) })
+    }
+
+    pub(crate) fn regulation(&self) -> &Regulation {
+        &self.regulation
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.regulation.owners.stop();
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
