@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr)] // what is skipped is said
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -89,9 +90,9 @@ fn layout() -> Vec<String> {
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
 }
 
-/// Runs a program on a file, and takes both away.
-fn run(program: &Path, file: &Path) -> Output {
-    let output = Command::new(program).arg(file).output().unwrap();
+/// Runs a program with some words, and takes it away.
+fn run<W: AsRef<OsStr>>(program: &Path, words: impl IntoIterator<Item = W>) -> Output {
+    let output = Command::new(program).args(words).output().unwrap();
     let _ = fs::remove_file(program);
     output
 }
@@ -101,7 +102,7 @@ fn each_way(test: &str, source: &str, content: &[u8], check: impl Fn(Output)) {
     fs::write(&file, content).unwrap();
     for linked in [Linked::Shared, Linked::Static, Linked::Watched] {
         if let Some(program) = compiled(test, source, linked) {
-            check(run(&program, &file));
+            check(run(&program, [&file]));
         }
     }
     let _ = fs::remove_file(&file);
@@ -123,10 +124,32 @@ fn the_example_counts_words() {
         assert!(output.status.success() && output.stderr.is_empty());
     });
     if let Some(program) = compiled("words-missing", "examples/words.c", Linked::Shared) {
-        let output = run(&program, Path::new("/nowhere/at/all"));
+        let output = run(&program, ["/nowhere/at/all"]);
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.starts_with("cannot open /nowhere/at/all: "), "{said}");
+    }
+}
+
+#[test]
+fn the_example_says_why_a_rate_is_not_given() {
+    let own = std::process::id().to_string();
+    for (words, sentence) in [
+        (
+            [&own, "/proc", "20"],
+            "/proc is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one",
+        ),
+        (
+            [&own, "/nowhere/at/all", "20"],
+            "cannot open /nowhere/at/all: No such file or directory (os error 2)",
+        ),
+        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to take it back"),
+        (["-3", "/proc", "20"], "there is no process -3"),
+    ] {
+        let Some(program) = compiled("iorate", "examples/iorate.c", Linked::Shared) else { return };
+        let output = run(&program, words);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), format!("{sentence}\n"));
     }
 }
 
