@@ -125,6 +125,17 @@ impl Control {
         Ok(view)
     }
 
+    /// The device, and this one who has a rate; also who had it until it ended, lately.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn find(&self, target: &Target) -> Result<View, Error> {
+        match self.ask(Call::Find(target.clone()))? {
+            Answer::Seen(view) => Ok(view),
+            _ => Err(self.nonsense()),
+        }
+    }
+
     fn look_after(&self, after: u64, all: bool) -> Result<View, Error> {
         match self.ask(Call::Look { after, all })? {
             Answer::Seen(view) => Ok(view),
@@ -241,6 +252,7 @@ mod tests {
                 Call::Clear(Target::Process { pid: 7 }) => Answer::Cleared,
                 Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
                 Call::Look { .. } => Answer::Cleared,
+                Call::Find(_) => view(1..=1, false),
             }
         });
         let target = Target::Process { pid: 7 };
@@ -249,6 +261,7 @@ mod tests {
             assert_eq!(control.set(&set).unwrap(), best_effort);
         }
         control.clear(&target).unwrap();
+        assert_eq!(control.find(&target).unwrap().owners.len(), 1);
         let error = control.clear(&Target::Tree { pid: 8 }).unwrap_err();
         assert_eq!(error.to_string(), "/mnt/disk: process 8 and all that it starts has no rate");
         let error = control.look(false).unwrap_err();

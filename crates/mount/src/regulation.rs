@@ -18,6 +18,7 @@ mod messages;
 mod owners;
 mod seen;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -47,6 +48,9 @@ const RATED_MAX: usize = 16_384;
 /// Owners that one answer has at most; it has as many as fit.
 const PAGE: usize = 64;
 
+/// Owners that have ended and are remembered.
+const ENDED_MAX: usize = 64;
+
 /// Letters of a group's path at most, so that two of it fit into an answer.
 const PATH_MAX: usize = 1024;
 
@@ -62,6 +66,8 @@ pub(crate) struct Regulation {
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
     changes: Mutex<()>,
+    /// The last ones that had a rate of their own until they ended.
+    ended: Mutex<VecDeque<Owner>>,
     bypass: Mutex<Option<Bypass>>,
 }
 
@@ -82,6 +88,7 @@ impl Regulation {
             name,
             policy,
             changes: Mutex::default(),
+            ended: Mutex::default(),
             bypass: Mutex::default(),
         })
     }
@@ -105,6 +112,7 @@ impl Regulation {
             Call::Set(set) => self.set(set, caller.user)?,
             Call::Clear(target) => self.clear(&target, caller.user)?,
             Call::Look { after, all } => Ok(Answer::Seen(messages::fitting(self.look(after, all)?))),
+            Call::Find(target) => self.find(&target)?,
         };
         Ok(done.unwrap_or_else(Answer::Refused))
     }
@@ -177,6 +185,32 @@ impl Regulation {
         Ok(View { at_ns: report.at.0, device, owners, more })
     }
 
+    /// One who has a rate, or had it until its process ended.
+    fn find(&self, target: &Target) -> Result<Result<Answer, Refusal>, Stopped> {
+        let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));
+        let number = rated.map_or(u64::MAX, |(number, _)| number.into());
+        let mut view = self.look(number.saturating_sub(1), false)?;
+        view.owners.retain(|owner| owner.number == number);
+        view.more = false;
+        if view.owners.is_empty() {
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            view.owners.extend(ended.iter().rev().find(|owner| owner.target == *target).cloned());
+        }
+        let found = !view.owners.is_empty();
+        Ok(if found { Ok(Answer::Seen(view)) } else { Err(Refusal::NoRate { what: target.to_string() }) })
+    }
+
+    /// Keeps how the rate of a process that has ended was kept, for whoever has waited for that.
+    fn remember(&self, number: u32) -> Result<(), Stopped> {
+        let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
+        view.owners.retain(|owner| owner.number == u64::from(number));
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.extend(view.owners);
+        let excess = ended.len().saturating_sub(ENDED_MAX);
+        ended.drain(..excess);
+        Ok(())
+    }
+
     /// How all rates were kept until now.
     pub(crate) fn past(&self) -> Result<Seen, Stopped> {
         self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))
@@ -204,6 +238,10 @@ impl Regulation {
     fn wait_for_ends(&self, patience: std::time::Duration) -> io::Result<()> {
         let ended = self.owners.wait_for_ends(patience)?;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        // First, so that at no time it is neither among those that are there nor among these.
+        for &number in ended.iter().filter(|&&number| self.owners.has_rate(number)) {
+            let _ = self.remember(number);
+        }
         for number in self.owners.take_ended(&ended) {
             // A device that has stopped keeps no rates.
             let _ = self.ask(move |kept, now| kept.gone(now, number));

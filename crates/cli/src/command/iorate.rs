@@ -22,6 +22,7 @@ use sakiyomi_report::schema::IORATE_SCHEMA;
 
 use crate::args::{Common, HELP};
 use crate::console::{say, say_result};
+use crate::outcome;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
@@ -125,17 +126,15 @@ fn give(control: &Control, set: &Set) -> Result<()> {
     match control.set(set) {
         Ok(_) => Ok(()),
         Err(error @ Error::Refused { why: Refusal::NoRoom { .. }, .. }) => {
-            Err(error).context("it was not given a rate; --best-effort keeps one as well as can be")
+            bail!("{error}; --best-effort keeps it as well as can be")
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// What the mount says of those that `wanted` picks.
-fn seen(control: &Control, wanted: impl Fn(&Target) -> bool) -> Result<IorateResult> {
-    let mut view = control.look(false)?;
-    view.owners.retain(|owner| wanted(&owner.target));
-    Ok(crate::outcome::iorate::result(control.path(), &view, None))
+/// What the mount says of one who has a rate, or had it until it ended.
+fn found(control: &Control, target: &Target) -> Result<IorateResult> {
+    Ok(outcome::iorate::result(control.path(), &control.find(target)?, None))
 }
 
 /// Says it in words, or as JSON.

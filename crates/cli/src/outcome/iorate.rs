@@ -30,7 +30,8 @@ pub(crate) fn result(mount: &Path, view: &View, before: Option<&View>) -> Iorate
         IorateOwner { ios_per_s, ..self::owner(owner) }
     });
     IorateResult {
-        mount: mount.display().to_string(),
+        // Whoever collects this is somewhere else.
+        mount: std::path::absolute(mount).as_deref().unwrap_or(mount).display().to_string(),
         at_ns: view.at_ns,
         device,
         owners: owners.collect(),

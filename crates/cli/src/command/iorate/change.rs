@@ -11,9 +11,10 @@ use sakiyomi_iorate::{Control, Error};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
-use super::{Words, give, seen, tell};
+use super::{Words, found, give, tell};
 use crate::args::Common;
 use crate::console::complain;
+use crate::outcome;
 
 pub(super) const SET_EXAMPLES: &str = "Examples:
   sakiyomi iorate set 4711 /mnt/disk 20
@@ -63,7 +64,7 @@ impl Give {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let (directory, set) = self.asked()?;
         let result = given(&Control::open(directory)?, &set)?;
-        tell(&result, common, in_words)
+        tell(&result, common, |result| in_words("", result))
     }
 
     fn asked(&self) -> Result<(PathBuf, Set)> {
@@ -83,12 +84,12 @@ impl Give {
 /// Gives a rate, and says what that means now.
 fn given(control: &Control, set: &Set) -> Result<IorateResult> {
     give(control, set)?;
-    seen(control, |target| *target == set.target)
+    found(control, &set.target)
 }
 
-fn in_words(result: &IorateResult) -> String {
-    let lines: Vec<String> = result.owners.iter().map(text::iorate_owner).collect();
-    lines.join("\n")
+fn in_words(before: &str, result: &IorateResult) -> String {
+    let lines = result.owners.iter().map(|owner| format!("{before}{}", text::iorate_owner(owner)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn checked(group: &str) -> Result<String> {
@@ -117,7 +118,10 @@ impl Clear {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (directory, whose) = self.asked()?;
         let cleared = cleared(&Control::open(directory)?, &whose)?;
-        tell(&cleared.result, common, in_words)?;
+        tell(&cleared.result, common, |result| match result.owners.is_empty() {
+            true => "Nobody had a rate.".to_owned(),
+            false => in_words("cleared: ", result),
+        })?;
         for error in &cleared.refused {
             complain(&error.to_string());
         }
@@ -182,7 +186,7 @@ fn cleared(control: &Control, whose: &Whose) -> Result<Cleared> {
     }
     let mut refused = Vec::new();
     view.owners.retain(|owner| control.clear(&owner.target).map_err(|error| refused.push(error)).is_ok());
-    Ok(Cleared { result: crate::outcome::iorate::result(control.path(), &view, None), refused })
+    Ok(Cleared { result: outcome::iorate::result(control.path(), &view, None), refused })
 }
 
 #[cfg(test)]
@@ -251,15 +255,14 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_given_is_told_with_what_it_means() {
-        let (target, other) = (Target::Process { pid: 7 }, Target::Process { pid: 8 });
-        let there = view(vec![owner(1, other), owner(2, target.clone())]);
+        let target = Target::Process { pid: 7 };
         let control = mount(move |call| match call {
             Call::Set(set) => Answer::Given { best_effort: set.best_effort },
-            Call::Look { .. } => Answer::Seen(there.clone()),
-            Call::Clear(_) => panic!("nothing is cleared"),
+            Call::Find(target) => Answer::Seen(view(vec![owner(2, target)])),
+            other => panic!("{other:?}"),
         });
         let result = given(&control, &Set { target, rate: Rate::Percent(20), best_effort: false }).unwrap();
-        let text = in_words(&result);
+        let text = in_words("", &result);
         assert!(
             text.starts_with("process 7 (cat): 20 %, ideal 50.0 ms") && text.lines().count() == 1,
             "{text}"
@@ -276,7 +279,7 @@ mod tests {
         let set = Set { target: Target::Process { pid: 7 }, rate: Rate::Percent(60), best_effort: false };
         let error = format!("{:#}", given(&control, &set).unwrap_err());
         assert!(
-            error.contains("--best-effort") && error.ends_with("60 % cannot be kept; 45 % can"),
+            error.ends_with("60 % cannot be kept; 45 % can; --best-effort keeps it as well as can be"),
             "{error}"
         );
     }
@@ -299,7 +302,7 @@ mod tests {
             }
             Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
             Call::Look { .. } => Answer::Seen(there.clone()),
-            Call::Set(_) => panic!("nothing is set"),
+            other => panic!("{other:?}"),
         });
         (control, cleared)
     }

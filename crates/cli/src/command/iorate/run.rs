@@ -15,7 +15,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
 use sakiyomi_report::{IorateResult, text};
 
-use super::{Words, give, seen};
+use super::{Words, found, give};
 use crate::args::Common;
 use crate::child;
 use crate::console::{complain, note};
@@ -70,7 +70,7 @@ impl Run {
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
         // As long as its status has not been asked for, its number is nobody else's.
-        let result = seen(&control, |seen| *seen == target);
+        let result = found(&control, &target);
         // It may have ended by itself.
         let _ = control.clear(&target);
         let end = running.end().context("the program has ended, and its status is not known")?;
@@ -127,9 +127,8 @@ impl Run {
             let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
             note(&format!("{document:#}"));
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
-            match result.owners.first() {
-                Some(owner) => note(&format!("sakiyomi: {}", text::iorate_owner(owner))),
-                None => complain("the rate ended before the program; how it was kept is not known"),
+            for owner in &result.owners {
+                note(&format!("sakiyomi: {}", text::iorate_owner(owner)));
             }
         }
     }
