@@ -75,7 +75,8 @@ fn owner(owner: &Owner) -> IorateOwner {
         percent,
         every_ns,
         best_effort: owner.best_effort,
-        ideal_ns: owner.ideal_ns,
+        // Not known before the device has done its first.
+        ideal_ns: owner.ideal_ns.filter(|&ideal_ns| ideal_ns > 0),
         mean_ns: measured.then_some(owner.mean_ns),
         accuracy_ratio: owner.accuracy_ratio.filter(|_| measured),
         cov_ratio: measured.then_some(owner.cov_ratio),

@@ -92,10 +92,11 @@ pub fn iorate_lines(result: &IorateResult) -> String {
 /// One who uses the device, in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
 #[must_use]
 pub fn iorate_owner(owner: &IorateOwner) -> String {
-    let name = one_line(&owner.name);
+    // Of one that has ended it may not be known.
+    let name = if owner.name.is_empty() { String::new() } else { format!(" ({})", one_line(&owner.name)) };
     let mut text = match &owner.target {
-        IorateTarget::Process { pid } => format!("process {pid} ({name}): "),
-        IorateTarget::Tree { pid } => format!("process {pid} ({name}) and all that it starts: "),
+        IorateTarget::Process { pid } => format!("process {pid}{name}: "),
+        IorateTarget::Tree { pid } => format!("process {pid}{name} and all that it starts: "),
         IorateTarget::Group { path } => format!("control group {}: ", one_line(path)),
     };
     let mut parts = vec![if owner.has_rate() { rate(owner) } else { "no rate".to_owned() }];

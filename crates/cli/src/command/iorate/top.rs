@@ -9,7 +9,7 @@ use clap::Args;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::View;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::IORATE_SCHEMA;
+use sakiyomi_report::schema::{IORATE_SCHEMA, IorateOwner};
 use sakiyomi_report::{IorateResult, prometheus, text};
 
 use crate::args::Common;
@@ -73,7 +73,7 @@ impl Top {
     /// Lines, from the second look on: how fast things change is seen between two.
     fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
-            let result = looks.next()?;
+            let result = only_active(looks.next()?);
             if common.json {
                 let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
                 say(&document.to_string())
@@ -117,7 +117,7 @@ impl Top {
             false
         };
         self.each(self.count, wait, || {
-            let result = looks.next()?;
+            let result = only_active(looks.next()?);
             *shown.borrow_mut() = (draw(&result)?, result);
             Ok(())
         })
@@ -156,6 +156,13 @@ fn pause(until: Instant) -> bool {
     false
 }
 
+/// Without those who have no rate and have done nothing since the look before: most of them have ended.
+fn only_active(mut result: IorateResult) -> IorateResult {
+    let active = |owner: &IorateOwner| owner.unanswered > 0 || owner.ios_per_s.is_none_or(|rate| rate > 0.0);
+    result.owners.retain(|owner| owner.has_rate() || active(owner));
+    result
+}
+
 /// One look after the other, each beside the one before.
 struct Looks<'a> {
     control: &'a Control,
@@ -168,5 +175,38 @@ impl Looks<'_> {
         let result = outcome::iorate::result(self.control.path(), &view, self.before.as_ref());
         self.before = Some(view);
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use sakiyomi_iorate::protocol::{Answer, Call, Owner, Target};
+
+    use super::super::canned::{mount, owner, view};
+    use super::*;
+
+    #[test]
+    fn each_look_stands_beside_the_one_before_and_who_is_idle_is_left_out() {
+        let looks = AtomicU64::new(0);
+        let control = mount(move |call| {
+            let Call::Look { all: true, .. } = call else { panic!("{call:?}") };
+            let at = looks.fetch_add(1, Ordering::Relaxed);
+            let idle = Owner { rate: None, unanswered: 0, ..owner(1, Target::Process { pid: 7 }) };
+            let waits = Owner { unanswered: 1, number: 2, ..idle.clone() };
+            let active = Owner { ios: 100 + at * 30, number: 3, ..idle.clone() };
+            let rated = Owner { unanswered: 0, ..owner(4, Target::Tree { pid: 8 }) };
+            let mut view = view(vec![idle, waits, active, rated]);
+            view.at_ns += at * 1_000_000_000;
+            Answer::Seen(view)
+        });
+        let mut looks = Looks { control: &control, before: None };
+        assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);
+        for _ in 0..2 {
+            let seen = only_active(looks.next().unwrap());
+            let told: Vec<_> = seen.owners.iter().map(|owner| (owner.number, owner.ios_per_s)).collect();
+            assert_eq!(told, [(2, Some(0.0)), (3, Some(30.0)), (4, Some(0.0))]);
+        }
     }
 }
