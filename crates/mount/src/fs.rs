@@ -8,6 +8,7 @@
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
+//! | `fs/direct.rs` | backing files around the page cache |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
 //! | `fs/metadata.rs` | what names and attributes cost |
 //! | `fs/handles.rs` | open files and directories |
@@ -20,6 +21,7 @@
 mod answers;
 mod attributes;
 pub(crate) mod content;
+pub(crate) mod direct;
 mod handles;
 mod metadata;
 mod names;
@@ -42,6 +44,7 @@ use crate::process::Processes;
 use crate::regulation::Regulation;
 use answers::BELIEVED;
 use attributes::attributes;
+use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 
@@ -68,6 +71,8 @@ pub(crate) struct Files {
     processes: Processes,
     /// None where nobody can have a rate.
     regulation: Option<Arc<Regulation>>,
+    /// Where rates are kept on the backing directory's own device.
+    direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
     /// New files can be given to whom they belong.
     as_root: bool,
@@ -78,6 +83,7 @@ impl Files {
         root: OwnedFd,
         engine: Arc<Engine>,
         regulation: Option<Arc<Regulation>>,
+        direct: Option<DirectFiles>,
         options: FsOptions,
     ) -> io::Result<Files> {
         Ok(Files {
@@ -87,6 +93,7 @@ impl Files {
             engine,
             processes: Processes::default(),
             regulation,
+            direct: direct.map(Arc::new),
             options,
             as_root: rustix::process::geteuid().is_root(),
         })

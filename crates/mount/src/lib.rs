@@ -39,7 +39,8 @@ mod watch;
 mod workers;
 
 pub use error::Error;
-pub use regulation::Regulate;
+pub use regulation::{RatesSeen, Regulate};
+pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;
 pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
 pub use unmount::unmount;

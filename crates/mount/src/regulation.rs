@@ -6,21 +6,26 @@
 //! | `regulation/messages.rs` | what is said, in bytes (pure) |
 //! | `regulation/owners.rs` | whose I/O it is |
 //! | `regulation/seen.rs` | a process, held |
+//! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
 //! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/bypass.rs` | what went on beside the mount (pure) |
+//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
+//! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
 //! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/kept.rs`).
 
+mod bypass;
+mod disk;
+mod ended;
 mod ends;
 mod keeper;
 mod messages;
 mod owners;
 mod seen;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_linux::process::{self, Process, Status};
@@ -28,7 +33,10 @@ use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
 
 use crate::engine::Engine;
-use crate::live::{Figures, Kept, Seen, Stopped};
+use crate::fs::direct::Issued;
+use crate::live::{Figures, Kept, Past, Seen, Stopped};
+pub(crate) use disk::Disk;
+use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
 use owners::{Held, Owners, is_within};
@@ -48,9 +56,6 @@ const RATED_MAX: usize = 16_384;
 /// Owners that one answer has at most; it has as many as fit.
 const PAGE: usize = 64;
 
-/// Owners that have ended and are remembered.
-const ENDED_MAX: usize = 64;
-
 /// Letters of a group's path at most, so that two of it fit into an answer.
 const PATH_MAX: usize = 1024;
 
@@ -66,9 +71,48 @@ pub(crate) struct Regulation {
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
     changes: Mutex<()>,
-    /// The last ones that had a rate of their own until they ended.
-    ended: Mutex<VecDeque<Owner>>,
-    bypass: Mutex<Option<Bypass>>,
+    ended: Ended,
+    beside: Option<Mutex<Beside>>,
+}
+
+/// The disk behind, and what it is asked for through the mount.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    disk: Disk,
+    issued: Arc<Issued>,
+    watch: bypass::Watch,
+    since: Instant,
+    seen: Option<Bypass>,
+}
+
+impl Beside {
+    pub(crate) fn new(disk: Disk, issued: Arc<Issued>) -> Beside {
+        Beside { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
+    }
+
+    /// The name of the disk.
+    pub(crate) fn disk(&self) -> String {
+        self.disk.name()
+    }
+
+    fn look(&mut self) {
+        // Ours are counted when the disk has done them: those that it does meanwhile are others' for a moment.
+        let Ok(done) = self.disk.completed() else { return };
+        let at = self.since.elapsed().as_secs_f64();
+        let look = bypass::Look { at, done, ours: self.issued.requests() };
+        self.seen = self.watch.look(look, &self.disk());
+    }
+}
+
+/// How the rates of a mount are kept.
+#[derive(Clone, Debug)]
+pub struct RatesSeen {
+    /// Owners that have one.
+    pub owners: usize,
+    /// Since the mount.
+    pub past: Past,
+    /// Traffic beside the mount, as long as it is seen.
+    pub bypass: Option<Bypass>,
 }
 
 /// Who asks something of a mount.
@@ -81,15 +125,20 @@ pub(crate) struct Caller {
 }
 
 impl Regulation {
-    pub(crate) fn new(engine: Arc<Engine>, name: String, policy: Policy) -> io::Result<Regulation> {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        name: String,
+        policy: Policy,
+        beside: Option<Beside>,
+    ) -> io::Result<Regulation> {
         Ok(Regulation {
             owners: Owners::new()?,
             engine,
             name,
             policy,
             changes: Mutex::default(),
-            ended: Mutex::default(),
-            bypass: Mutex::default(),
+            ended: Ended::default(),
+            beside: beside.map(Mutex::new),
         })
     }
 
@@ -112,7 +161,7 @@ impl Regulation {
             Call::Set(set) => self.set(set, caller.user)?,
             Call::Clear(target) => self.clear(&target, caller.user)?,
             Call::Look { after, all } => Ok(Answer::Seen(messages::fitting(self.look(after, all)?))),
-            Call::Find(target) => self.find(&target)?,
+            Call::Find(target) => self.find(&target)?.map(Answer::Seen),
         };
         Ok(done.unwrap_or_else(Answer::Refused))
     }
@@ -185,40 +234,22 @@ impl Regulation {
         Ok(View { at_ns: report.at.0, device, owners, more })
     }
 
-    /// One who has a rate, or had it until its process ended.
-    fn find(&self, target: &Target) -> Result<Result<Answer, Refusal>, Stopped> {
-        let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));
-        let number = rated.map_or(u64::MAX, |(number, _)| number.into());
-        let mut view = self.look(number.saturating_sub(1), false)?;
-        view.owners.retain(|owner| owner.number == number);
-        view.more = false;
-        if view.owners.is_empty() {
-            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            view.owners.extend(ended.iter().rev().find(|owner| owner.target == *target).cloned());
-        }
-        let found = !view.owners.is_empty();
-        Ok(if found { Ok(Answer::Seen(view)) } else { Err(Refusal::NoRate { what: target.to_string() }) })
-    }
-
-    /// Keeps how the rate of a process that has ended was kept, for whoever has waited for that.
-    fn remember(&self, number: u32) -> Result<(), Stopped> {
-        let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
-        view.owners.retain(|owner| owner.number == u64::from(number));
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.extend(view.owners);
-        let excess = ended.len().saturating_sub(ENDED_MAX);
-        ended.drain(..excess);
-        Ok(())
-    }
-
-    /// How all rates were kept until now.
-    pub(crate) fn past(&self) -> Result<Seen, Stopped> {
-        self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))
+    /// How all rates together are kept.
+    pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
+        let seen = self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))?;
+        Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
     /// What goes on beside the mount, as of the last look.
-    pub(crate) fn bypass(&self) -> Option<Bypass> {
-        self.bypass.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn bypass(&self) -> Option<Bypass> {
+        self.beside.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).seen.clone()
+    }
+
+    /// Looks at what goes on beside the mount.
+    fn look_beside(&self) {
+        if let Some(beside) = &self.beside {
+            beside.lock().unwrap_or_else(PoisonError::into_inner).look();
+        }
     }
 
     /// Asks on the device's thread.
@@ -235,7 +266,7 @@ impl Regulation {
     }
 
     /// Processes have ended, or some time has passed.
-    fn wait_for_ends(&self, patience: std::time::Duration) -> io::Result<()> {
+    fn wait_for_ends(&self, patience: Duration) -> io::Result<()> {
         let ended = self.owners.wait_for_ends(patience)?;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         // First, so that at no time it is neither among those that are there nor among these.
@@ -296,7 +327,6 @@ fn owner(number: u32, target: Target, name: String, figures: &Figures, report: O
         }),
         best_effort: report.best_effort,
         ideal_ns: Some(report.ideal.0),
-        ios: report.ios,
         late: report.late,
         mean_ns: report.recent.took.0,
         accuracy_ratio: seen.then_some(report.recent.accuracy),

@@ -12,7 +12,6 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_iorate::protocol::View;
 use sakiyomi_linux::process::is_of_our_namespace;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_regulate::Serves;
@@ -20,11 +19,12 @@ use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
+use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
 use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
 use crate::record::{Recording, StartError};
-use crate::regulation::{Keeper, Regulate, Regulation};
+use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
 use crate::workers::Workers;
@@ -117,6 +117,8 @@ pub struct Mounted {
     directory: PathBuf,
     engine: Arc<Engine>,
     keeper: Option<Keeper>,
+    /// What is asked of the disk, where rates are kept on it.
+    issued: Option<Arc<Issued>>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
     begun: Instant,
@@ -132,6 +134,8 @@ pub struct Snapshot {
     pub busy: Option<Nanos>,
     /// Counts and times.
     pub totals: Totals,
+    /// How the rates are kept; none where there are none.
+    pub rates: Option<RatesSeen>,
 }
 
 /// How a mount ended.
@@ -185,12 +189,19 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
     let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
     scan::place_all(&backing, &root, &engine, options.go_on)?;
-    let regulation = options.regulate.map(|how| start_regulation(&engine, how, options)).transpose()?;
-    let session = start_session(root, &directory, &engine, regulation.clone(), options)?;
+    let (regulation, direct) = match options.regulate {
+        Some(how) => {
+            let (direct, beside) = if emulated { (None, None) } else { start_direct(&root)? };
+            (Some(start_regulation(&engine, how, options, beside)?), direct)
+        }
+        None => (None, None),
+    };
+    let issued = direct.as_ref().map(|files| files.issued());
+    let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
     let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, engine, keeper, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, engine, keeper, issued, recording, layout, begun, speed })
 }
 
 /// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
@@ -228,6 +239,7 @@ fn start_regulation(
     engine: &Arc<Engine>,
     how: Regulate,
     options: &Options,
+    beside: Option<Beside>,
 ) -> Result<Arc<Regulation>, Error> {
     if !is_of_our_namespace() {
         return Err(Error::Numbers);
@@ -235,9 +247,18 @@ fn start_regulation(
     let name = match &options.behind {
         Some(Behind::Drive(spec)) => spec.name.clone(),
         Some(Behind::Fixed(_)) => "fixed".to_owned(),
-        None => "backing directory".to_owned(),
+        None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
     };
-    Regulation::new(Arc::clone(engine), name, how.policy).map(Arc::new).map_err(no_threads)
+    Regulation::new(Arc::clone(engine), name, how.policy, beside).map(Arc::new).map_err(no_threads)
+}
+
+/// The backing files around the page cache, and the disk that they lie on, if it is one.
+fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
+    let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
+    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::most).unwrap_or(0)));
+    let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
+    let no_memory = |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
+    Ok((Some(DirectFiles::new(BACKING_THREADS, issued).map_err(no_memory)?), beside))
 }
 
 fn cannot_record(error: StartError) -> Error {
@@ -315,7 +336,7 @@ fn start_session(
     root: OwnedFd,
     directory: &Path,
     engine: &Arc<Engine>,
-    regulation: Option<Arc<Regulation>>,
+    (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
     let refused = |source| Error::Mount { path: directory.to_owned(), source };
@@ -325,7 +346,7 @@ fn start_session(
         descriptors: options.descriptors.unwrap_or_else(descriptors),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), regulation, fs_options).map_err(refused)?;
+    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options).map_err(refused)?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(check::SOURCE.to_owned()),
@@ -360,21 +381,15 @@ impl Mounted {
     #[must_use]
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
-        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals() }
+        let rates = self.keeper.as_ref().and_then(|keeper| keeper.regulation().seen().ok());
+        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals(), rates }
     }
 
-    /// How the rates are kept, and of whom; nothing where there are none, or when it has ended.
+    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
+    /// system cannot do without.
     #[must_use]
-    pub fn rates(&self) -> Option<View> {
-        let regulation = self.keeper.as_ref()?.regulation();
-        let mut view = regulation.look(0, false).ok()?;
-        while view.more {
-            let next =
-                regulation.look(view.owners.last().map_or(u64::MAX, |last| last.number), false).ok()?;
-            view.more = next.more && !next.owners.is_empty();
-            view.owners.extend(next.owners);
-        }
-        Some(view)
+    pub fn is_buffered(&self) -> bool {
+        self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
     }
 
     /// Why the trace is not written any more, if it is not.

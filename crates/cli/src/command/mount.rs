@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
-use sakiyomi_mount::{Behind, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
 
 use crate::args::{Common, DriveArgs};
 use crate::console::{note, say, say_result};
@@ -175,6 +175,7 @@ impl Mount {
         let mut before = begun;
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
+        let mut rates = RatesTold::default();
         while !mounted.is_over() && go_on().is_ok() {
             std::thread::sleep(LOOK_EVERY);
             if Instant::now() < next {
@@ -183,6 +184,7 @@ impl Mount {
             next += Duration::from_secs(1);
             let now = mounted.seen();
             let second = Second::between(&before, &now);
+            rates.tell(mounted, &now);
             before = now;
             if self.stats_json {
                 say(&serde_json::to_string(&second)?)?;
@@ -195,5 +197,33 @@ impl Mount {
             }
         }
         Ok(())
+    }
+}
+
+/// What was said of rates that cannot be kept.
+#[derive(Default)]
+struct RatesTold {
+    buffered: bool,
+    bypass: bool,
+}
+
+impl RatesTold {
+    fn tell(&mut self, mounted: &Mounted, now: &Snapshot) {
+        if mounted.is_buffered() && !self.buffered {
+            self.buffered = true;
+            note("warning: files are read and written through the page cache, as their file system cannot do without: rates hold for what the cache does not have");
+        }
+        let bypass = now.rates.as_ref().and_then(|rates| rates.bypass.as_ref());
+        if bypass.is_some() == self.bypass {
+            return;
+        }
+        self.bypass = bypass.is_some();
+        match bypass {
+            Some(Bypass { device, requests_per_s, share_ratio }) => note(&format!(
+                "warning: {device} is used past the mount, {requests_per_s:.0} requests a second, {:.0} % of all: rates cannot be kept",
+                share_ratio * 100.0
+            )),
+            None => note("the disk is not used past the mount any more"),
+        }
     }
 }

@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::Files;
+use super::direct::DirectFiles;
 use super::handles::Open;
 use super::nodes::Node;
 use crate::engine::{Asker, Begun, Engine};
@@ -34,13 +35,22 @@ impl Files {
 
     pub(super) fn open_file(&self, number: u64, flags: i32) -> io::Result<(u64, FopenFlags)> {
         let node = self.nodes.get(number)?;
-        let file = File::from(node.open(self.backing_access(OFlags::from_bits_retain(flags as u32)))?);
+        let access = self.backing_access(OFlags::from_bits_retain(flags as u32));
+        let file = File::from(node.open(access)?);
         let stat = rustix::fs::fstat(&file)?;
-        self.opened(node, file, &stat)
+        self.opened(node, file, access, &stat)
     }
 
     /// A handle for a file that was opened, and how the kernel is to treat it.
-    pub(super) fn opened(&self, node: Arc<Node>, file: File, stat: &Stat) -> io::Result<(u64, FopenFlags)> {
+    pub(super) fn opened(
+        &self,
+        node: Arc<Node>,
+        file: File,
+        access: OFlags,
+        stat: &Stat,
+    ) -> io::Result<(u64, FopenFlags)> {
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let direct = self.direct.as_ref().filter(|_| regular).and_then(|files| files.open(&node, access));
         adopt(&self.engine, node.id, &file, stat)?;
         let keep = if node.is_as_known(stat) { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
         let flags = if self.options.direct_io {
@@ -48,7 +58,7 @@ impl Files {
         } else {
             keep
         };
-        Ok((self.open.add(Open { file, node }), flags))
+        Ok((self.open.add(Open { file, direct, node }), flags))
     }
 
     pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, asker: Asker, reply: ReplyData) {
@@ -71,7 +81,10 @@ impl Files {
         match self.engine.has_drive() && read_cached(&open.file, offset, &mut bytes) {
             // Handing it to a thread would cost more than all else.
             true => self.engine.run_ready(wish, bytes, answer),
-            false => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
+            false => {
+                let files = self.direct.clone();
+                self.engine.run(wish, move || read_backing(files.as_deref(), &open, offset, size), answer);
+            }
         }
     }
 
@@ -128,10 +141,10 @@ impl Files {
             Ok(planned) => planned,
             Err(error) => return reply.error(error.into()),
         };
-        let (data, engine) = (data.to_vec(), Arc::clone(&self.engine));
+        let (data, engine, files) = (data.to_vec(), Arc::clone(&self.engine), self.direct.clone());
         let backing = move || {
             let mut written = if how.kills_privileges { kill_privileges(&open.file) } else { Ok(()) }
-                .and_then(|()| open.file.write_all_at(&data, offset));
+                .and_then(|()| write_backing(files.as_deref(), &open, offset, &data));
             if synced {
                 written = written.and_then(|()| open.file.sync_data());
             }
@@ -305,6 +318,26 @@ fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
     let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
     // Fewer may be the file's end, or what is cached: the slow way knows.
     read == Ok(size)
+}
+
+/// Reads around the page cache where that is wanted and possible.
+fn read_backing(files: Option<&DirectFiles>, open: &Open, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+    let Some(files) = files else { return read_up_to(&open.file, offset, size) };
+    let direct = open.direct.as_ref().map_or(Ok(None), |direct| files.read(direct, offset, size))?;
+    match direct {
+        Some(bytes) => Ok(bytes),
+        None => read_up_to(&open.file, offset, size).inspect(|_| files.went_around(size)),
+    }
+}
+
+/// Writes likewise.
+fn write_backing(files: Option<&DirectFiles>, open: &Open, offset: u64, data: &[u8]) -> io::Result<()> {
+    let Some(files) = files else { return open.file.write_all_at(data, offset) };
+    let direct = open.direct.as_ref();
+    if direct.map_or(Ok(false), |direct| files.write(direct, offset, data))? {
+        return Ok(());
+    }
+    open.file.write_all_at(data, offset).inspect(|()| files.went_around(data.len()))
 }
 
 /// What the file has, up to `size` bytes.

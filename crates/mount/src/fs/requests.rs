@@ -170,7 +170,8 @@ impl Filesystem for Files {
         let file = created.as_ref().ok().map(|((node, _), _)| node.id);
         let opened = created.and_then(|((node, stat), file)| {
             let attributes = attributes(node.number, &stat);
-            let opened = self.opened(Arc::clone(&node), file, &stat);
+            let access = self.backing_access(OFlags::from_bits_retain(flags as u32));
+            let opened = self.opened(Arc::clone(&node), file, access, &stat);
             opened.map(|opened| (attributes, opened)).inspect_err(|_| drop(self.forgotten(node.number, 1)))
         });
         self.changed(

@@ -36,15 +36,17 @@ pub(crate) struct Figures {
     last: Nanos,
 }
 
-/// How all rates together were kept.
+/// How all rates together were kept since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
+    /// How often an owner was given a rate.
+    pub given: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
+    /// Those of them that took longer than they were to.
+    pub late: u64,
     /// The sum of actual over ideal time.
     pub accuracy_sum: f64,
-    /// How many owners were given a rate.
-    pub owners: u64,
 }
 
 /// All that there is to see.
@@ -94,7 +96,7 @@ impl Kept {
         } else {
             self.device.set_rate(now, Owner(owner), rate)?;
         }
-        self.past.owners += 1;
+        self.past.given += 1;
         let figures = self.owners.entry(owner).or_default();
         *figures = Figures { unanswered: figures.unanswered, last: now, ..Figures::default() };
         Ok(self.device.regulator().report(Owner(owner)).is_some_and(|report| report.best_effort))
@@ -166,6 +168,7 @@ impl Kept {
         self.device.take_timings(&mut timings);
         for timing in timings.drain(..) {
             self.past.ios += 1;
+            self.past.late += u64::from(timing.took > timing.ideal);
             self.past.accuracy_sum += timing.took.0 as f64 / timing.ideal.0.max(1) as f64;
         }
         self.timings = timings;

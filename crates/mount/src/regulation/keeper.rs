@@ -1,13 +1,13 @@
-//! The thread that sees to rates while nobody asks: processes end.
+//! The thread that sees to rates while nobody asks: processes end, and others use the disk.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Regulation;
 
-/// How often it looks around at least.
+/// How often it looks at the disk.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread; it ends when this is dropped.
@@ -25,9 +25,15 @@ impl Keeper {
     pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<Keeper> {
         let kept = Arc::clone(&regulation);
         let keep = move || {
+            let mut next = Instant::now();
             while !kept.owners.has_stopped() {
-                if kept.wait_for_ends(LOOK_EVERY).is_err() {
+                let wait = next.saturating_duration_since(Instant::now());
+                if kept.wait_for_ends(wait).is_err() {
                     thread::sleep(LOOK_EVERY);
+                }
+                if Instant::now() >= next {
+                    next = Instant::now() + LOOK_EVERY;
+                    kept.look_beside();
                 }
             }
         };
