@@ -25,6 +25,9 @@ pub struct Settings {
     pub release: Option<Nanos>,
     /// How the device works.
     pub serves: Serves,
+    /// The part of an I/O's time that is spent neither waiting nor in the device: on the way from who asks to the
+    /// regulator, and back. Answers are given so much earlier, and an ideal time must leave room for it.
+    pub path: Nanos,
     /// An unregulated request that has waited so long goes next, one at a time.
     pub patience: Nanos,
     /// The most requests that wait; more are refused.
@@ -43,6 +46,8 @@ pub enum Window {
 /// How a device works on what it has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
+    /// One of the others, whichever shows: it begins as `OneByOne`.
+    Measured,
     /// One after another, in whatever order: a hard disk.
     OneByOne,
     /// Several beside each other: flash. What it needs for one is then the time from its issue to its end when few
@@ -127,7 +132,8 @@ impl Policy {
             window: Window::Adaptive(256),
             gate: GateSettings::Deadline { margin: Margin::Late(0.04), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
-            serves: Serves::OneByOne,
+            serves: Serves::Measured,
+            path: Nanos::ZERO,
             patience: Nanos(2_000_000_000),
             capacity: 65_536,
         };
@@ -135,6 +141,7 @@ impl Policy {
             Policy::Deadline => ours,
             Policy::Thesis => Settings {
                 window: Window::Last(10),
+                serves: Serves::OneByOne,
                 gate: GateSettings::Allowance { correction: Correction::THESIS, counted: Counted::All },
                 ..ours
             },
