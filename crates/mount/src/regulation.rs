@@ -224,7 +224,7 @@ impl Regulation {
             policy: in_words(self.policy).to_owned(),
             service_ns: report.service.0,
             allowance: report.allowance,
-            parallel_ratio: 1.0,
+            parallel_ratio: report.parallelism,
             in_device: report.in_device as u64,
             waiting: report.waiting as u64,
             requests: report.ended,
@@ -385,7 +385,7 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
 
 fn no_room(error: RateError) -> Refusal {
     let words = error.to_string();
-    let RateError::NoRoom { best, .. } = error;
+    let (RateError::NoRoom { best, .. } | RateError::TooFast { best, .. }) = error;
     let (best_percent, best_every_ns) = match best {
         Some(Rate::Percent(percent)) => (Some(percent.get()), None),
         Some(Rate::Every(time)) => (None, Some(time.0)),

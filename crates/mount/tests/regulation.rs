@@ -262,7 +262,8 @@ fn who_has_numbers_of_his_own_is_told_so() {
     }
     let (scratch, mounted, file) = start("namespace", &regulated("latency=1us"));
     let set = percent(process(1), 10);
-    let said = ask(&scratch, &set, Command::new("unshare").args(["-pf"]).arg(std::env::current_exe().unwrap()));
+    let said =
+        ask(&scratch, &set, Command::new("unshare").args(["-pf"]).arg(std::env::current_exe().unwrap()));
     assert!(said.contains("process numbers here are not those of the mount"), "{said}");
     // From outside, by the number that it has outside, such a process has a rate like any other.
     let dd = r#"dd if="$1" of=/dev/null bs=4096 count=50 iflag=direct status=none"#;
@@ -297,7 +298,8 @@ fn a_number_that_is_given_anew_has_no_rate() {
         if fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).is_err() {
             return skipped("a_number_that_is_given_anew", "needs /proc/sys/kernel/ns_last_pid");
         }
-        let other = Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
+        let other =
+            Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
         if other.pid() != number {
             continue;
         }
@@ -309,18 +311,20 @@ fn a_number_that_is_given_anew_has_no_rate() {
         let number = first.pid();
         set_iorate(number, &file, 10).unwrap();
         first.end();
-        eventually("it is seen that it has ended", || {
-            owner(&look(&file, false), &process(number)).is_none()
-        });
+        eventually("it is seen that it has ended", || owner(&look(&file, false), &process(number)).is_none());
         fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
-        let second = Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
+        let second =
+            Program::run(r#"exec dd if="$1" of=/dev/null bs=4096 count=5 iflag=direct status=none"#, &file);
         if second.pid() != number {
             continue;
         }
         second.end();
         let view = look(&file, true);
         assert_eq!(view.owners.iter().filter(|owner| owner.rate.is_some()).count(), 1, "only we have one");
-        assert!(view.owners.iter().any(|owner| owner.target == process(number) && owner.ios == 5), "{view:?}");
+        assert!(
+            view.owners.iter().any(|owner| owner.target == process(number) && owner.ios == 5),
+            "{view:?}"
+        );
         unmounted(mounted);
         return;
     }
@@ -417,12 +421,9 @@ fn the_end_of_a_process_ends_its_rate_and_a_mounts_end_waits_for_nobody() {
     }
     let (scratch, mounted, file) = start("end", &regulated("latency=1ms"));
     let control = Control::open(&file).unwrap();
-    let held = |pid| Set {
-        target: process(pid),
-        rate: Rate::EveryNs(400_000_000),
-        best_effort: true,
-    };
-    let reader = Program::run(r#"read line; exec dd if="$1" of=/dev/null bs=4096 iflag=direct status=none"#, &file);
+    let held = |pid| Set { target: process(pid), rate: Rate::EveryNs(400_000_000), best_effort: true };
+    let reader =
+        Program::run(r#"read line; exec dd if="$1" of=/dev/null bs=4096 iflag=direct status=none"#, &file);
     let target = process(reader.pid());
     control.set(&held(reader.pid())).unwrap();
     drop({
@@ -463,13 +464,16 @@ fn rates_are_kept_on_the_backing_directorys_own_device() {
     control.clear(&own).unwrap();
     // Whatever the place and the length, what is read is what was written.
     let mut content = fs::read(scratch.path("backing/file")).unwrap();
-    for (offset, length) in [(0u64, 1usize), (7, 5000), (4096, 4096), (8191, 2), (4 << 20, 10), (5_000_000, 12_288)] {
+    for (offset, length) in
+        [(0u64, 1usize), (7, 5000), (4096, 4096), (8191, 2), (4 << 20, 10), (5_000_000, 12_288)]
+    {
         let bytes: Vec<u8> = (0..length).map(|index| (index * 31 + length) as u8).collect();
         file.write_all_at(&bytes, offset).unwrap();
         content.resize(content.len().max(offset as usize + length), 0);
         content[offset as usize..][..length].copy_from_slice(&bytes);
     }
-    for (offset, length) in [(0u64, 10usize), (5, 9000), (4095, 1), (4_999_990, 100_000), (1 << 20, 2 << 20)] {
+    for (offset, length) in [(0u64, 10usize), (5, 9000), (4095, 1), (4_999_990, 100_000), (1 << 20, 2 << 20)]
+    {
         let mut bytes = vec![1; length];
         let got = file.read_at(&mut bytes, offset).unwrap();
         let expected = &content[offset as usize..content.len().min(offset as usize + length)];
@@ -568,12 +572,13 @@ struct Group {
 
 impl Group {
     fn new() -> Option<Group> {
-        let roots = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+        let roots =
+            ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
         let name = format!("/sakiyomi-test-{}", std::process::id());
         let directory = roots.iter().map(|root| PathBuf::from(format!("{root}{name}")));
-        let directory = directory.into_iter().find(|directory| {
-            fs::create_dir(directory).is_ok() && directory.join("cgroup.procs").exists()
-        })?;
+        let directory = directory
+            .into_iter()
+            .find(|directory| fs::create_dir(directory).is_ok() && directory.join("cgroup.procs").exists())?;
         fs::create_dir(directory.join("below")).ok()?;
         Some(Group { directory, name })
     }
@@ -586,7 +591,9 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let gone = || fs::remove_dir(self.directory.join("below")).is_ok() && fs::remove_dir(&self.directory).is_ok();
+        let gone = || {
+            fs::remove_dir(self.directory.join("below")).is_ok() && fs::remove_dir(&self.directory).is_ok()
+        };
         let begun = Instant::now();
         // The last process may still be on its way out.
         while !gone() && begun.elapsed() < Duration::from_secs(5) && self.directory.exists() {

@@ -106,8 +106,11 @@ impl Gate {
     /// Whether an owner can be kept to its share where so many, with it, have asked for as much or more.
     fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
         match self {
-            Gate::Deadline(deadline) if service.serves_several() => deadline.keeps(share, ahead, service),
-            _ => share.times() > ahead,
+            Gate::Deadline(deadline) if service.knows_several() => deadline.keeps(share, ahead, service),
+            _ => match service.mean_of_all() {
+                Nanos::ZERO => share.times() > ahead,
+                mean => service.time_for(share).0 / mean.0 > u64::from(ahead),
+            },
         }
     }
 

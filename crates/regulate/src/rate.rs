@@ -78,16 +78,24 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rate::Percent(percent) => write!(f, "{} %", percent.get()),
-            Rate::Every(time) => {
-                let (unit, name) = match time.0 {
-                    1_000_000_000.. => (1_000_000_000, "s"),
-                    1_000_000.. => (1_000_000, "ms"),
-                    1_000.. => (1_000, "us"),
-                    _ => (1, "ns"),
-                };
-                write!(f, "every {} {name}", time.0 as f64 / unit as f64)
-            }
+            Rate::Every(time) => write!(f, "every {}", Time(*time)),
         }
+    }
+}
+
+/// A time in words.
+pub(crate) struct Time(pub(crate) Nanos);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0.0 {
+            1_000_000_000.. => (1_000_000_000, "s"),
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "us"),
+            _ => (1, "ns"),
+        };
+        let thousandths = (self.0.0 as f64 / unit as f64 * 1000.0).round();
+        write!(f, "{} {name}", thousandths / 1000.0)
     }
 }
 

@@ -89,9 +89,6 @@ pub struct Regulator {
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
-    /// From so many measured requests on, one after another is to be alone in the device, and how many have been.
-    calm_at: u64,
-    calm_seen: u64,
 }
 
 impl Regulator {
@@ -114,8 +111,6 @@ impl Regulator {
             held_back: BTreeSet::new(),
             service: Service::new(&settings),
             gate: Gate::new(settings.gate),
-            calm_at: 0,
-            calm_seen: 0,
         }
     }
 
@@ -254,23 +249,23 @@ impl Regulator {
 
     fn pass(&mut self, now: Nanos) {
         self.now = self.now.max(now);
-        let members = &mut self.members;
+        let (members, path) = (&mut self.members, self.settings.path);
         self.presence.advance(self.now, |owner| {
             let member = members.get_mut(&owner).expect("who is present is regulated");
             member.bursts.over();
             let ideal = member.rate.ideal(member.service);
-            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64)
+            Nanos((ideal.0 as f64 * member.bursts.first_may_take()) as u64).saturating_sub(path)
         });
     }
 
     /// By when a request of a regulated owner must end: when a device of its own would have done it.
     fn give_deadline(&mut self, entry: &Entry) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
-        member.service = self.service.mean(entry.kind);
+        member.service = self.service.counted(entry.kind);
         let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
-        let deadline = begin.saturating_add(ideal);
-        member.until = deadline;
+        member.until = begin.saturating_add(ideal);
+        let deadline = member.until.saturating_sub(self.settings.path).max(entry.arrived);
         member.outstanding += 1;
         let next = deadline.saturating_add(ideal);
         let surprise = self.presence.is_released(entry.owner);
@@ -278,7 +273,7 @@ impl Regulator {
         Promise {
             rate: member.rate,
             share: member.share,
-            ideal: deadline - entry.arrived,
+            ideal: member.until - entry.arrived,
             deadline,
             surprise,
         }
@@ -336,16 +331,17 @@ impl Regulator {
         }
         if matches!(self.settings.window, Window::Last(_)) {
             // The thesis decides when the device is done, with the service time as it is then.
-            regulated.ideal = regulated.rate.ideal(self.service.mean(entry.kind));
+            regulated.ideal = regulated.rate.ideal(self.service.counted(entry.kind));
         }
-        let due = entry.arrived.saturating_add(regulated.ideal);
+        let path = self.settings.path;
+        let due = entry.arrived.saturating_add(regulated.ideal.saturating_sub(path));
         // A timer that was very late is not made up for by an answer without any delay.
         let carry = member.carry.min(regulated.ideal / 2);
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
         let ended = Ended {
             ideal: regulated.ideal,
-            took: until - entry.arrived,
+            took: (until - entry.arrived).saturating_add(path),
             late: self.now > due,
             arrived: entry.arrived,
         };

@@ -5,17 +5,21 @@
 //!
 //! A drive that chooses among many is faster than one that has no choice, so times are also kept by how many there
 //! were to choose from: that tells how long so many take when no more come. Of a device that serves several beside
-//! each other the time from issue to end is kept instead, by how many there were.
+//! each other the time from issue to end is kept instead, by how many there were. Which of the two it is shows
+//! ([`parallel`]).
 
 mod mean;
+mod parallel;
 mod shape;
 
 use std::collections::VecDeque;
 
 use sakiyomi_model::{Bytes, Nanos, Op};
 
+use crate::rate::Share;
 use crate::settings::{Serves, Settings, Window};
 use mean::Mean;
+use parallel::Parallel;
 use shape::Shape;
 
 /// The deepest queue that is told apart.
@@ -62,7 +66,15 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     window: Window,
-    serves: Serves,
+    calibrated: Option<Nanos>,
+    path: Nanos,
+    told: Serves,
+    /// How the device works, as far as is known.
+    several: bool,
+    parallel: Parallel,
+    /// From so many measured requests on, samples with few in the device must be fresh.
+    look_at: u64,
+    looked: u64,
     last_done: Option<Nanos>,
     recent: VecDeque<u64>,
     recent_sum: u64,
@@ -74,6 +86,12 @@ pub(crate) struct Service {
     changes: u64,
 }
 
+/// A device must be seen with few in it from the first so many requests on, then each so many, and when it has changed
+/// after no fewer than so many; and no longer than so many: owners that always have several in it do not let it.
+const FIRST_LOOK: u64 = 256;
+const LOOK_EVERY: u64 = 16_384;
+const LOOK_SELDOM: u64 = 4096;
+const LOOK_LONGEST: u64 = 256;
 /// Times by depth are averaged over this many.
 const BY_DEPTH: u32 = 512;
 /// How often what follows from them is worked out anew, in requests.
@@ -86,7 +104,13 @@ impl Service {
         };
         Service {
             window: settings.window,
-            serves: settings.serves,
+            calibrated: settings.service,
+            path: settings.path,
+            told: settings.serves,
+            several: settings.serves == Serves::Several,
+            parallel: Parallel::new(),
+            look_at: if settings.serves == Serves::Several { 0 } else { FIRST_LOOK },
+            looked: 0,
             last_done: None,
             recent: VecDeque::new(),
             recent_sum: 0,
@@ -107,11 +131,65 @@ impl Service {
             self.passed(sample.done);
         }
         self.seen += 1;
-        match (self.window, self.serves) {
-            (Window::Last(length), _) => self.remember(alone.min(interval).0, length.max(1) as usize),
-            (_, Serves::OneByOne) => self.learn(alone.min(interval), sample),
-            (_, Serves::Several) => self.learn_beside(alone, sample.kind, sample.beside),
+        if self.told != Serves::OneByOne {
+            self.find_out(alone, interval, sample);
         }
+        match (self.window, self.several) {
+            (Window::Last(length), _) => self.remember(alone.min(interval).0, length.max(1) as usize),
+            (_, false) => self.learn(alone.min(interval), sample),
+            (_, true) => self.learn_beside(alone, sample.kind, sample.beside),
+        }
+    }
+
+    fn find_out(&mut self, stay: Nanos, interval: Nanos, sample: Sample) {
+        match sample.beside {
+            // Others that came right after it may have been done before it.
+            1 if interval >= stay => self.parallel.alone(sample.kind, stay),
+            // Among more than two a disk chooses the nearest, which takes less than one alone.
+            2 if sample.choice <= 2 && !sample.bypassed => {
+                self.parallel.pair(sample.kind, stay, interval);
+            }
+            _ => {}
+        }
+        if self.seen >= self.look_at
+            && (self.wants_few().is_none() || self.seen >= self.look_at + LOOK_LONGEST)
+        {
+            self.parallel.look_again();
+            (self.looked, self.look_at) = (self.seen, self.seen + LOOK_EVERY);
+        }
+        let several = self.parallel.serves_several().filter(|several| *several != self.several);
+        if let Some(several) = several.filter(|_| self.told == Serves::Measured) {
+            self.become_another(several);
+        }
+    }
+
+    /// What was measured so far means something else now; only what one alone takes is the same.
+    fn become_another(&mut self, several: bool) {
+        self.several = several;
+        self.changes += 1;
+        self.shape = Shape::default();
+        self.by_depth.fill(Mean::new(BY_DEPTH));
+        for index in 0..self.kinds.len() {
+            if let Some(one) = self.parallel.time_of_one(Kind(index as u8)) {
+                self.kinds[index].restart(one);
+            }
+        }
+        let known = self.kinds.iter().filter(|kind| !kind.is_empty());
+        let (sum, count) = known.fold((0.0, 0), |(sum, count), kind| (sum + kind.get(), count + 1));
+        self.all.restart(sum / f64::from(count.max(1)));
+    }
+
+    /// How many may be in the device, where it must be seen with few in it so that it is known how it works.
+    pub(crate) fn wants_few(&self) -> Option<usize> {
+        if self.told == Serves::OneByOne || self.seen < self.look_at {
+            return None;
+        }
+        self.parallel.wants(self.told == Serves::Measured)
+    }
+
+    /// How many the device serves at once, as far as is known.
+    pub(crate) fn parallelism(&self) -> f64 {
+        if self.several { self.shape.parallelism() } else { 1.0 }
     }
 
     /// A request has ended whose time says nothing: the next interval begins here.
@@ -128,12 +206,27 @@ impl Service {
         Nanos(of_kind.get() as u64)
     }
 
+    /// What one request of a kind counts for in an ideal time.
+    pub(crate) fn counted(&self, kind: Kind) -> Nanos {
+        self.calibrated.unwrap_or_else(|| self.mean(kind))
+    }
+
+    /// What one request of any kind counts for in an ideal time.
+    pub(crate) fn counted_of_all(&self) -> Nanos {
+        self.calibrated.unwrap_or_else(|| self.mean_of_all())
+    }
+
     /// The mean time of one request of any kind.
     pub(crate) fn mean_of_all(&self) -> Nanos {
         match self.window {
             Window::Last(_) => Nanos(self.recent_sum / (self.recent.len() as u64).max(1)),
             Window::Adaptive(_) => Nanos(self.all.get() as u64),
         }
+    }
+
+    /// How long the device may be at one of an owner with this share: its ideal time, less what the path takes.
+    pub(crate) fn time_for(&self, share: Share) -> Nanos {
+        share.ideal(self.counted_of_all()).saturating_sub(self.path)
     }
 
     /// How long the device takes for `load` requests, which would take `work` one by one, when no more come: with so
@@ -152,9 +245,14 @@ impl Service {
         self.changes
     }
 
-    /// Whether it is known how a device that serves several does.
+    /// Whether the device serves several beside each other.
     pub(crate) fn serves_several(&self) -> bool {
-        self.serves == Serves::Several && self.seen >= 64
+        self.several
+    }
+
+    /// Whether it is known how a device that serves several does.
+    pub(crate) fn knows_several(&self) -> bool {
+        self.several && self.seen >= 64
     }
 
     /// How many requests have been measured.
@@ -172,15 +270,27 @@ impl Service {
 
     fn learn(&mut self, took: Nanos, sample: Sample) {
         let kind = &mut self.kinds[usize::from(sample.kind.0)];
-        self.changes += u64::from(kind.push(took.0 as f64));
+        let (changed, mean) = (kind.push(took.0 as f64), kind.get());
         self.all.push(took.0 as f64);
+        if changed {
+            self.changed();
+        }
         if sample.bypassed {
             return;
         }
-        let relative = if kind.get() > 0.0 { took.0 as f64 / kind.get() } else { 1.0 };
+        let relative = if mean > 0.0 { took.0 as f64 / mean } else { 1.0 };
         self.by_depth[sample.choice.clamp(1, DEPTHS)].push(relative);
         if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
             self.shape = Shape::one_by_one(&self.by_depth);
+        }
+    }
+
+    /// Times have become others: perhaps the device has.
+    fn changed(&mut self) {
+        self.changes += 1;
+        if self.told == Serves::Measured {
+            self.parallel.forget_pairs();
+            self.look_at = self.look_at.min(self.seen.max(self.looked + LOOK_SELDOM));
         }
     }
 
@@ -190,10 +300,13 @@ impl Service {
         let as_if_few = took.0 as f64 / self.shape.time(beside, 0.0);
         self.all.push(as_if_few);
         let kind = &mut self.kinds[usize::from(kind.0)];
-        self.changes += u64::from(kind.push(as_if_few));
+        let changed = kind.push(as_if_few);
         self.by_depth[beside].push(took.0 as f64);
         if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
             self.shape = Shape::beside(&self.by_depth);
+        }
+        if changed {
+            self.changed();
         }
     }
 }

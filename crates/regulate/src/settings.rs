@@ -19,12 +19,18 @@ pub struct Settings {
     pub depth: u32,
     /// Over how many I/Os the device's service time is averaged.
     pub window: Window,
+    /// What one I/O of whatever kind counts for in an ideal time, where that has been found out before; none: the
+    /// service time as it is measured. Fixed, an ideal time does not follow what others do to the device.
+    pub service: Option<Nanos>,
     /// Who else may be in the device.
     pub gate: GateSettings,
     /// After so long without an I/O of a regulated owner less is held back for it (chapter 7); none: never so.
     pub release: Option<Nanos>,
     /// How the device works.
     pub serves: Serves,
+    /// The part of an I/O's time that is spent neither waiting nor in the device: on the way from who asks to the
+    /// regulator, and back. Answers are given so much earlier, and an ideal time must leave room for it.
+    pub path: Nanos,
     /// An unregulated request that has waited so long goes next, one at a time.
     pub patience: Nanos,
     /// The most requests that wait; more are refused.
@@ -43,6 +49,8 @@ pub enum Window {
 /// How a device works on what it has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
+    /// One of the others, whichever shows: it begins as `OneByOne`.
+    Measured,
     /// One after another, in whatever order: a hard disk.
     OneByOne,
     /// Several beside each other: flash. What it needs for one is then the time from its issue to its end when few
@@ -125,9 +133,11 @@ impl Policy {
         let ours = Settings {
             depth: 32,
             window: Window::Adaptive(256),
+            service: None,
             gate: GateSettings::Deadline { margin: Margin::Late(0.04), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
-            serves: Serves::OneByOne,
+            serves: Serves::Measured,
+            path: Nanos::ZERO,
             patience: Nanos(2_000_000_000),
             capacity: 65_536,
         };
@@ -135,6 +145,7 @@ impl Policy {
             Policy::Deadline => ours,
             Policy::Thesis => Settings {
                 window: Window::Last(10),
+                serves: Serves::OneByOne,
                 gate: GateSettings::Allowance { correction: Correction::THESIS, counted: Counted::All },
                 ..ours
             },

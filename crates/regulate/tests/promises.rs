@@ -96,6 +96,66 @@ fn the_processes_of_a_group_share_one_rate() {
     }
 }
 
+/// A device that becomes another one.
+struct Changing(flash::Flash, Nanos, flash::Flash);
+
+impl Device for Changing {
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), sakiyomi_model::Full> {
+        let Changing(before, at, after) = self;
+        if now < *at { before.submit(now, request) } else { after.submit(now, request) }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.0.next_event().into_iter().chain(self.2.next_event()).min()
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<sakiyomi_model::Completion>) {
+        self.0.advance(now, done);
+        self.2.advance(now, done);
+    }
+}
+
+fn on_flash(settings: Settings, rate: u32, ios: u32, device: impl Device) -> Outcome {
+    let mut processes = vec![Process::reader(None); 20];
+    processes[0].rate = Some(rate);
+    let spec = HARDER[0].spec();
+    let warm_up = Nanos::MILLISECOND * 200;
+    World { spec: &spec, settings, processes, seed: 1, ios, later: None, warm_up }.run_on(device)
+}
+
+#[test]
+fn a_device_that_serves_several_is_found_out_and_a_disk_is_not_taken_for_one() {
+    let several = Settings { serves: Serves::Several, ..Settings::default() };
+    for rate in [10, 30] {
+        let flash = || flash::Flash::new(8, Nanos(80_000));
+        let told = on_flash(several, rate, 1500, flash());
+        let found_out = on_flash(Settings::default(), rate, 1500, flash());
+        assert!(found_out.parallelism > 3.0, "{}", found_out.parallelism);
+        let (told_figures, figures) = (told.figures(0), found_out.figures(0));
+        assert!((figures.accuracy - told_figures.accuracy).abs() < 0.02, "{told_figures:?} {figures:?}");
+        assert!((found_out.iops / told.iops - 1.0).abs() < 0.05, "{} {}", told.iops, found_out.iops);
+    }
+    for rates in [&[10][..], &[30], &[20, 20]] {
+        assert_eq!(run(Settings::default(), rates).parallelism, 1.0, "{rates:?}");
+    }
+}
+
+#[test]
+fn a_device_that_comes_to_serve_several_or_one_is_followed() {
+    let flash = |places| flash::Flash::new(places, Nanos(80_000));
+    let change = Nanos::SECOND;
+    let figures = |ios, device| {
+        let outcome = on_flash(Settings::default(), 20, ios, device);
+        let end = outcome.timings.last().unwrap().arrived;
+        assert!(end > change + Nanos::MILLISECOND * 500, "{end:?}");
+        (outcome.parallelism, outcome.between(0, change + Nanos::MILLISECOND * 300, Nanos::MAX))
+    };
+    let (parallelism, after) = figures(4500, Changing(flash(1), change, flash(8)));
+    assert!(parallelism > 3.0 && (after.accuracy - 1.0).abs() < 0.05, "{parallelism} {after:?}");
+    let (parallelism, after) = figures(4500, Changing(flash(8), change, flash(1)));
+    assert!(parallelism == 1.0 && (after.accuracy - 1.0).abs() < 0.05, "{parallelism} {after:?}");
+}
+
 #[test]
 fn on_a_device_that_serves_several_what_cannot_be_kept_is_refused() {
     let settings = Settings { serves: Serves::Several, ..Settings::default() };

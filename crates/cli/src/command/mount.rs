@@ -211,7 +211,9 @@ impl RatesTold {
     fn tell(&mut self, mounted: &Mounted, now: &Snapshot) {
         if mounted.is_buffered() && !self.buffered {
             self.buffered = true;
-            note("warning: files are read and written through the page cache, as their file system cannot do without: rates hold for what the cache does not have");
+            note(
+                "warning: files are read and written through the page cache, as their file system cannot do without: rates hold for what the cache does not have",
+            );
         }
         let bypass = now.rates.as_ref().and_then(|rates| rates.bypass.as_ref());
         if bypass.is_some() == self.bypass {

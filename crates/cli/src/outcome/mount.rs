@@ -93,7 +93,8 @@ impl Second {
         let share =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
         let rates = self.rates.as_ref().filter(|rates| rates.owners > 0);
-        let rates = rates.map_or(String::new(), |rates| format!("  rates {:>3}  {}", rates.owners, rates.in_words()));
+        let rates =
+            rates.map_or(String::new(), |rates| format!("  rates {:>3}  {}", rates.owners, rates.in_words()));
         format!(
             "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}{rates}",
             Nanos(self.at_ns).as_secs_f64(),

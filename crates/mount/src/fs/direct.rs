@@ -127,7 +127,8 @@ impl DirectFiles {
 
     /// Writes all of it, and says so; not where it has to go through the page cache.
     pub(super) fn write(&self, direct: &Direct, offset: u64, data: &[u8]) -> io::Result<bool> {
-        let whole = offset.is_multiple_of(direct.alignment as u64) && data.len().is_multiple_of(direct.alignment);
+        let whole =
+            offset.is_multiple_of(direct.alignment as u64) && data.len().is_multiple_of(direct.alignment);
         let buffer = self.pool.take().filter(|buffer| whole && data.len() <= buffer.capacity());
         let Some(mut buffer) = buffer else { return Ok(false) };
         buffer.set_len(0);

@@ -35,7 +35,8 @@ impl Watch {
         if let Some(last) = self.last.replace(look) {
             self.compare(last, look);
         }
-        let bypass = |(requests_per_s, share_ratio)| Bypass { device: disk.to_owned(), requests_per_s, share_ratio };
+        let bypass =
+            |(requests_per_s, share_ratio)| Bypass { device: disk.to_owned(), requests_per_s, share_ratio };
         self.seen.map(bypass)
     }
 
@@ -92,7 +93,8 @@ mod tests {
     fn how_much_it_is_is_told() {
         let mut watch = Watch::default();
         for second in 0..4u32 {
-            let look = Look { at: second.into(), done: u64::from(second) * 200, ours: u64::from(second) * 50 };
+            let look =
+                Look { at: second.into(), done: u64::from(second) * 200, ours: u64::from(second) * 50 };
             let found = watch.look(look, "sda");
             if second >= 2 {
                 let expected = Bypass { device: "sda".to_owned(), requests_per_s: 150.0, share_ratio: 0.75 };

@@ -420,10 +420,16 @@ fn change(seeds: u64) {
 }
 
 fn parallel(seeds: u64) {
-    let ours = Settings { serves: Serves::Several, ..Settings::default() };
-    let policies = [("thesis", Policy::Thesis.settings()), ("ours", ours)];
-    println!("| places | others | P % | policy | accuracy | CoV | p99 / ideal | ideal, us | IOPS |");
-    println!("|---|---|---|---|---|---|---|---|---|");
+    let told = Settings { serves: Serves::Several, ..Settings::default() };
+    let policies = [
+        ("thesis", Policy::Thesis.settings()),
+        ("ours, told", told),
+        ("ours, found out", Settings::default()),
+    ];
+    println!(
+        "| places | others | P % | policy | accuracy | CoV | p99 / ideal | ideal, us | IOPS | at once |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let spec = COMPUTERS[0].spec();
     for (places, others, rate) in [(4, 9), (8, 31), (16, 31)]
         .into_iter()
@@ -443,12 +449,13 @@ fn parallel(seeds: u64) {
                 .collect();
             let of = |figure: &dyn Fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
             println!(
-                "| {places} | {others} | {rate} | {name} | {:.3} | {:.3} | {:.2} | {:.0} | {:.0} |",
+                "| {places} | {others} | {rate} | {name} | {:.3} | {:.3} | {:.2} | {:.0} | {:.0} | {:.1} |",
                 of(&|outcome| outcome.figures(0).accuracy),
                 of(&|outcome| outcome.figures(0).cov),
                 of(&|outcome| outcome.figures(0).p99),
                 of(&|outcome| outcome.timings.last().map_or(0.0, |last| last.ideal.0 as f64 / 1000.0)),
                 of(&|outcome| outcome.iops),
+                of(&|outcome| outcome.parallelism),
             );
         }
     }

@@ -102,6 +102,8 @@ pub(crate) struct Outcome {
     pub(crate) worst: Nanos,
     pub(crate) begin: Nanos,
     pub(crate) service: Nanos,
+    /// How many the device was found to serve at once, at the end.
+    pub(crate) parallelism: f64,
 }
 
 const FILE: u64 = 2 << 30;
@@ -150,6 +152,7 @@ impl<'a, D: Device> Run<'a, D> {
             worst: Nanos::ZERO,
             begin: world.warm_up,
             service: Nanos::ZERO,
+            parallelism: 1.0,
         };
         Run {
             world,
@@ -190,6 +193,7 @@ impl<'a, D: Device> Run<'a, D> {
             }
         }
         self.outcome.service = self.device.regulator().service_time();
+        self.outcome.parallelism = self.device.regulator().device_report().parallelism;
         self.outcome.iops = self.counted as f64 / self.now.saturating_sub(self.world.warm_up).as_secs_f64();
     }
 

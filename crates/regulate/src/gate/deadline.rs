@@ -85,14 +85,13 @@ impl Deadline {
 
     /// Whether one request of another fits beside those of so many owners.
     pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
-        self.fit(share.ideal(service.mean_of_all()), service) > ahead as usize
+        self.fit(service.time_for(share), service) > ahead as usize
     }
 
     fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {
-        let mean = service.mean_of_all();
         let mut room = MOST as usize;
         for (share, ahead) in thinking.by_performance() {
-            let fits = self.fit(share.ideal(mean), service).saturating_sub(ahead as usize);
+            let fits = self.fit(service.time_for(share), service).saturating_sub(ahead as usize);
             // The margin alone never keeps everybody out: an owner may think for long.
             let formula = share.times().saturating_sub(ahead);
             room = room.min(fits.max(formula.min(1) as usize));

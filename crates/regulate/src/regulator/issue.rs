@@ -33,10 +33,6 @@ impl InDevice {
     }
 }
 
-/// A device that serves several is to be seen with one alone in it, so many times in a row and so often, in requests;
-/// else it would not be known what one takes.
-const CALM: (u64, u64) = (16, 16_384);
-
 impl Regulator {
     /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
     /// as many others as the gate lets in.
@@ -70,8 +66,10 @@ impl Regulator {
     }
 
     fn admits(&self, turn: Turn) -> bool {
-        let calm = self.settings.serves == Serves::Several && self.service.seen() >= self.calm_at;
-        if calm && self.device.len() > 0 {
+        // Without any rate all pass through, where it is not said that the device is to be watched.
+        let watched = !self.levels.is_empty() || self.settings.serves == Serves::Several;
+        let few = self.service.wants_few().filter(|_| watched);
+        if few.is_some_and(|few| self.device.len() >= few) {
             return false;
         }
         let mut view = self.view();
@@ -123,12 +121,6 @@ impl Regulator {
         if self.device.len() == 0 {
             self.device.busy += self.now - self.device.began;
         }
-        if stay.beside == 1 && self.service.seen() >= self.calm_at {
-            self.calm_seen += 1;
-            if self.calm_seen == CALM.0 {
-                (self.calm_seen, self.calm_at) = (0, self.service.seen() + CALM.1);
-            }
-        }
     }
 
     pub(super) fn overdue_at(&self, turn: Turn) -> Nanos {
@@ -138,7 +130,9 @@ impl Regulator {
     /// Whether a request was done while the device was at another: from its cache, or into it. It came when the
     /// mechanism was at work, and nothing else has ended since.
     pub(super) fn bypassed(&self, stay: Stay) -> bool {
-        let serial = self.settings.serves == Serves::OneByOne;
-        serial && stay.beside > 1 && stay.issued > self.device.busy_since && self.device.len() > 0
+        !self.service.serves_several()
+            && stay.beside > 1
+            && stay.issued > self.device.busy_since
+            && self.device.len() > 0
     }
 }

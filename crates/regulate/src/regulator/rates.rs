@@ -6,13 +6,30 @@ use super::burst::Bursts;
 use super::report::Kept;
 use super::request::State;
 use super::{Action, Owner, Regulator};
-use crate::rate::{Rate, Share};
+use crate::rate::{Rate, Share, Time};
 
 /// Why a rate is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// The formula of section 4.2 leaves no room for anybody else, or the ideal time is less than what one I/O takes.
-    #[error("{asked} cannot be kept beside the rates given already; {}", best_words(*.best))]
+    /// Its I/Os would have to be faster than the device and the path to it are, whoever else there is.
+    #[error(
+        "{asked} cannot be kept: it leaves {} for an I/O, of which the device takes {} and the way to it {}; {}",
+        Time(*.ideal), Time(*.device), Time(*.path), best_words(*.best, "use another device")
+    )]
+    TooFast {
+        /// What was asked for.
+        asked: Rate,
+        /// How long an I/O could take.
+        ideal: Nanos,
+        /// How long the device takes for one.
+        device: Nanos,
+        /// How long the way to the device takes ([`Settings::path`](crate::Settings::path)).
+        path: Nanos,
+        /// The most of its sort that can be kept, if any.
+        best: Option<Rate>,
+    },
+    /// The formula of section 4.2 leaves no room for anybody else.
+    #[error("{asked} cannot be kept beside the rates given already; {}", best_words(*.best, "take back one of those"))]
     NoRoom {
         /// What was asked for.
         asked: Rate,
@@ -21,8 +38,8 @@ pub enum RateError {
     },
 }
 
-fn best_words(best: Option<Rate>) -> String {
-    best.map_or("take back one of those".to_owned(), |best| format!("{best} can"))
+fn best_words(best: Option<Rate>, else_do: &str) -> String {
+    best.map_or(else_do.to_owned(), |best| format!("{best} can"))
 }
 
 /// A regulated owner.
@@ -61,7 +78,13 @@ impl Regulator {
         if !self.has_room(owner, rate) {
             let mean = self.service.mean_of_all();
             let best = Share::best(rate, mean, |rate| self.has_room(owner, rate));
-            return Err(RateError::NoRoom { asked: rate, best });
+            let (asked, path) = (rate, self.settings.path);
+            let (ideal, device) = (rate.ideal(self.service.counted_of_all()), mean);
+            return Err(if ideal < device.saturating_add(path) {
+                RateError::TooFast { asked, ideal, device, path, best }
+            } else {
+                RateError::NoRoom { asked, best }
+            });
         }
         self.give(now, owner, rate, out);
         Ok(())
@@ -115,7 +138,7 @@ impl Regulator {
             outstanding: 0,
             until: Nanos::ZERO,
             carry: Nanos::ZERO,
-            service: self.service.mean_of_all(),
+            service: self.service.counted_of_all(),
             bursts: Bursts::default(),
             kept: Kept::default(),
         };

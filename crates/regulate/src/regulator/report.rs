@@ -60,6 +60,8 @@ pub struct DeviceReport {
     pub allowance: u32,
     /// The mean service time, as measured; zero before anything is.
     pub service: Nanos,
+    /// How many the device serves at once: 1 where it does one after another, or nothing is known yet.
+    pub parallelism: f64,
     /// Requests in the device.
     pub in_device: usize,
     /// Requests that wait to go in.
@@ -186,6 +188,7 @@ impl Regulator {
             at: self.now,
             allowance: self.allowance(),
             service: self.service.mean_of_all(),
+            parallelism: self.service.parallelism(),
             in_device: self.device.len(),
             waiting: self.queue.len(),
             held_back: self.held_back.len(),

@@ -223,6 +223,34 @@ fn who_has_asked_for_the_shorter_time_goes_first_also_when_the_device_changes() 
 }
 
 #[test]
+fn the_path_is_part_of_an_ios_time() {
+    let mut bench = Bench::measured(Settings { path: MS * 4, ..Settings::default() });
+    let mut set = |rate: Rate| bench.regulator.set_rate(MS * 400, Owner(1), rate, &mut bench.out);
+    let error = set(Rate::Every(MS * 12)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "every 12 ms cannot be kept: it leaves 12 ms for an I/O, of which the device takes 10 ms and the way to it \
+         4 ms; every 25 ms can"
+    );
+    let error = set(Percent::new(45).unwrap().into()).unwrap_err().to_string();
+    assert_eq!(
+        error, "45 % cannot be kept beside the rates given already; 41 % can",
+        "two I/Os and the path"
+    );
+    set(Percent::new(40).unwrap().into()).unwrap();
+    let id = bench.ask(MS * 500, 1);
+    bench.done(MS * 510);
+    assert_eq!(bench.regulator.wake_at(), Some(MS * 521), "25 ms, less the path");
+    bench.timer(MS * 521);
+    assert_eq!(bench.answers, [(id, Outcome::Done)]);
+    let report = bench.regulator.report(Owner(1)).unwrap();
+    assert_eq!((report.recent.took, report.accuracy, report.late), (MS * 25, 1.0, 0));
+    // As well as can be: the device alone takes as long as there is.
+    bench.regulator.set_rate_anyway(MS * 600, Owner(1), Rate::Every(MS * 12), &mut bench.out);
+    assert!(bench.regulator.report(Owner(1)).unwrap().best_effort);
+}
+
+#[test]
 fn a_report_counts_what_waits_what_the_device_has_and_what_is_held_back() {
     let gate = GateSettings::Allowance { correction: Correction::Fixed(2), counted: Counted::Others };
     let mut bench = Bench::measured(Settings { gate, depth: 2, ..thesis() });
@@ -348,4 +376,20 @@ fn a_clock_that_runs_backwards_is_taken_to_stand_still() {
     bench.done(MS * 100);
     bench.timer(MS * 440);
     assert_eq!(bench.answers, [(id, Outcome::Done)]);
+}
+
+#[test]
+fn a_service_time_that_was_found_out_before_is_not_measured() {
+    // The device takes 10 ms; counted are 12, as when it is alone.
+    for (service, ideal) in [(None, MS * 50), (Some(MS * 12), MS * 60)] {
+        let mut bench = Bench::measured(Settings { service, ..Settings::default() });
+        bench.rate(1, 20);
+        let id = bench.ask(MS * 1000, 1);
+        bench.done(MS * 1010);
+        assert!(bench.answers.is_empty());
+        assert_eq!(bench.regulator.wake_at(), Some(MS * 1000 + ideal));
+        bench.timer(MS * 1000 + ideal);
+        assert_eq!(bench.answers, [(id, Outcome::Done)]);
+        assert_eq!(bench.regulator.service_time(), MS * 10, "what it takes is told as it is");
+    }
 }

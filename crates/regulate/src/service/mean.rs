@@ -21,6 +21,11 @@ impl Mean {
         Mean { length, count: 0, mean: 0.0, variance: 0.0, lately: 0.0 }
     }
 
+    /// Begins anew with `value`, which soon counts no more than what comes.
+    pub(super) fn restart(&mut self, value: f64) {
+        *self = Mean { count: LATELY / 4, mean: value, lately: value, ..Mean::new(self.length) };
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }

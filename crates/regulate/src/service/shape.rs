@@ -64,6 +64,11 @@ impl Shape {
         Shape { mean, variance }
     }
 
+    /// The most that are served at once, in the mean.
+    pub(super) fn parallelism(&self) -> f64 {
+        (1..=DEPTHS).map(|load| load as f64 / self.mean[load].max(f64::MIN_POSITIVE)).fold(1.0, f64::max)
+    }
+
     /// The time for `load` requests, with so many standard deviations.
     pub(super) fn time(&self, load: usize, deviations: f64) -> f64 {
         let whole = load.min(DEPTHS);
