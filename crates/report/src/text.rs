@@ -12,7 +12,7 @@ mod top;
 mod validate;
 
 pub use compare::compare;
-pub use iorate::{iorate, iorate_lines, iorate_owner};
+pub use iorate::{iorate, iorate_bypass, iorate_lines, iorate_owner};
 pub use probe::probe;
 pub use run::run;
 pub use scenario::scenario;

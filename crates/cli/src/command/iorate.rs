@@ -17,11 +17,11 @@ use clap::Subcommand;
 use sakiyomi_iorate::protocol::{Rate, Refusal, Set, Target};
 use sakiyomi_iorate::{Control, Error};
 use sakiyomi_model::Nanos;
-use sakiyomi_report::IorateResult;
 use sakiyomi_report::schema::IORATE_SCHEMA;
+use sakiyomi_report::{IorateResult, text};
 
 use crate::args::{Common, HELP};
-use crate::console::{say, say_result};
+use crate::console::{note, say, say_result};
 use crate::outcome;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -135,6 +135,13 @@ fn give(control: &Control, set: &Set) -> Result<()> {
 /// What the mount says of one who has a rate, or had it until it ended.
 fn found(control: &Control, target: &Target) -> Result<IorateResult> {
     Ok(outcome::iorate::result(control.path(), &control.find(target)?, None))
+}
+
+/// Tells that rates cannot be kept, where they cannot.
+fn warn(result: &IorateResult) {
+    if let Some(line) = text::iorate_bypass(&result.device) {
+        note(&format!("warning: {line}"));
+    }
 }
 
 /// Says it in words, or as JSON.

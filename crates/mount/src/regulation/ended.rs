@@ -21,6 +21,13 @@ impl Ended {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn add(&self, owners: Vec<Owner>) {
+        let mut ended = self.lock();
+        ended.extend(owners);
+        let excess = ended.len().saturating_sub(MOST);
+        ended.drain(..excess);
+    }
+
     fn last(&self, target: &Target) -> Option<Owner> {
         self.lock().iter().rev().find(|owner| owner.target == *target).cloned()
     }
@@ -40,11 +47,7 @@ impl Regulation {
 
     /// Keeps how it fared; to be called before it is forgotten, so that it can be found at any time.
     pub(super) fn remember(&self, number: u32) -> Result<(), Stopped> {
-        let owners = self.only(number)?.owners;
-        let mut ended = self.ended.lock();
-        ended.extend(owners);
-        let excess = ended.len().saturating_sub(MOST);
-        ended.drain(..excess);
+        self.ended.add(self.only(number)?.owners);
         Ok(())
     }
 
@@ -54,5 +57,39 @@ impl Regulation {
         view.owners.retain(|owner| owner.number == u64::from(number));
         view.more = false;
         Ok(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ones_are_remembered_and_of_a_number_that_was_given_again_the_later() {
+        let ended = Ended::default();
+        let owner = |number: u64, pid| Owner {
+            number,
+            target: Target::Process { pid },
+            name: String::new(),
+            rate: None,
+            best_effort: false,
+            ideal_ns: None,
+            ios: 0,
+            late: 0,
+            mean_ns: 0,
+            accuracy_ratio: None,
+            cov_ratio: 0.0,
+            unanswered: 0,
+        };
+        for number in 0..1000 {
+            ended.add(vec![owner(number, number as u32 % 500)]);
+        }
+        assert_eq!(ended.lock().len(), MOST);
+        assert_eq!(ended.last(&Target::Process { pid: 499 }).unwrap().number, 999);
+        assert!(ended.last(&Target::Process { pid: 3 }).is_none());
+        ended.add(Vec::new());
+        ended.add(vec![owner(1000, 499)]);
+        assert_eq!(ended.last(&Target::Process { pid: 499 }).unwrap().number, 1000);
+        assert!(ended.last(&Target::Tree { pid: 499 }).is_none());
     }
 }

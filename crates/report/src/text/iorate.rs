@@ -18,7 +18,7 @@ pub fn iorate(result: &IorateResult, style: Style) -> String {
     for line in device(&result.device) {
         let _ = writeln!(text, "{}", style.wrap(&line));
     }
-    if let Some(line) = bypass(&result.device) {
+    if let Some(line) = iorate_bypass(&result.device) {
         let _ = writeln!(text, "{}", style.paint(RED, &style.wrap(&line)));
     }
     if result.owners.is_empty() {
@@ -64,7 +64,8 @@ pub(super) fn device(device: &IorateDevice) -> [String; 2] {
 }
 
 /// That rates cannot be kept, where they cannot.
-pub(super) fn bypass(device: &IorateDevice) -> Option<String> {
+#[must_use]
+pub fn iorate_bypass(device: &IorateDevice) -> Option<String> {
     let bypass = device.bypass.as_ref()?;
     Some(format!(
         "BYPASSED: {} requests/s ({}) reach {} past the mount; no rate can be kept",
@@ -80,7 +81,7 @@ pub fn iorate_lines(result: &IorateResult) -> String {
     let at = format!("{:>8.1} s", result.at_ns as f64 / 1e9);
     let [_, does] = device(&result.device);
     let mut text = format!("{at}  {}: {does}\n", one_line(&result.device.name));
-    if let Some(line) = bypass(&result.device) {
+    if let Some(line) = iorate_bypass(&result.device) {
         let _ = writeln!(text, "{at}  {line}");
     }
     for owner in &result.owners {

@@ -1,8 +1,8 @@
 //! The live view of a regulated device: a frame that fits its window.
 
 use super::iorate::{
-    ACCURACY, COV, IDEAL, IOS, LATE, MEAN, PER_SECOND, QUEUE, RATE, RED, bypass, device, fitting, header,
-    is_off, row,
+    ACCURACY, COV, IDEAL, IOS, LATE, MEAN, PER_SECOND, QUEUE, RATE, RED, device, fitting, header,
+    iorate_bypass, is_off, row,
 };
 use super::style::{Style, one_line};
 use crate::schema::{IorateOwner, IorateResult};
@@ -27,7 +27,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     let paint = |code: &str, line: &str| style.paint(code, &cut(line, window.columns));
     let mut lines = vec![paint(BOLD, &format!("sakiyomi iorate top  {}", one_line(&result.mount)))];
     lines.extend(device(&result.device).iter().map(|line| cut(line, window.columns)));
-    lines.extend(bypass(&result.device).map(|line| paint(RED, &line)));
+    lines.extend(iorate_bypass(&result.device).map(|line| paint(RED, &line)));
     lines.push(String::new());
     if result.owners.is_empty() {
         lines.push(cut("Nobody uses it.", window.columns));

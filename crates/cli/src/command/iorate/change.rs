@@ -11,7 +11,7 @@ use sakiyomi_iorate::{Control, Error};
 use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
-use super::{Words, found, give, tell};
+use super::{Words, found, give, tell, warn};
 use crate::args::Common;
 use crate::console::complain;
 use crate::outcome;
@@ -64,7 +64,11 @@ impl Give {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let (directory, set) = self.asked()?;
         let result = given(&Control::open(directory)?, &set)?;
-        tell(&result, common, |result| in_words("", result))
+        tell(&result, common, |result| in_words("", result))?;
+        if !common.quiet {
+            warn(&result);
+        }
+        Ok(())
     }
 
     fn asked(&self) -> Result<(PathBuf, Set)> {

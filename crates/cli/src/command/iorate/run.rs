@@ -15,7 +15,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
 use sakiyomi_report::{IorateResult, text};
 
-use super::{Words, found, give};
+use super::{Words, found, give, warn};
 use crate::args::Common;
 use crate::child;
 use crate::console::{complain, note};
@@ -130,6 +130,7 @@ impl Run {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));
             }
+            warn(&result);
         }
     }
 }
