@@ -126,8 +126,13 @@ impl Command {
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     // Nobody may be there to read it.
     let _ = error.print();
-    let words: Vec<_> = std::env::args_os().skip(1).take(2).collect();
-    let word = |place: usize| words.get(place).and_then(|word| word.to_str()).unwrap_or_default();
+    let words = std::env::args_os()
+        .skip(1)
+        .filter_map(|word| word.into_string().ok())
+        .filter(|word| !word.starts_with('-'))
+        .take(2)
+        .collect::<Vec<_>>();
+    let word = |place: usize| words.get(place).map_or("", String::as_str);
     let code = match (word(0), word(1)) {
         _ if !error.use_stderr() => error.exit_code(),
         ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),

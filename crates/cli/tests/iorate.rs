@@ -65,6 +65,7 @@ fn a_program_that_cannot_have_its_rate_is_not_run_and_its_code_tells_so() {
         ("iorate run . -- touch file", "a rate of . is not possible"),
         ("iorate run 20 . touch file", "unexpected value 'file'"),
         ("iorate run 20 .", "required"),
+        ("--quiet iorate run 20 .", "required"),
     ] {
         let output = scratch.run(words);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -388,4 +389,45 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
         assert!(ideal.contains(&labels), "{ideal}");
     }
     assert_eq!((out.len(), scratch.names(".").len()), (0, 3), "nothing else is left");
+}
+
+#[test]
+fn the_terminal_is_as_it_was_when_the_view_ends() {
+    let has_script =
+        Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has_script {
+        skipped("the_terminal_is_as_it_was", "needs script (package bsdutils)");
+        return;
+    }
+    let scratch = Scratch::new("iorate_terminal");
+    let on_a_terminal = |words: &str, end: &str| {
+        let line = format!(
+            "stty cols 60 rows 9; {} {words}{end}; echo code=$?; stty -a",
+            env!("CARGO_BIN_EXE_sakiyomi")
+        );
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "30", "script", "-qec", &line, "/dev/null"]).current_dir(&scratch.0);
+        String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
+    };
+    // What is refused is refused before the terminal is taken.
+    let refused = on_a_terminal("iorate top .", "");
+    assert!(refused.contains("code=2") && !refused.contains("\x1b["), "{refused}");
+    if !can_mount("the_terminal_is_as_it_was") {
+        return;
+    }
+    let _regulated = Regulated::new(&scratch);
+    let (enter, leave) = ("\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l");
+    let interrupted = " & sleep 0.5; kill -INT $!; wait $!";
+    for (words, end) in [
+        ("iorate top disk --interval 50ms --count 2", ""),
+        // Also when it is ended.
+        ("iorate top disk", interrupted),
+    ] {
+        let shown = on_a_terminal(words, end);
+        let (_, view) = shown.split_once(enter).unwrap_or_else(|| panic!("{shown:?}"));
+        let (view, after) = view.split_once(leave).unwrap_or_else(|| panic!("{view:?}"));
+        assert!(view.contains("sakiyomi iorate top") && view.contains("\x1b[K"), "{view:?}");
+        assert!(after.contains("code=0") && !after.contains("\x1b["), "{after:?}");
+        assert!(after.contains(" icanon ") && after.contains(" echo "), "{after:?}");
+    }
 }
