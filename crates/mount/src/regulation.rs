@@ -211,14 +211,21 @@ impl Regulation {
 
     /// How things are: owners behind the one with the number `after`, as many as one answer may have.
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
-        let after = u32::try_from(after).unwrap_or(u32::MAX);
-        let Seen { device: report, busy, owners, more, .. } =
-            self.ask(move |kept, now| kept.look(now, after, all, PAGE))?;
-        let owners = owners.iter().filter_map(|(number, figures, report)| {
-            let (target, name) = self.owners.who(*number)?;
-            Some(owner(*number, target, name, figures, report.as_ref()))
-        });
-        let owners = owners.collect();
+        let mut after = u32::try_from(after).unwrap_or(u32::MAX);
+        let (seen, owners) = loop {
+            let seen = self.ask(move |kept, now| kept.look(now, after, all, PAGE))?;
+            let known = seen.owners.iter().filter_map(|(number, figures, report)| {
+                let (target, name) = self.owners.who(*number)?;
+                Some(owner(*number, target, name, figures, report.as_ref()))
+            });
+            let known: Vec<Owner> = known.collect();
+            match seen.owners.last() {
+                // All of these have ended: who asks would think that there are no more behind.
+                Some((last, ..)) if known.is_empty() && seen.more => after = *last,
+                _ => break (seen, known),
+            }
+        };
+        let Seen { device: report, busy, more, .. } = seen;
         let device = DeviceView {
             name: self.name.clone(),
             policy: in_words(self.policy).to_owned(),

@@ -9,7 +9,7 @@ use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulated, Report,
 use super::backing::Backing;
 use super::machine::Behind;
 
-/// Owners without a rate that are remembered at most, and how long at least.
+/// About so many owners without a rate are remembered at most, and so long where there is room.
 const REMEMBERED_MAX: usize = 1024;
 const REMEMBERED: Nanos = Nanos(60_000_000_000);
 
@@ -20,6 +20,8 @@ const RECENT: u64 = 128;
 pub(crate) struct Kept {
     device: Regulated<Behind>,
     owners: BTreeMap<u32, Figures>,
+    /// With so many it is looked for some to forget.
+    room: usize,
     timings: Vec<Timing>,
     past: Past,
 }
@@ -80,7 +82,13 @@ impl Kept {
     pub(crate) fn new(behind: Behind, sector: Bytes, settings: Settings) -> Kept {
         let mut device = Regulated::new(behind, sector, settings);
         device.keep_timings();
-        Kept { device, owners: BTreeMap::new(), timings: Vec::new(), past: Past::default() }
+        Kept {
+            device,
+            owners: BTreeMap::new(),
+            room: REMEMBERED_MAX,
+            timings: Vec::new(),
+            past: Past::default(),
+        }
     }
 
     /// Gives a rate; says whether it is only kept as well as can be.
@@ -131,22 +139,31 @@ impl Kept {
 
     pub(super) fn arrived(&mut self, request: &Request) {
         let (owner, now) = (request.stream.0, request.arrival);
-        if !self.owners.contains_key(&owner) && self.owners.len() >= REMEMBERED_MAX {
+        if !self.owners.contains_key(&owner) && self.owners.len() >= self.room {
             self.make_room(now);
+            // Those who stay are not gone through again for each one who comes.
+            self.room = self.owners.len() + REMEMBERED_MAX;
         }
         let figures = self.owners.entry(owner).or_default();
         figures.unanswered += 1;
         figures.last = now;
     }
 
-    /// Who has no rate and has not been seen for long is forgotten.
+    /// Who has no rate and has not been seen for long is forgotten; if those are few, all who wait for nothing.
     fn make_room(&mut self, now: Nanos) {
-        let regulator = self.device.regulator();
-        self.owners.retain(|&owner, figures| {
-            figures.unanswered > 0
-                || now.saturating_sub(figures.last) < REMEMBERED
-                || regulator.report(Owner(owner)).is_some()
-        });
+        for believed in [REMEMBERED, Nanos::ZERO] {
+            let regulator = self.device.regulator();
+            self.owners.retain(|&owner, figures| {
+                figures.unanswered > 0
+                    || now.saturating_sub(figures.last) < believed
+                    || regulator.report(Owner(owner)).is_some()
+            });
+            if self.owners.len() - regulator.device_report().regulated.min(self.owners.len())
+                < REMEMBERED_MAX / 2
+            {
+                break;
+            }
+        }
     }
 
     pub(super) fn ended(&mut self, completion: &Completion) {
