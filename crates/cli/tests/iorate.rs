@@ -191,6 +191,9 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert!(scratch.ok("iorate list disk").ends_with("Nobody has a rate here.\n"));
     let others = owners(&scratch, "iorate list disk --all --json");
     assert!(others.iter().any(|owner| owner["pid"] == pid && owner["percent"].is_null()), "{others:?}");
+    drop(reader);
+    let others = owners(&scratch, "iorate list disk --all --json");
+    assert!(others.iter().all(|owner| owner["pid"] != pid), "{others:?}");
     assert!(scratch.refused("iorate set 4194304 disk 20").contains("there is no process 4194304"));
 }
 

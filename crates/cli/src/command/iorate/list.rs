@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use sakiyomi_iorate::Control;
+use sakiyomi_iorate::protocol::{Owner, Target};
+use sakiyomi_linux::process::Process;
 use sakiyomi_report::text;
 
 use super::tell;
@@ -26,15 +28,24 @@ pub(super) const EXAMPLES: &str = "Examples:
 pub(crate) struct List {
     /// Any file or directory of the mount
     dir: PathBuf,
-    /// Also those who have no rate
+    /// Also processes that have no rate and have done I/O here
     #[arg(long)]
     all: bool,
 }
 
 impl List {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
-        let view = Control::open(&self.dir)?.look(self.all)?;
+        let mut view = Control::open(&self.dir)?.look(self.all)?;
+        view.owners.retain(is_there);
         let result = outcome::iorate::result(&self.dir, &view, None);
         tell(&result, common, |result| text::iorate(result, common.color.style()))
+    }
+}
+
+/// Whether it may go on: the mount remembers processes without a rate for a while that have ended.
+fn is_there(owner: &Owner) -> bool {
+    match owner.target {
+        Target::Process { pid } if owner.rate.is_none() => Process::open(pid).is_ok(),
+        _ => true,
     }
 }
