@@ -22,7 +22,7 @@ pub(super) fn spawn(
     unsafe { command.pre_exec(move || wait(here, there)) };
     thread::scope(|scope| {
         // In a thread of its own: who starts a process waits until it has become the program.
-        let asked = scope.spawn(move || {
+        let ask = move || {
             let mut number = [0; 4];
             // Nobody, if it could not be made or was killed at once.
             ours.read_exact(&mut number).is_err() || {
@@ -30,7 +30,8 @@ pub(super) fn spawn(
                 let _ = ours.write_all(&[u8::from(agreed)]);
                 agreed
             }
-        });
+        };
+        let asked = thread::Builder::new().name("gate".to_owned()).spawn_scoped(scope, ask)?;
         let started = command.spawn();
         drop(theirs);
         match asked.join().expect("who is asked does not panic") {
