@@ -9,6 +9,8 @@ mod driver;
 mod kept;
 mod machine;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 pub(crate) use backing::Backing;
