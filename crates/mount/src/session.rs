@@ -263,7 +263,7 @@ fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>),
     let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
     let no_memory =
         |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
-    Ok((Some(DirectFiles::new(BACKING_THREADS, issued).map_err(no_memory)?), beside))
+    Ok((Some(DirectFiles::new(BACKING_THREADS, root, issued).map_err(no_memory)?), beside))
 }
 
 fn cannot_record(error: StartError) -> Error {

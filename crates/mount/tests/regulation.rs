@@ -483,10 +483,30 @@ fn rates_are_kept_on_the_backing_directorys_own_device() {
     file.sync_all().unwrap();
     drop(file);
     let view = look(&path, true);
-    assert!(view.device.requests > 40 && view.device.bypass.is_none());
+    assert!(view.device.requests > 40, "{view:?}");
     drop(control);
     unmounted(mounted);
     assert_eq!(fs::read(scratch.path("backing/file")).unwrap(), content);
+}
+
+#[test]
+fn traffic_past_the_mount_is_told_as_loss_of_control() {
+    if !can_mount("traffic_past_the_mount") {
+        return;
+    }
+    let options = Options { regulate: Some(Regulate::default()), ..Options::default() };
+    let (scratch, mounted, path) = start("bypass", &options);
+    let device = rustix::fs::stat(scratch.path("backing")).unwrap().st_dev;
+    let known = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    if !Path::new(&known).exists() {
+        return skipped("traffic_past_the_mount", "the files lie on no disk of their own");
+    }
+    let others = Program::rival(&scratch.path("backing/file"));
+    let bypass = || look(&path, false).device.bypass;
+    eventually("it is noticed", || bypass().is_some());
+    assert!(bypass().is_none_or(|bypass| bypass.requests_per_s > 20.0 && bypass.share_ratio > 0.1));
+    drop(others);
+    unmounted(mounted);
 }
 
 #[test]

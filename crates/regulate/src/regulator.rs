@@ -19,6 +19,7 @@ mod report;
 mod request;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +36,7 @@ use rates::Member;
 pub use rates::RateError;
 pub use report::{DeviceReport, Recent, Report};
 use request::{Entry, Promise, State, Stay};
+use writes::Writes;
 
 /// Whose I/O it is: a process, or a group of them that share one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +91,7 @@ pub struct Regulator {
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
+    writes: Writes,
 }
 
 impl Regulator {
@@ -111,6 +114,7 @@ impl Regulator {
             held_back: BTreeSet::new(),
             service: Service::new(&settings),
             gate: Gate::new(settings.gate),
+            writes: Writes::default(),
         }
     }
 
@@ -152,8 +156,21 @@ impl Regulator {
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
         let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
         self.leave_device(&entry, stay);
-        let bypassed = self.bypassed(stay);
-        if outcome == Outcome::Done {
+        let taken_in = self.taken_in(&entry, stay);
+        let bypassed = self.bypassed(stay) || (taken_in && self.device.len() > 0);
+        // What is far beyond all that is known was held up by writes that the device had taken in.
+        let held_up =
+            self.writes.may_be_left(self.now) && self.service.is_far_beyond(entry.kind, stay.issued, done);
+        if taken_in {
+            self.writes.taken_in(self.now);
+        }
+        if self.writes.is_settled(self.now) {
+            self.service.forget();
+        }
+        if held_up {
+            self.writes.harm(self.now, self.service.mean_of_all());
+        }
+        if outcome == Outcome::Done && !taken_in && !held_up {
             let (Stay { issued, beside, .. }, choice) = (stay, self.device.choice);
             self.service.done(Sample { kind: entry.kind, issued, done, choice, beside, bypassed });
         } else if !bypassed {
@@ -220,7 +237,9 @@ impl Regulator {
         let waiting = self.queue.first_other().filter(|_| self.device.len() < self.settings.depth as usize);
         let patience = waiting.filter(|_| self.device.overdue == 0).map(|turn| self.overdue_at(turn));
         let release = waiting.and_then(|_| self.presence.next_release());
-        answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
+        let write = self.writes_wait_until().filter(|at| *at > self.now);
+        let write = write.filter(|_| waiting.is_some() && self.queue.has_writes());
+        answer.into_iter().chain(patience).chain(release).chain(write).min().map(|at| at.max(self.now))
     }
 
     /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
@@ -281,7 +300,7 @@ impl Regulator {
 
     fn wait(&mut self, id: RequestId, entry: &Entry) {
         let share = entry.regulated.map(|regulated| regulated.share);
-        self.queue.insert(share, Turn { arrived: entry.arrived, id });
+        self.queue.insert(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.insert((regulated.deadline, id));
         }
@@ -289,7 +308,7 @@ impl Regulator {
 
     fn wait_no_more(&mut self, id: RequestId, entry: &Entry) {
         let share = entry.regulated.map(|regulated| regulated.share);
-        self.queue.remove(share, Turn { arrived: entry.arrived, id });
+        self.queue.remove(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.remove(&(regulated.deadline, id));
         }
@@ -346,6 +365,12 @@ impl Regulator {
             arrived: entry.arrived,
         };
         member.ended(ended);
+        let service = self.service.mean_of_all();
+        if ended.took.0 > ended.ideal.0 + ended.ideal.0 / 4 {
+            self.writes.harm(self.now, service);
+        } else {
+            self.writes.in_time(service);
+        }
         if !regulated.surprise {
             self.gate.ended(self.now, ended, &self.service);
         }

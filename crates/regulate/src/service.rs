@@ -44,6 +44,14 @@ impl Kind {
         };
         Kind((operation * SIZES + size.min(SIZES - 1)) as u8)
     }
+
+    pub(crate) fn is_write(self) -> bool {
+        (SIZES..2 * SIZES).contains(&usize::from(self.0))
+    }
+
+    pub(crate) fn is_read(self) -> bool {
+        usize::from(self.0) < SIZES
+    }
 }
 
 /// A request that the device has done.
@@ -92,6 +100,9 @@ const FIRST_LOOK: u64 = 256;
 const LOOK_EVERY: u64 = 16_384;
 const LOOK_SELDOM: u64 = 4096;
 const LOOK_LONGEST: u64 = 256;
+/// From so many on the time of a kind is known well enough to tell what is far beyond it, and so many times it is far.
+const KNOWN: u32 = 4;
+const FAR_BEYOND: f64 = 3.0;
 /// Times by depth are averaged over this many.
 const BY_DEPTH: u32 = 512;
 /// How often what follows from them is worked out anew, in requests.
@@ -143,6 +154,8 @@ impl Service {
 
     fn find_out(&mut self, stay: Nanos, interval: Nanos, sample: Sample) {
         match sample.beside {
+            // Writes end when a cache has them: that says nothing.
+            _ if !sample.kind.is_read() => {}
             // Others that came right after it may have been done before it.
             1 if interval >= stay => self.parallel.alone(sample.kind, stay),
             // Among more than two a disk chooses the nearest, which takes less than one alone.
@@ -195,6 +208,20 @@ impl Service {
     /// A request has ended whose time says nothing: the next interval begins here.
     pub(crate) fn passed(&mut self, done: Nanos) {
         self.last_done = Some(self.last_done.map_or(done, |last| last.max(done)));
+    }
+
+    /// Whether a read took so much longer than one of its kind that something else must have been done before it.
+    pub(crate) fn is_far_beyond(&self, kind: Kind, issued: Nanos, done: Nanos) -> bool {
+        let of_kind = &self.kinds[usize::from(kind.0)];
+        let begun = self.last_done.map_or(issued, |last| last.max(issued));
+        kind.is_read()
+            && of_kind.has(KNOWN)
+            && done.saturating_sub(begun).0 as f64 > FAR_BEYOND * of_kind.get()
+    }
+
+    /// What was measured stands only until something is measured again.
+    pub(crate) fn forget(&mut self) {
+        self.kinds.iter_mut().chain([&mut self.all]).for_each(Mean::forget);
     }
 
     /// The mean time of one request of a kind; zero while nothing is known.

@@ -96,6 +96,25 @@ fn the_processes_of_a_group_share_one_rate() {
     }
 }
 
+/// They end at once, and the drive does them when it likes.
+#[test]
+fn a_reader_has_its_ideal_time_beside_writes_that_the_drive_takes_in() {
+    let mut processes = vec![Process { op: Op::Write, ..Process::reader(None) }; 10];
+    processes[0] = Process::reader(Some(20));
+    let spec = HARDER[0].spec();
+    let warm_up = Nanos::SECOND * 20;
+    let settings = Settings::default();
+    let outcome = World { spec: &spec, settings, processes, seed: 1, ios: 2000, later: None, warm_up }.run();
+    let figures = outcome.figures(0);
+    assert!((figures.accuracy - 1.0).abs() <= 0.05 && figures.p99 <= 1.2, "{figures:?}");
+    let ideal = outcome.timings.last().unwrap().ideal;
+    assert!(
+        ideal < Nanos::MILLISECOND * 90,
+        "what the drive does by itself counts as the reader's: {ideal:?}"
+    );
+    assert!(outcome.iops > 40.0, "{}", outcome.iops);
+}
+
 /// A device that becomes another one.
 struct Changing(flash::Flash, Nanos, flash::Flash);
 

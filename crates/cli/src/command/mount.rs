@@ -212,10 +212,12 @@ impl RatesTold {
         if mounted.is_buffered() && !self.buffered {
             self.buffered = true;
             note(
-                "warning: files are read and written through the page cache, as their file system cannot do without: rates hold for what the cache does not have",
+                "warning: files are read and written through the page cache, as their file system does not do without: what is in it is answered sooner than a disk would",
             );
         }
-        let bypass = now.rates.as_ref().and_then(|rates| rates.bypass.as_ref());
+        // Where nobody has a rate, none can be lost.
+        let rates = now.rates.as_ref().filter(|rates| rates.owners > 0);
+        let bypass = rates.and_then(|rates| rates.bypass.as_ref());
         if bypass.is_some() == self.bypass {
             return;
         }
@@ -225,7 +227,7 @@ impl RatesTold {
                 "warning: {device} is used past the mount, {requests_per_s:.0} requests a second, {:.0} % of all: rates cannot be kept",
                 share_ratio * 100.0
             )),
-            None => note("the disk is not used past the mount any more"),
+            None => note("the disk is not used past the mount any more, or nobody has a rate"),
         }
     }
 }

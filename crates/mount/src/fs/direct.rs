@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +28,12 @@ const ALIGNMENT_MAX: usize = 4096;
 pub(crate) struct DirectFiles {
     pool: Pool,
     issued: Arc<Issued>,
+    /// The files are in memory, and nowhere else.
+    in_memory: bool,
 }
+
+/// File systems that take `O_DIRECT` and have no device: tmpfs, ramfs (linux/magic.h).
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// What was asked of the device, and how.
 #[derive(Debug, Default)]
@@ -69,12 +75,17 @@ impl Issued {
 }
 
 impl DirectFiles {
-    /// For so many threads at a time.
+    /// For so many threads at a time, in a backing directory.
     ///
     /// # Errors
     /// If there is not that much memory.
-    pub(crate) fn new(threads: usize, issued: Arc<Issued>) -> Result<DirectFiles, sakiyomi_linux::Error> {
-        Ok(DirectFiles { pool: Pool::new(threads, BUFFER, Memory::Ordinary)?, issued })
+    pub(crate) fn new(
+        threads: usize,
+        root: &OwnedFd,
+        issued: Arc<Issued>,
+    ) -> Result<DirectFiles, sakiyomi_linux::Error> {
+        let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
+        Ok(DirectFiles { pool: Pool::new(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
     }
 
     /// What was asked of the device.
@@ -84,7 +95,8 @@ impl DirectFiles {
 
     /// Opens a file once more, around the page cache, if its file system does that and we may.
     pub(super) fn open(&self, node: &Node, access: OFlags) -> Option<Direct> {
-        let opened = node.open(access | OFlags::DIRECT).map(File::from).ok();
+        let opened =
+            (!self.in_memory).then(|| node.open(access | OFlags::DIRECT).map(File::from).ok()).flatten();
         let direct = opened.and_then(|file| {
             let alignment = direct_alignment(&file)?;
             let alignment = alignment.offset.max(alignment.memory);

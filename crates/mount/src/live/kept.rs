@@ -23,6 +23,8 @@ pub(crate) struct Kept {
     /// With so many it is looked for some to forget.
     room: usize,
     timings: Vec<Timing>,
+    /// What is part of an I/O's time, but not of ours.
+    path: Nanos,
     past: Past,
 }
 
@@ -87,6 +89,7 @@ impl Kept {
             owners: BTreeMap::new(),
             room: REMEMBERED_MAX,
             timings: Vec::new(),
+            path: settings.path,
             past: Past::default(),
         }
     }
@@ -185,8 +188,9 @@ impl Kept {
         self.device.take_timings(&mut timings);
         for timing in timings.drain(..) {
             self.past.ios += 1;
-            self.past.late += u64::from(timing.took > timing.ideal);
-            self.past.accuracy_sum += timing.took.0 as f64 / timing.ideal.0.max(1) as f64;
+            let took = timing.took + self.path;
+            self.past.late += u64::from(took > timing.ideal);
+            self.past.accuracy_sum += took.0 as f64 / timing.ideal.0.max(1) as f64;
         }
         self.timings = timings;
     }

@@ -6,7 +6,7 @@ use super::request::{Entry, State, Stay};
 use super::{Action, Regulator};
 use crate::gate::View;
 use crate::queue::Turn;
-use crate::settings::Serves;
+use crate::settings::{GateSettings, Serves};
 
 /// What the device has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +33,9 @@ impl InDevice {
     }
 }
 
+/// A write that takes less than this part of the mean service time is not on the medium.
+const TAKEN_IN: u64 = 8;
+
 impl Regulator {
     /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
     /// as many others as the gate lets in.
@@ -47,12 +50,23 @@ impl Regulator {
                     break;
                 }
                 self.hand_over(id, false, out);
-            } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
+            } else if let Some(turn) = self.next_other().filter(|turn| self.admits(*turn)) {
                 self.hand_over(turn.id, false, out);
             } else {
                 break;
             }
         }
+    }
+
+    /// The first that is not regulated and may go in for all that is known of writes.
+    fn next_other(&self) -> Option<Turn> {
+        let write_waits = self.writes_wait_until().is_some_and(|at| at > self.now);
+        if write_waits { self.queue.first_but_writes() } else { self.queue.first_other() }
+    }
+
+    /// Until when unregulated writes wait, where they are held back for somebody.
+    pub(super) fn writes_wait_until(&self) -> Option<Nanos> {
+        self.writes.next_at().filter(|_| self.presence.anybody())
     }
 
     fn admits_regulated(&self, id: RequestId) -> bool {
@@ -93,13 +107,17 @@ impl Regulator {
     fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
         let share = entry.regulated.map(|regulated| regulated.share);
-        self.queue.remove(share, Turn { arrived: entry.arrived, id });
+        let write = entry.kind.is_write();
+        self.queue.remove(share, write, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
             (self.device.busy_since, self.device.began, self.device.choice) = (self.now, self.now, 1);
         }
         match share {
             Some(_) => self.device.regulated += 1,
             None => self.device.others += 1,
+        }
+        if share.is_none() && write {
+            self.writes.issued(self.now);
         }
         self.device.overdue += usize::from(overdue);
         let work = self.service.mean(entry.kind);
@@ -125,6 +143,14 @@ impl Regulator {
 
     pub(super) fn overdue_at(&self, turn: Turn) -> Nanos {
         turn.arrived.saturating_add(self.settings.patience)
+    }
+
+    /// Whether a write ended sooner than the medium could have had it.
+    pub(super) fn taken_in(&self, entry: &Entry, stay: Stay) -> bool {
+        let paced =
+            matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
+        let medium = self.service.mean_of_all();
+        paced && entry.kind.is_write() && self.now.saturating_sub(stay.issued) < medium / TAKEN_IN
     }
 
     /// Whether a request was done while the device was at another: from its cache, or into it. It came when the

@@ -26,6 +26,11 @@ impl Mean {
         *self = Mean { count: LATELY / 4, mean: value, lately: value, ..Mean::new(self.length) };
     }
 
+    /// The next value stands for all.
+    pub(super) fn forget(&mut self) {
+        self.count = 0;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -6,7 +6,7 @@
 //! its issue is that of one alone, and the time since the end before is shorter. So the two times, each over the time of
 //! one alone, multiplied, are 1.5 to 2 on the one and about 0.5 on the other.
 //!
-//! Neighbouring sectors that a disk reads in one go look as if it read them beside each other; while a disk is asked for
+//! Only reads are looked at: writes end when a cache has them. Neighbouring sectors that a disk reads in one go look as if it read them beside each other; while a disk is asked for
 //! little else, it counts as a device that serves several.
 
 use sakiyomi_model::Nanos;
@@ -34,7 +34,7 @@ struct Fresh {
 /// Over so many pairs what they show is averaged, and so many are enough to go by.
 const PAIRS: (u32, u32) = (64, 24);
 /// Below the first a device serves several, above the second one by one; between them it is what it was.
-const BORDERS: (f64, f64) = (0.8, 1.2);
+const BORDERS: (f64, f64) = (1.0, 1.4);
 /// More than this a pair does not show.
 const MOST: f64 = 4.0;
 /// So many alone are enough to go by.
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(with_pairs(150, 100).serves_several(), Some(false), "half of the one before was left");
         assert_eq!(with_pairs(200, 90).serves_several(), Some(false), "all of it");
         assert_eq!(with_pairs(100, 50).serves_several(), Some(true));
-        assert_eq!(with_pairs(110, 90).serves_several(), None, "it may be either");
+        assert_eq!(with_pairs(110, 105).serves_several(), None, "it may be either");
         assert_eq!(with_pairs(100, 100).serves_several(), None, "nothing ended meanwhile");
     }
 
