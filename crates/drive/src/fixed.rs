@@ -148,6 +148,12 @@ impl Fixed {
         }
     }
 
+    /// What it is.
+    #[must_use]
+    pub fn spec(&self) -> &FixedSpec {
+        &self.spec
+    }
+
     /// How much it holds.
     #[must_use]
     pub fn capacity(&self) -> Bytes {

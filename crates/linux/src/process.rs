@@ -10,6 +10,7 @@
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
 //! | the `read` that a thread sleeps in | [`ReadCall`] |
 //! | files that it has mapped | [`Mapped`] |
+//! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
 //! | running a command as if nobody stood between | [`command`] |
@@ -22,6 +23,7 @@ pub mod memory;
 
 mod descriptor;
 mod directory;
+mod kin;
 mod mappings;
 mod thread;
 
@@ -42,6 +44,7 @@ pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
+pub use kin::{Status, all, is_of_our_namespace};
 pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 
@@ -261,16 +264,7 @@ impl Process {
     }
 
     fn numbers_in(&self, name: &str) -> io::Result<Vec<u32>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(&self.directory, name, flags, Mode::empty())?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut entries = RawDir::new(directory, &mut buffer);
-        let mut numbers = Vec::new();
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
-        }
-        Ok(numbers)
+        numbers_in(&self.directory, name)
     }
 }
 
@@ -292,6 +286,20 @@ impl ReadCall {
         let (file, _, bytes) = (next()?, next()?, next()?);
         (call == libc::SYS_read).then_some(ReadCall { file: u32::try_from(file).ok()?, bytes })
     }
+}
+
+/// The names in a directory that are numbers.
+fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(directory, name, flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    let mut numbers = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
 }
 
 /// As long as a line of `stat` can be.

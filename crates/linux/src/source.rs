@@ -122,7 +122,8 @@ fn refuse_what_has_no_offsets(path: &Path, metadata: &std::fs::Metadata) -> Resu
 }
 
 /// What `O_DIRECT` asks of this file; none if it was opened so, but does not do it.
-pub(crate) fn direct_alignment(file: &File) -> Option<Alignment> {
+#[must_use]
+pub fn direct_alignment(file: &File) -> Option<Alignment> {
     let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(USUAL) };
     if found.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
         return Some(USUAL);

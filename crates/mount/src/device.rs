@@ -15,6 +15,12 @@ pub trait Emulated: Device + Send {
 
     /// How long it was busy from time 0 until `now`, the time of the last call.
     fn busy(&self, now: Nanos) -> Nanos;
+
+    /// How many requests it takes at a time.
+    fn depth(&self) -> usize;
+
+    /// How many of them it serves side by side.
+    fn parallel(&self) -> usize;
 }
 
 impl Emulated for Drive {
@@ -29,6 +35,14 @@ impl Emulated for Drive {
     fn busy(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.usage(now).time.idle)
     }
+
+    fn depth(&self) -> usize {
+        Drive::depth(self)
+    }
+
+    fn parallel(&self) -> usize {
+        1
+    }
 }
 
 impl Emulated for Fixed {
@@ -42,6 +56,14 @@ impl Emulated for Fixed {
 
     fn busy(&self, now: Nanos) -> Nanos {
         Fixed::busy(self, now)
+    }
+
+    fn depth(&self) -> usize {
+        self.parallel()
+    }
+
+    fn parallel(&self) -> usize {
+        self.spec().parallel as usize
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 
 use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Live, Timeline};
+use crate::live::{Access, Live, Question, Stopped, Timeline};
 use crate::watch::{Ended, Watch};
 use crate::workers::Workers;
 
@@ -20,17 +20,28 @@ pub(crate) struct Engine {
     /// None where names and attributes cost nothing.
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
-    /// None where only the backing directory's own time counts.
+    /// None where only the backing directory's own time counts, and nobody has a rate.
     live: Option<Live>,
-    workers: Workers,
+    /// What is live is a drive, and not the backing directory itself.
+    emulated: bool,
+    workers: Arc<Workers>,
     timeline: Timeline,
     watch: Arc<Watch>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    /// The process, for a trace.
+    pub(crate) process: StreamId,
+    /// Whose rate counts.
+    pub(crate) owner: StreamId,
 }
 
 /// Who asks for what.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    pub(crate) stream: StreamId,
+    pub(crate) asker: Asker,
     pub(crate) op: Op,
     /// Not complete before it is on the medium.
     pub(crate) fua: bool,
@@ -64,6 +75,7 @@ struct Pending<T> {
 /// What is told of an access when it has been answered.
 struct Account {
     wish: Wish,
+    emulated: bool,
     timeline: Timeline,
     watch: Arc<Watch>,
 }
@@ -73,14 +85,13 @@ impl Engine {
         layout: Layout,
         metadata: Option<Metadata>,
         sector: Bytes,
-        live: Option<Live>,
+        (live, emulated): (Option<Live>, bool),
         timeline: Timeline,
         watch: Arc<Watch>,
-        threads: usize,
-    ) -> io::Result<Engine> {
-        let workers = Workers::start(threads)?;
+        workers: Arc<Workers>,
+    ) -> Engine {
         let (layout, metadata) = (Mutex::new(layout), metadata.map(Mutex::new));
-        Ok(Engine { layout, metadata, sector, live, workers, timeline, watch })
+        Engine { layout, metadata, sector, live, emulated, workers, timeline, watch }
     }
 
     pub(crate) fn layout(&self) -> MutexGuard<'_, Layout> {
@@ -98,14 +109,24 @@ impl Engine {
         &self.watch
     }
 
-    /// How long the drive was busy; nothing where there is none.
+    /// How long the drive was busy; nothing where that is not known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
         self.live.as_ref().map(Live::busy)
     }
 
     /// Whether accesses take a drive's time, or else only the backing file's.
     pub(crate) fn has_drive(&self) -> bool {
+        self.emulated
+    }
+
+    /// Whether accesses are answered when it is their time, and not as soon as can be.
+    pub(crate) fn is_live(&self) -> bool {
         self.live.is_some()
+    }
+
+    /// Asks what keeps the rates.
+    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+        self.live.as_ref().ok_or(Stopped)?.ask(question)
     }
 
     /// An access begins now.
@@ -116,25 +137,18 @@ impl Engine {
     }
 
     /// What a read is for the drive.
-    pub(crate) fn read(
-        &self,
-        begun: Begun,
-        stream: StreamId,
-        file: FileId,
-        offset: u64,
-        length: u64,
-    ) -> Wish {
+    pub(crate) fn read(&self, begun: Begun, asker: Asker, file: FileId, offset: u64, length: u64) -> Wish {
         // Without a drive only a trace says where it was.
         let places = self.has_drive() || self.watch.is_recording();
         let extents =
             if places { self.layout().extents(file, offset, length, self.sector) } else { Vec::new() };
-        Wish { stream, op: Op::Read, fua: false, bytes: self.bytes(&extents, length), extents, begun }
+        Wish { asker, op: Op::Read, fua: false, bytes: self.bytes(&extents, length), extents, begun }
     }
 
     /// What a write is for the drive; blocks without a place get one.
     pub(crate) fn write(
         &self,
-        stream: StreamId,
+        asker: Asker,
         file: FileId,
         offset: u64,
         length: u64,
@@ -148,22 +162,22 @@ impl Engine {
             self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
         }
         let bytes = self.bytes(&extents, length);
-        Ok(Wish { stream, op: Op::Write, fua: false, extents, bytes, begun: self.begin() })
+        Ok(Wish { asker, op: Op::Write, fua: false, extents, bytes, begun: self.begin() })
     }
 
     /// What a flush is for the drive.
-    pub(crate) fn flush(&self, stream: StreamId) -> Wish {
+    pub(crate) fn flush(&self, asker: Asker) -> Wish {
         let nowhere = Extent::new(Lba(0), Sectors(0));
-        Wish { stream, op: Op::Flush, fua: false, extents: vec![nowhere], bytes: 0, begun: self.begin() }
+        Wish { asker, op: Op::Flush, fua: false, extents: vec![nowhere], bytes: 0, begun: self.begin() }
     }
 
     /// What reading or writing blocks is for the drive.
-    fn blocks(&self, stream: StreamId, op: Op, runs: &[Run]) -> Wish {
+    fn blocks(&self, asker: Asker, op: Op, runs: &[Run]) -> Wish {
         let sectors = BLOCK / self.sector.0;
         let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
         let bytes = runs.iter().map(|run| run.blocks * BLOCK).sum();
         let extents = runs.iter().map(extent).collect();
-        Wish { stream, op, fua: false, extents, bytes, begun: self.begin() }
+        Wish { asker, op, fua: false, extents, bytes, begun: self.begin() }
     }
 
     fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
@@ -181,11 +195,40 @@ impl Engine {
         answer: impl FnOnce(io::Result<T>) + Send + 'static,
     ) {
         let pending = self.pending(wish, None, answer);
+        if self.is_live() && !self.has_drive() {
+            return self.run_in_turn(&pending, backing);
+        }
         self.ask_device(&pending);
         self.workers.run(Box::new(move || {
             let result = backing();
             pending.end(|sides| sides.backing = Some(result));
         }));
+    }
+
+    /// Does `backing` when it is its turn.
+    fn run_in_turn<T: Send + 'static>(
+        &self,
+        pending: &Arc<Pending<T>>,
+        backing: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) {
+        let Wish { asker, op, bytes, .. } = pending.account.wish;
+        let sectors = Bytes(bytes.next_multiple_of(self.sector.0)).0 / self.sector.0;
+        // Where the file lies is not known, and not asked for.
+        let extents = vec![Extent::new(Lba(0), Sectors(sectors))];
+        let access = Access { stream: asker.owner, op, fua: false, extents };
+        let done = Arc::clone(pending);
+        let job = move || {
+            let result = backing();
+            let well = result.is_ok();
+            done.end(|sides| sides.backing = Some(result));
+            well
+        };
+        let ended = Arc::clone(pending);
+        let answer = move |ends: &[Completion]| ended.end(|sides| sides.device = Some(ends.to_vec()));
+        if let Some(live) = &self.live {
+            // What a thread that has stopped was asked for is let go, which is an error to who waits.
+            let _ = live.submit_job(access, Box::new(job), Box::new(answer));
+        }
     }
 
     /// The same where the backing file's side has ended already.
@@ -203,21 +246,21 @@ impl Engine {
     /// an input/output error to who waits.
     pub(crate) fn charge(
         self: &Arc<Engine>,
-        stream: StreamId,
+        asker: Asker,
         work: Work,
         answer: impl FnOnce() + Send + 'static,
     ) {
         let (engine, Work { reads, writes }) = (Arc::clone(self), work);
-        self.charge_runs(stream, Op::Read, &reads, move || {
-            engine.charge_runs(stream, Op::Write, &writes, answer);
+        self.charge_runs(asker, Op::Read, &reads, move || {
+            engine.charge_runs(asker, Op::Write, &writes, answer);
         });
     }
 
-    fn charge_runs(&self, stream: StreamId, op: Op, runs: &[Run], answer: impl FnOnce() + Send + 'static) {
+    fn charge_runs(&self, asker: Asker, op: Op, runs: &[Run], answer: impl FnOnce() + Send + 'static) {
         if runs.is_empty() {
             return answer();
         }
-        self.run_ready(self.blocks(stream, op, runs), (), move |done| {
+        self.run_ready(self.blocks(asker, op, runs), (), move |done| {
             if done.is_ok() {
                 answer();
             }
@@ -240,19 +283,20 @@ impl Engine {
     }
 
     fn account(&self, wish: Wish) -> Account {
-        Account { wish, timeline: self.timeline.clone(), watch: Arc::clone(&self.watch) }
+        let emulated = self.emulated;
+        Account { wish, emulated, timeline: self.timeline.clone(), watch: Arc::clone(&self.watch) }
     }
 
     fn ask_device<T: Send + 'static>(&self, pending: &Arc<Pending<T>>) {
-        let Wish { stream, op, fua, extents, .. } = pending.account.wish.clone();
-        let Some(live) = self.live.as_ref().filter(|_| !extents.is_empty()) else {
+        let Wish { asker, op, fua, extents, .. } = pending.account.wish.clone();
+        let Some(live) = self.live.as_ref().filter(|_| self.emulated && !extents.is_empty()) else {
             return pending.end(|sides| sides.device = Some(Vec::new()));
         };
         let ended = Arc::clone(pending);
         let answer = move |ends: &[Completion]| ended.end(|sides| sides.device = Some(ends.to_vec()));
         // Should the model have stopped, what is asked of it is never answered but by the error of a reply that is
         // dropped: an input/output error.
-        let _ = live.submit(Access { stream, op, fua, extents }, Box::new(answer));
+        let _ = live.submit(Access { stream: asker.owner, op, fua, extents }, Box::new(answer));
     }
 }
 
@@ -268,7 +312,8 @@ impl<T> Pending<T> {
         drop(sides);
         if let (Some(result), Some(ends), Some(answer)) = (backing, device, answer) {
             let failed = ends.iter().any(|end| end.outcome != Outcome::Done);
-            answer(if failed { Err(io::Error::other("the drive has refused it")) } else { result });
+            let refused = || io::Error::other("the drive has refused it");
+            answer(if failed { result.and_then(|_| Err(refused())) } else { result });
             self.account.tell(&ends);
         }
     }
@@ -276,14 +321,16 @@ impl<T> Pending<T> {
 
 impl Account {
     fn tell(&self, ends: &[Completion]) {
+        // Of the backing directory nothing is known but when it has answered.
+        let ends = if self.emulated { ends } else { &[] };
         self.watch.end(&self.wish.ended(ends, self.timeline.now()));
     }
 }
 
 impl Wish {
     fn ended<'a>(&'a self, ends: &'a [Completion], answered: Nanos) -> Ended<'a> {
-        let Wish { stream, op, ref extents, bytes, begun, .. } = *self;
+        let Wish { asker, op, ref extents, bytes, begun, .. } = *self;
         let arrival = ends.first().map_or(begun.at, |end| end.request.arrival);
-        Ended { number: begun.number, stream, op, extents, bytes, ends, arrival, answered }
+        Ended { number: begun.number, stream: asker.process, op, extents, bytes, ends, arrival, answered }
     }
 }

@@ -95,6 +95,16 @@ pub enum Error {
     /// Time must pass.
     #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
     Speed(f64),
+    /// The kernel itself would write, for nobody.
+    #[error(
+        "rates cannot be kept with --writeback: the kernel writes later, and does not say for whom; leave one of them out"
+    )]
+    RegulatedWriteback,
+    /// Numbers of processes mean nothing here.
+    #[error(
+        "/proc is that of another namespace, so that nobody could be told from others; mount where `mount -t proc proc /proc` has been done"
+    )]
+    Numbers,
     /// The files do not fit onto the drive.
     #[error(
         "the files of {} do not fit onto the drive, which holds {capacity} bytes; take a larger one", path.display()

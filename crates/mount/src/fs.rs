@@ -8,6 +8,7 @@
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
+//! | `fs/direct.rs` | backing files around the page cache |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
 //! | `fs/metadata.rs` | what names and attributes cost |
 //! | `fs/handles.rs` | open files and directories |
@@ -20,6 +21,7 @@
 mod answers;
 mod attributes;
 pub(crate) mod content;
+pub(crate) mod direct;
 mod handles;
 mod metadata;
 mod names;
@@ -36,11 +38,13 @@ use fuser::{Generation, INodeNo, ReplyDirectoryPlus, Request};
 use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 
-use crate::engine::Engine;
+use crate::engine::{Asker, Engine};
 use crate::layout::FileId;
 use crate::process::Processes;
+use crate::regulation::Regulation;
 use answers::BELIEVED;
 use attributes::attributes;
+use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 
@@ -65,28 +69,42 @@ pub(crate) struct Files {
     listings: Handles<Listing>,
     engine: Arc<Engine>,
     processes: Processes,
+    /// None where nobody can have a rate.
+    regulation: Option<Arc<Regulation>>,
+    /// Where rates are kept on the backing directory's own device.
+    direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
     /// New files can be given to whom they belong.
     as_root: bool,
 }
 
 impl Files {
-    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, options: FsOptions) -> io::Result<Files> {
+    pub(crate) fn new(
+        root: OwnedFd,
+        engine: Arc<Engine>,
+        regulation: Option<Arc<Regulation>>,
+        direct: Option<DirectFiles>,
+        options: FsOptions,
+    ) -> io::Result<Files> {
         Ok(Files {
             nodes: Nodes::new(root, options.descriptors)?,
             open: Handles::default(),
             listings: Handles::default(),
             engine,
             processes: Processes::default(),
+            regulation,
+            direct: direct.map(Arc::new),
             options,
             as_root: rustix::process::geteuid().is_root(),
         })
     }
 
-    /// Whose access it is; looked up only for a trace, as it takes a while.
-    fn stream(&self, request: &Request) -> StreamId {
+    /// Whose access it is; looked up only for a trace, or where rates are kept, as it takes a while.
+    fn asker(&self, request: &Request) -> Asker {
         let recording = self.engine.watch().is_recording();
-        StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 })
+        let process = StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 });
+        let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
+        Asker { process, owner }
     }
 
     fn stat(&self, number: u64) -> io::Result<Stat> {

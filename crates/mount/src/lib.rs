@@ -15,9 +15,10 @@
 //! | where files lie on the drive (pure) | [`layout`] |
 //! | devices, and one whose time does not depend on places (pure) | [`device`] |
 //! | a device in real time | [`live`] |
+//! | who has which rate | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
 //!
-//! No policy of other parts is in here: it neither reads ahead nor regulates.
+//! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides what is held back.
 
 pub mod device;
 pub mod layout;
@@ -30,6 +31,7 @@ mod fs;
 mod per_thread;
 mod process;
 mod record;
+mod regulation;
 mod scan;
 mod session;
 mod unmount;
@@ -37,6 +39,9 @@ mod watch;
 mod workers;
 
 pub use error::Error;
+pub use regulation::{RatesSeen, Regulate};
+pub use sakiyomi_iorate::protocol::Bypass;
+pub use sakiyomi_regulate::Policy;
 pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
 pub use unmount::unmount;
 pub use watch::Totals;

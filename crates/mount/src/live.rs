@@ -4,10 +4,20 @@
 //! wait for room in the device's queue enter it at the instant there was room: [`Schedule`] sees to that, without a
 //! clock, and is held to the replay in virtual time by a property test. [`Live`] is the thread that sleeps.
 
+mod backing;
 mod driver;
+mod kept;
+mod machine;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
+pub(crate) use backing::Backing;
+pub(crate) use driver::Question;
 pub use driver::{Access, Answer, Live, Stopped};
+pub use kept::Past;
+pub(crate) use kept::{Figures, Kept, Seen};
+pub(crate) use machine::{Behind, Machine};
 pub use schedule::Schedule;
 pub use timeline::Timeline;

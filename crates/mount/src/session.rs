@@ -12,17 +12,22 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_linux::process::is_of_our_namespace;
 use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_regulate::Serves;
 use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
+use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
-use crate::live::{Live, Timeline};
+use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
 use crate::record::{Recording, StartError};
+use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
+use crate::workers::Workers;
 use crate::{Error, check, scan};
 
 /// Threads that do the backing directory's I/O: more than a drive's queue is deep.
@@ -33,6 +38,10 @@ const REQUEST_THREADS: usize = 3;
 
 /// Descriptors that files which are only known take at most: each keeps an inode in memory.
 const KNOWN_MAX: usize = 1 << 16;
+
+/// From who asks to this process and back, as measured on an idle machine (`bench/regulate.py`). It counts where it is
+/// not small against what a device takes: on flash.
+const PATH: Nanos = Nanos(50_000);
 
 /// Measured together on a machine whose two cores were busy: the p99 of lateness fell from 3 ms to 1.2.
 const NICE: i32 = -15;
@@ -77,6 +86,8 @@ pub struct Options {
     pub writeback: bool,
     /// Names and attributes are on the drive, too.
     pub metadata: bool,
+    /// Rates can be given; none: nobody is asked who he is. There is no page cache then, which would hide that.
+    pub regulate: Option<Regulate>,
     /// How many descriptors files that are only known may take, where they can be opened again; none for half of what the
     /// process may have.
     pub descriptors: Option<usize>,
@@ -96,6 +107,7 @@ impl Default for Options {
             direct_io: false,
             writeback: false,
             metadata: false,
+            regulate: None,
             descriptors: None,
             go_on: || true,
         }
@@ -108,6 +120,9 @@ pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
     engine: Arc<Engine>,
+    keeper: Option<Keeper>,
+    /// What is asked of the disk, where rates are kept on it.
+    issued: Option<Arc<Issued>>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
     begun: Instant,
@@ -123,6 +138,8 @@ pub struct Snapshot {
     pub busy: Option<Nanos>,
     /// Counts and times.
     pub totals: Totals,
+    /// How the rates are kept; none where there are none.
+    pub rates: Option<RatesSeen>,
 }
 
 /// How a mount ended.
@@ -146,6 +163,9 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     for (what, path) in [("layout", &options.layout), ("trace", &options.record)] {
         path.as_deref().map_or(Ok(()), |path| check::outside(what, path, &directory))?;
     }
+    if options.regulate.is_some() && options.writeback {
+        return Err(Error::RegulatedWriteback);
+    }
     if !(0.001..=1e6).contains(&options.speed) {
         return Err(Error::Speed(options.speed));
     }
@@ -163,20 +183,87 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let watch = Arc::new(Watch::new(sector, recorder));
     raise_descriptors();
-    if device.is_some() {
+    if device.is_some() || options.regulate.is_some() {
         hurry();
     }
     let timeline = Timeline::new(options.speed);
-    let live = device.map(|device| Live::start(device, timeline.clone())).transpose().map_err(no_threads)?;
+    let workers = Arc::new(Workers::start(BACKING_THREADS).map_err(no_threads)?);
+    let emulated = device.is_some();
+    let live = start_live(device, options.regulate, &timeline, &workers).map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
-    let engine =
-        Engine::new(layout, metadata, sector, live, timeline, watch, BACKING_THREADS).map_err(no_threads)?;
-    let engine = Arc::new(engine);
+    let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
     scan::place_all(&backing, &root, &engine, options.go_on)?;
-    let session = start_session(root, &directory, &engine, options)?;
+    let (regulation, direct) = match options.regulate {
+        Some(how) => {
+            let (direct, beside) = if emulated { (None, None) } else { start_direct(&root)? };
+            (Some(start_regulation(&engine, how, options, beside)?), direct)
+        }
+        None => (None, None),
+    };
+    let issued = direct.as_ref().map(|files| files.issued());
+    let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
+    let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, engine, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, engine, keeper, issued, recording, layout, begun, speed })
+}
+
+/// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
+fn start_live(
+    device: Option<Box<dyn Emulated>>,
+    regulate: Option<Regulate>,
+    timeline: &Timeline,
+    workers: &Arc<Workers>,
+) -> io::Result<Option<Live>> {
+    let Some(how) = regulate else {
+        return device.map(|device| Live::start(device, timeline.clone())).transpose();
+    };
+    let mut settings = how.policy.settings();
+    settings.service = how.service;
+    let live = Live::start_machine(timeline.clone(), |waker| {
+        let (behind, sector) = match device {
+            Some(device) => {
+                settings.depth = settings.depth.min(u32::try_from(device.depth()).unwrap_or(u32::MAX));
+                settings.serves = if device.parallel() > 1 { Serves::Several } else { Serves::OneByOne };
+                let sector = device.sector();
+                (BehindRates::Emulated(device), sector)
+            }
+            None => {
+                settings.path = PATH;
+                let files = Backing::new(timeline.clone(), Arc::clone(workers), waker);
+                (BehindRates::Files(files), Bytes(512))
+            }
+        };
+        Machine::Kept(Box::new(Kept::new(behind, sector, settings)))
+    });
+    live.map(Some)
+}
+
+fn start_regulation(
+    engine: &Arc<Engine>,
+    how: Regulate,
+    options: &Options,
+    beside: Option<Beside>,
+) -> Result<Arc<Regulation>, Error> {
+    if !is_of_our_namespace() {
+        return Err(Error::Numbers);
+    }
+    let name = match &options.behind {
+        Some(Behind::Drive(spec)) => spec.name.clone(),
+        Some(Behind::Fixed(_)) => "fixed".to_owned(),
+        None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
+    };
+    Regulation::new(Arc::clone(engine), name, how.policy, beside).map(Arc::new).map_err(no_threads)
+}
+
+/// The backing files around the page cache, and the disk that they lie on, if it is one.
+fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
+    let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
+    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::most).unwrap_or(0)));
+    let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
+    let no_memory =
+        |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
+    Ok((Some(DirectFiles::new(BACKING_THREADS, root, issued).map_err(no_memory)?), beside))
 }
 
 fn cannot_record(error: StartError) -> Error {
@@ -254,16 +341,17 @@ fn start_session(
     root: OwnedFd,
     directory: &Path,
     engine: &Arc<Engine>,
+    (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
     let refused = |source| Error::Mount { path: directory.to_owned(), source };
     let fs_options = FsOptions {
-        direct_io: options.direct_io,
+        direct_io: options.direct_io || regulation.is_some(),
         writeback: options.writeback,
         descriptors: options.descriptors.unwrap_or_else(descriptors),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), fs_options).map_err(refused)?;
+    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options).map_err(refused)?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(check::SOURCE.to_owned()),
@@ -298,7 +386,15 @@ impl Mounted {
     #[must_use]
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
-        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals() }
+        let rates = self.keeper.as_ref().and_then(|keeper| keeper.regulation().seen().ok());
+        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals(), rates }
+    }
+
+    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
+    /// system cannot do without.
+    #[must_use]
+    pub fn is_buffered(&self) -> bool {
+        self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
     }
 
     /// Why the trace is not written any more, if it is not.

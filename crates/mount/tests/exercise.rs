@@ -18,7 +18,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
 use sakiyomi_drive::spec::builtin;
-use sakiyomi_mount::{Behind, Options};
+use sakiyomi_mount::{Behind, Options, Regulate};
 
 const DIRECTORIES: [&str; 5] = ["", "d", "e", "d/f", "e/g"];
 const NAMES: [&str; 7] = ["d", "e", "f", "g", "h", "i", "long-name-with-ünïcode"];
@@ -435,6 +435,13 @@ fn fast_drive() -> Options {
 #[test]
 fn a_mount_without_a_drive_behaves_as_a_directory() {
     exercise("plain", &Options::default(), 1, operations());
+}
+
+#[test]
+fn a_mount_that_keeps_rates_behaves_as_a_directory() {
+    let regulate = Some(Regulate::default());
+    exercise("rates", &Options { regulate, ..Options::default() }, 7, operations() / 2);
+    exercise("rates-drive", &Options { regulate, ..fast_drive() }, 8, operations() / 4);
 }
 
 #[test]

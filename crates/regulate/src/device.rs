@@ -73,6 +73,11 @@ impl<D: Device> Regulated<D> {
         &self.device
     }
 
+    /// The device behind, to tell it what has nothing to do with its time line.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
     /// What decides.
     pub fn regulator(&self) -> &Regulator {
         &self.regulator

@@ -280,7 +280,7 @@ impl Regulator {
     /// By when a request of a regulated owner must end: when a device of its own would have done it.
     fn give_deadline(&mut self, entry: &Entry) -> Promise {
         let member = self.members.get_mut(&entry.owner).expect("it is regulated");
-        member.service = self.service.mean(entry.kind);
+        member.service = self.service.counted(entry.kind);
         let ideal = member.rate.ideal(member.service);
         let begin = member.until.max(entry.arrived);
         member.until = begin.saturating_add(ideal);
@@ -350,7 +350,7 @@ impl Regulator {
         }
         if matches!(self.settings.window, Window::Last(_)) {
             // The thesis decides when the device is done, with the service time as it is then.
-            regulated.ideal = regulated.rate.ideal(self.service.mean(entry.kind));
+            regulated.ideal = regulated.rate.ideal(self.service.counted(entry.kind));
         }
         let path = self.settings.path;
         let due = entry.arrived.saturating_add(regulated.ideal.saturating_sub(path));

@@ -74,6 +74,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     window: Window,
+    calibrated: Option<Nanos>,
     path: Nanos,
     told: Serves,
     /// How the device works, as far as is known.
@@ -114,6 +115,7 @@ impl Service {
         };
         Service {
             window: settings.window,
+            calibrated: settings.service,
             path: settings.path,
             told: settings.serves,
             several: settings.serves == Serves::Several,
@@ -231,6 +233,16 @@ impl Service {
         Nanos(of_kind.get() as u64)
     }
 
+    /// What one request of a kind counts for in an ideal time.
+    pub(crate) fn counted(&self, kind: Kind) -> Nanos {
+        self.calibrated.unwrap_or_else(|| self.mean(kind))
+    }
+
+    /// What one request of any kind counts for in an ideal time.
+    pub(crate) fn counted_of_all(&self) -> Nanos {
+        self.calibrated.unwrap_or_else(|| self.mean_of_all())
+    }
+
     /// The mean time of one request of any kind.
     pub(crate) fn mean_of_all(&self) -> Nanos {
         match self.window {
@@ -241,7 +253,7 @@ impl Service {
 
     /// How long the device may be at one of an owner with this share: its ideal time, less what the path takes.
     pub(crate) fn time_for(&self, share: Share) -> Nanos {
-        share.ideal(self.mean_of_all()).saturating_sub(self.path)
+        share.ideal(self.counted_of_all()).saturating_sub(self.path)
     }
 
     /// How long the device takes for `load` requests, which would take `work` one by one, when no more come: with so

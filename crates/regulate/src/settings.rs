@@ -19,6 +19,9 @@ pub struct Settings {
     pub depth: u32,
     /// Over how many I/Os the device's service time is averaged.
     pub window: Window,
+    /// What one I/O of whatever kind counts for in an ideal time, where that has been found out before; none: the
+    /// service time as it is measured. Fixed, an ideal time does not follow what others do to the device.
+    pub service: Option<Nanos>,
     /// Who else may be in the device.
     pub gate: GateSettings,
     /// After so long without an I/O of a regulated owner less is held back for it (chapter 7); none: never so.
@@ -130,6 +133,7 @@ impl Policy {
         let ours = Settings {
             depth: 32,
             window: Window::Adaptive(256),
+            service: None,
             gate: GateSettings::Deadline { margin: Margin::Late(0.04), most: 32, look_ahead: true },
             release: Some(Nanos(5_000_000_000)),
             serves: Serves::Measured,

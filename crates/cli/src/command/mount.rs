@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use clap::Args;
-use sakiyomi_model::Bytes;
+use clap::{Args, ValueEnum};
+use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
-use sakiyomi_mount::{Behind, Mounted, Options, Snapshot, mount};
+use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
 
 use crate::args::{Common, DriveArgs};
 use crate::console::{note, say, say_result};
@@ -20,6 +20,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive scorpio-wd10tpvx --stats --record trace.parquet
   sakiyomi mount files /mnt/far --drive fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2
   sakiyomi mount files /mnt/disk --record trace.csv
+  sakiyomi mount files /mnt/disk --regulate
+  sakiyomi mount files /mnt/disk --drive hitachi-hdp725050gla360 --regulate --service 12.5ms
 ";
 
 /// How often a mount is looked at.
@@ -27,6 +29,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long those who have files open are waited for at Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How rates are kept.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PolicyArg {
+    /// Nobody goes in who would make a regulated one late
+    Ours,
+    /// An allowance, as in the thesis
+    Thesis,
+}
+
+impl From<PolicyArg> for Policy {
+    fn from(policy: PolicyArg) -> Policy {
+        match policy {
+            PolicyArg::Ours => Policy::Deadline,
+            PolicyArg::Thesis => Policy::Thesis,
+        }
+    }
+}
 
 /// Show a directory's files at the speed of a drive.
 #[derive(Debug, Args)]
@@ -74,6 +94,15 @@ pub(crate) struct Mount {
     /// Names and attributes cost time, too: what is not in memory is read, what changes goes to a journal
     #[arg(long)]
     metadata: bool,
+    /// Keep the I/O time of processes constant that are given a rate with `sakiyomi iorate`; there is no page cache then
+    #[arg(
+        long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "ours",
+        conflicts_with = "writeback"
+    )]
+    regulate: Option<PolicyArg>,
+    /// What one I/O counts for, as found out before, such as 12.3ms [default: as measured all the time]
+    #[arg(long, value_name = "TIME", requires = "regulate")]
+    service: Option<Nanos>,
     /// The page cache keeps what is written for a while
     #[arg(long, conflicts_with = "direct_io")]
     writeback: bool,
@@ -126,6 +155,7 @@ impl Mount {
             direct_io: self.direct_io,
             writeback: self.writeback,
             metadata: self.metadata,
+            regulate: self.regulate.map(|policy| Regulate { policy: policy.into(), service: self.service }),
             go_on: || go_on().is_ok(),
             ..Options::default()
         })
@@ -145,6 +175,7 @@ impl Mount {
         let mut before = begun;
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
+        let mut rates = RatesTold::default();
         while !mounted.is_over() && go_on().is_ok() {
             std::thread::sleep(LOOK_EVERY);
             if Instant::now() < next {
@@ -153,6 +184,7 @@ impl Mount {
             next += Duration::from_secs(1);
             let now = mounted.seen();
             let second = Second::between(&before, &now);
+            rates.tell(mounted, &now);
             before = now;
             if self.stats_json {
                 say(&serde_json::to_string(&second)?)?;
@@ -165,5 +197,37 @@ impl Mount {
             }
         }
         Ok(())
+    }
+}
+
+/// What was said of rates that cannot be kept.
+#[derive(Default)]
+struct RatesTold {
+    buffered: bool,
+    bypass: bool,
+}
+
+impl RatesTold {
+    fn tell(&mut self, mounted: &Mounted, now: &Snapshot) {
+        if mounted.is_buffered() && !self.buffered {
+            self.buffered = true;
+            note(
+                "warning: files are read and written through the page cache, as their file system does not do without: what is in it is answered sooner than a disk would",
+            );
+        }
+        // Where nobody has a rate, none can be lost.
+        let rates = now.rates.as_ref().filter(|rates| rates.owners > 0);
+        let bypass = rates.and_then(|rates| rates.bypass.as_ref());
+        if bypass.is_some() == self.bypass {
+            return;
+        }
+        self.bypass = bypass.is_some();
+        match bypass {
+            Some(Bypass { device, requests_per_s, share_ratio }) => note(&format!(
+                "warning: {device} is used past the mount, {requests_per_s:.0} requests a second, {:.0} % of all: rates cannot be kept",
+                share_ratio * 100.0
+            )),
+            None => note("the disk is not used past the mount any more, or nobody has a rate"),
+        }
     }
 }

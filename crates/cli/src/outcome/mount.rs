@@ -2,7 +2,8 @@
 
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Class, Nanos};
-use sakiyomi_mount::{Finished, Snapshot};
+use sakiyomi_mount::live::Past;
+use sakiyomi_mount::{Bypass, Finished, RatesSeen, Snapshot};
 use serde::Serialize;
 
 /// Between two looks, a second apart.
@@ -18,6 +19,41 @@ pub(crate) struct Second {
     /// None without a drive.
     busy_ratio: Option<f64>,
     by_class: Vec<ClassCount>,
+    /// None without `--regulate`.
+    rates: Option<Rates>,
+}
+
+/// How rates were kept: in a second, or in all.
+#[derive(Clone, Debug, Serialize)]
+struct Rates {
+    /// Who has one now.
+    owners: usize,
+    ios: u64,
+    /// Of those I/Os: that took longer than they were to.
+    late: u64,
+    /// The mean of actual over ideal time.
+    accuracy_ratio: Option<f64>,
+    bypass: Option<Bypass>,
+}
+
+impl Rates {
+    fn between(before: &Past, now: &RatesSeen) -> Rates {
+        let RatesSeen { owners, past, bypass } = now;
+        let ios = past.ios - before.ios;
+        Rates {
+            owners: *owners,
+            ios,
+            late: past.late - before.late,
+            accuracy_ratio: ratio(past.accuracy_sum - before.accuracy_sum, ios as f64),
+            bypass: bypass.clone(),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let accuracy = self.accuracy_ratio.map_or("-".to_owned(), |accuracy| format!("{accuracy:.3}"));
+        let late = ratio(self.late as f64, self.ios as f64).unwrap_or(0.0) * 100.0;
+        format!("accuracy {accuracy}, {late:.0} % late")
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -46,14 +82,21 @@ impl Second {
                 .and_then(|busy| ratio(busy.as_secs_f64(), elapsed.as_secs_f64()))
                 .map(|ratio| ratio.min(1.0)),
             by_class: by_class(|class| new.by_class[class] - old.by_class[class]),
+            rates: now.rates.as_ref().map(|rates| {
+                let before = before.rates.as_ref().map_or(Past::default(), |rates| rates.past);
+                Rates::between(&before, rates)
+            }),
         }
     }
 
     pub(crate) fn in_words(&self) -> String {
         let share =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        let rates = self.rates.as_ref().filter(|rates| rates.owners > 0);
+        let rates =
+            rates.map_or(String::new(), |rates| format!("  rates {:>3}  {}", rates.owners, rates.in_words()));
         format!(
-            "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}",
+            "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}{rates}",
             Nanos(self.at_ns).as_secs_f64(),
             self.accesses_per_second,
             self.read_bytes_per_second / 1e6,
@@ -87,6 +130,8 @@ pub(crate) struct Summary {
     busy_ratio: Option<f64>,
     by_class: Vec<ClassCount>,
     recorded: Option<u64>,
+    /// None without `--regulate`.
+    rates: Option<Rates>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -112,7 +157,7 @@ impl Spread {
 
 impl Summary {
     pub(crate) fn new(finished: &Finished) -> Summary {
-        let Snapshot { at, busy, totals } = &finished.seen;
+        let Snapshot { at, busy, totals, rates } = &finished.seen;
         Summary {
             elapsed_ns: at.0,
             accesses: totals.accesses,
@@ -123,6 +168,7 @@ impl Summary {
             busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), at.as_secs_f64())),
             by_class: by_class(|class| totals.by_class[class]),
             recorded: finished.recorded,
+            rates: rates.as_ref().map(|rates| Rates::between(&Past::default(), rates)),
         }
     }
 
@@ -143,6 +189,9 @@ impl Summary {
             let counts =
                 self.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
             lines.push(format!("classes    {}", counts.collect::<Vec<_>>().join(", ")));
+        }
+        if let Some(rates) = self.rates.as_ref().filter(|rates| rates.ios > 0) {
+            lines.push(format!("rates      {} I/Os, {}", rates.ios, rates.in_words()));
         }
         lines.extend(self.recorded.map(|recorded| format!("trace      {recorded} records")));
         lines.join("\n")

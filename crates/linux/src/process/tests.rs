@@ -207,3 +207,35 @@ fn files_of_a_directory_come_in_its_order_and_without_its_directories() {
     }
     assert!(open_beside(&directory, Path::new("missing")).is_err());
 }
+
+#[test]
+fn a_program_begins_when_it_may_in_the_process_that_was_named() {
+    use super::command::{Running, Signals, Status};
+    // Signals are held back in this thread only, which ends with the test.
+    let signals = Signals::hold().unwrap();
+    let mut named = 0;
+    let words = ["sh", "-c", "exit 7"].map(OsString::from);
+    let running = Running::start_after(&words, &signals, |number| {
+        named = number;
+        // It is not the shell yet.
+        let mine = own().command_line().unwrap();
+        Process::open(number).unwrap().command_line().unwrap() == mine
+    });
+    let running = running.unwrap();
+    assert_eq!(running.number(), named);
+    running.wait(&signals).unwrap();
+    assert_eq!(running.end().unwrap().status, Status::Code(7));
+}
+
+#[test]
+fn a_program_that_may_not_begin_does_nothing() {
+    use super::command::{Running, Signals, StartError};
+    let scratch = Scratch::new("process_withheld");
+    let signals = Signals::hold().unwrap();
+    let words = ["touch".into(), scratch.path("file").into_os_string()];
+    let withheld = Running::start_after(&words, &signals, |_| false).unwrap_err();
+    assert!(matches!(withheld, StartError::Withheld(_)), "{withheld}");
+    assert_eq!(scratch.entries(), 0);
+    let missing = Running::start_after(&["/nowhere/at/all".into()], &signals, |_| true).unwrap_err();
+    assert!(matches!(missing, StartError::NotFound(_)), "{missing}");
+}

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{ReadWriteFlags, preadv2};
-use sakiyomi_model::StreamId;
 
 use super::Files;
+use super::direct::DirectFiles;
 use super::handles::Open;
 use super::nodes::Node;
-use crate::engine::{Begun, Engine};
+use crate::engine::{Asker, Begun, Engine};
 use crate::layout::{FileId, NoSpace, Part};
 
 impl From<NoSpace> for io::Error {
@@ -35,13 +35,22 @@ impl Files {
 
     pub(super) fn open_file(&self, number: u64, flags: i32) -> io::Result<(u64, FopenFlags)> {
         let node = self.nodes.get(number)?;
-        let file = File::from(node.open(self.backing_access(OFlags::from_bits_retain(flags as u32)))?);
+        let access = self.backing_access(OFlags::from_bits_retain(flags as u32));
+        let file = File::from(node.open(access)?);
         let stat = rustix::fs::fstat(&file)?;
-        self.opened(node, file, &stat)
+        self.opened(node, file, access, &stat)
     }
 
     /// A handle for a file that was opened, and how the kernel is to treat it.
-    pub(super) fn opened(&self, node: Arc<Node>, file: File, stat: &Stat) -> io::Result<(u64, FopenFlags)> {
+    pub(super) fn opened(
+        &self,
+        node: Arc<Node>,
+        file: File,
+        access: OFlags,
+        stat: &Stat,
+    ) -> io::Result<(u64, FopenFlags)> {
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let direct = self.direct.as_ref().filter(|_| regular).and_then(|files| files.open(&node, access));
         adopt(&self.engine, node.id, &file, stat)?;
         let keep = if node.is_as_known(stat) { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
         let flags = if self.options.direct_io {
@@ -49,12 +58,12 @@ impl Files {
         } else {
             keep
         };
-        Ok((self.open.add(Open { file, node }), flags))
+        Ok((self.open.add(Open { file, direct, node }), flags))
     }
 
-    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, stream: StreamId, reply: ReplyData) {
+    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, asker: Asker, reply: ReplyData) {
         let begun = self.engine.begin();
-        let reply = match self.read_at_once(begun, handle, offset, size, stream, reply) {
+        let reply = match self.read_at_once(begun, handle, offset, size, asker, reply) {
             Ok(()) => return,
             Err(reply) => reply,
         };
@@ -62,17 +71,20 @@ impl Files {
             Ok(open) => open,
             Err(error) => return reply.error(error.into()),
         };
-        let wish = self.engine.read(begun, stream, open.node.id, offset, size.into());
+        let wish = self.engine.read(begun, asker, open.node.id, offset, size.into());
         let size = size as usize;
         let answer = move |read: io::Result<Vec<u8>>| match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error.into()),
         };
         let mut bytes = vec![0; size];
-        match read_cached(&open.file, offset, &mut bytes) {
+        match self.engine.has_drive() && read_cached(&open.file, offset, &mut bytes) {
             // Handing it to a thread would cost more than all else.
             true => self.engine.run_ready(wish, bytes, answer),
-            false => self.engine.run(wish, move || read_up_to(&open.file, offset, size), answer),
+            false => {
+                let files = self.direct.clone();
+                self.engine.run(wish, move || read_backing(files.as_deref(), &open, offset, size), answer);
+            }
         }
     }
 
@@ -84,13 +96,13 @@ impl Files {
         handle: u64,
         offset: u64,
         size: u32,
-        stream: StreamId,
+        asker: Asker,
         reply: ReplyData,
     ) -> Result<(), ReplyData> {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        if self.engine.has_drive() {
+        if self.engine.is_live() {
             return Err(reply);
         }
         BUFFER.with_borrow_mut(|buffer| {
@@ -99,7 +111,7 @@ impl Files {
             let bytes = &mut buffer[..size];
             let read = |open: &Open| {
                 let cached = read_cached(&open.file, offset, bytes);
-                cached.then(|| self.engine.read(begun, stream, open.node.id, offset, size as u64))
+                cached.then(|| self.engine.read(begun, asker, open.node.id, offset, size as u64))
             };
             let Ok(Some(wish)) = self.open.with(handle, read) else { return Err(reply) };
             reply.data(&buffer[..size]);
@@ -114,14 +126,14 @@ impl Files {
         offset: u64,
         data: &[u8],
         how: WriteHow,
-        stream: StreamId,
+        asker: Asker,
         reply: ReplyWrite,
     ) {
         let length = data.len();
         // Where there is a page cache, the kernel asks for the flush itself.
         let synced = how.synced && self.options.direct_io;
         let planned = self.open.get(handle).and_then(|open| {
-            let mut wish = self.engine.write(stream, open.node.id, offset, length as u64)?;
+            let mut wish = self.engine.write(asker, open.node.id, offset, length as u64)?;
             wish.fua = synced;
             Ok((open, wish))
         });
@@ -129,10 +141,10 @@ impl Files {
             Ok(planned) => planned,
             Err(error) => return reply.error(error.into()),
         };
-        let (data, engine) = (data.to_vec(), Arc::clone(&self.engine));
+        let (data, engine, files) = (data.to_vec(), Arc::clone(&self.engine), self.direct.clone());
         let backing = move || {
             let mut written = if how.kills_privileges { kill_privileges(&open.file) } else { Ok(()) }
-                .and_then(|()| open.file.write_all_at(&data, offset));
+                .and_then(|()| write_backing(files.as_deref(), &open, offset, &data));
             if synced {
                 written = written.and_then(|()| open.file.sync_data());
             }
@@ -157,13 +169,13 @@ impl Files {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let (engine, stream) = (Arc::clone(&self.engine), self.stream(request));
+        let (engine, asker) = (Arc::clone(&self.engine), self.asker(request));
         let flush = move || {
             let done = move |synced| match synced {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             };
-            engine.run(engine.flush(stream), move || file.sync(data_only), done);
+            engine.run(engine.flush(asker), move || file.sync(data_only), done);
         };
         self.safe(request, || parts, flush);
     }
@@ -306,6 +318,26 @@ fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
     let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
     // Fewer may be the file's end, or what is cached: the slow way knows.
     read == Ok(size)
+}
+
+/// Reads around the page cache where that is wanted and possible.
+fn read_backing(files: Option<&DirectFiles>, open: &Open, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+    let Some(files) = files else { return read_up_to(&open.file, offset, size) };
+    let direct = open.direct.as_ref().map_or(Ok(None), |direct| files.read(direct, offset, size))?;
+    match direct {
+        Some(bytes) => Ok(bytes),
+        None => read_up_to(&open.file, offset, size).inspect(|_| files.went_around(size)),
+    }
+}
+
+/// Writes likewise.
+fn write_backing(files: Option<&DirectFiles>, open: &Open, offset: u64, data: &[u8]) -> io::Result<()> {
+    let Some(files) = files else { return open.file.write_all_at(data, offset) };
+    let direct = open.direct.as_ref();
+    if direct.map_or(Ok(false), |direct| files.write(direct, offset, data))? {
+        return Ok(());
+    }
+    open.file.write_all_at(data, offset).inspect(|()| files.went_around(data.len()))
 }
 
 /// What the file has, up to `size` bytes.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Dir, DirEntry};
 
+use super::direct::Direct;
 use super::nodes::Node;
 use crate::per_thread::PerThread;
 
@@ -64,6 +65,8 @@ impl<T> Handles<T> {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
+    /// The same around the page cache, where that is wanted and possible.
+    pub(super) direct: Option<Direct>,
     pub(super) node: Arc<Node>,
 }
 

@@ -56,7 +56,7 @@ impl Files {
         answer: impl FnOnce() + Send + 'static,
     ) {
         match self.engine.metadata(work) {
-            Some(work) if !work.is_nothing() => self.engine.charge(self.stream(request), work, answer),
+            Some(work) if !work.is_nothing() => self.engine.charge(self.asker(request), work, answer),
             _ => answer(),
         }
     }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags};
+use sakiyomi_linux::exchange::{CODE, SIZE};
 
 use super::Files;
 use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
@@ -21,6 +22,8 @@ use super::attributes::{self, Change, attributes, kind};
 use super::content::{WriteHow, errno};
 use super::nodes;
 use crate::layout::{BLOCK, Part};
+use crate::live::Stopped;
+use crate::regulation::{Caller, not_regulated, said};
 
 /// Requests that the kernel sends without waiting for answers, at most: more than any drive takes.
 const BACKGROUND_MAX: u16 = 4096;
@@ -167,7 +170,8 @@ impl Filesystem for Files {
         let file = created.as_ref().ok().map(|((node, _), _)| node.id);
         let opened = created.and_then(|((node, stat), file)| {
             let attributes = attributes(node.number, &stat);
-            let opened = self.opened(Arc::clone(&node), file, &stat);
+            let access = self.backing_access(OFlags::from_bits_retain(flags as u32));
+            let opened = self.opened(Arc::clone(&node), file, access, &stat);
             opened.map(|opened| (attributes, opened)).inspect_err(|_| drop(self.forgotten(node.number, 1)))
         });
         self.changed(
@@ -206,7 +210,7 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(handle.0, offset, size, self.stream(request), reply);
+        self.read_file(handle.0, offset, size, self.asker(request), reply);
     }
 
     fn write(
@@ -226,7 +230,7 @@ impl Filesystem for Files {
             synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
             kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
-        self.write_file(handle.0, offset, data, how, self.stream(request), reply);
+        self.write_file(handle.0, offset, data, how, self.asker(request), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -379,6 +383,33 @@ impl Filesystem for Files {
     ) {
         let done = self.allocate(handle.0, offset, length, mode);
         self.changed(request, done, || self.inode(number.0), move |done| empty(reply, done));
+    }
+
+    fn ioctl(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        code: u32,
+        message: &[u8],
+        room: u32,
+        reply: ReplyIoctl,
+    ) {
+        if code != CODE || message.len() != SIZE || room as usize != SIZE {
+            return reply.error(Errno::ENOTTY);
+        }
+        let answer = match &self.regulation {
+            Some(rates) => {
+                let caller = Caller { thread: request.pid(), user: request.uid() };
+                rates.answer(caller, message)
+            }
+            None => Ok(not_regulated(message)),
+        };
+        match answer {
+            Ok(answer) => reply.ioctl(0, &said(&answer)[..]),
+            Err(Stopped) => reply.error(Errno::EIO),
+        }
     }
 
     fn lseek(

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
 
+use super::backing::Job;
+use super::kept::Kept;
+use super::machine::Machine;
 use super::{Schedule, Timeline};
 use crate::device::Emulated;
 
@@ -22,6 +25,10 @@ const INBOX_MAX: usize = 1 << 16;
 
 /// Called on the device's thread with the ends of all parts of an access, in order of their ends. It may not wait.
 pub type Answer = Box<dyn FnOnce(&[Completion]) + Send>;
+
+/// Looks at what keeps the rates, or changes something, at the instant that it came; on the device's thread. It may not
+/// wait.
+pub(crate) type Question = Box<dyn FnOnce(&mut Kept, Nanos) + Send>;
 
 /// The device does not run any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,21 +66,34 @@ struct Shared {
     busy: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+/// What has come, in order of time.
+#[derive(Default)]
 struct Inbox {
     arrived: Vec<Arrived>,
     stopped: bool,
 }
 
-struct Arrived {
-    access: Access,
-    arrival: Nanos,
-    answer: Answer,
+enum Arrived {
+    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Answer },
+    Question { at: Nanos, question: Question },
 }
 
-impl std::fmt::Debug for Arrived {
+impl std::fmt::Debug for Inbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arrived").field("access", &self.access).field("arrival", &self.arrival).finish()
+        let Inbox { arrived, stopped } = self;
+        f.debug_struct("Inbox").field("arrived", &arrived.len()).field("stopped", stopped).finish()
+    }
+}
+
+/// Wakes a device's thread, which then looks whether something is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Arc<Shared>);
+
+impl Waker {
+    pub(super) fn wake(&self) {
+        // Under the lock, so that a thread which has looked and found nothing sleeps already.
+        drop(self.0.lock());
+        self.0.come.notify_one();
     }
 }
 
@@ -90,6 +110,14 @@ impl Live {
     /// # Errors
     /// If no thread can be started.
     pub fn start(device: Box<dyn Emulated>, timeline: Timeline) -> io::Result<Live> {
+        Live::start_machine(timeline, |_| Machine::Free(device))
+    }
+
+    /// Starts what `machine` gives, which may wake the thread at any time.
+    pub(crate) fn start_machine(
+        timeline: Timeline,
+        machine: impl FnOnce(Waker) -> Machine,
+    ) -> io::Result<Live> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
             come: Condvar::new(),
@@ -99,7 +127,7 @@ impl Live {
         let runner = Runner {
             shared: Arc::clone(&shared),
             timeline: timeline.clone(),
-            schedule: Schedule::new(device),
+            schedule: Schedule::new(machine(Waker(Arc::clone(&shared)))),
             accesses: BTreeMap::new(),
             next_id: 0,
         };
@@ -112,6 +140,31 @@ impl Live {
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
     pub fn submit(&self, access: Access, answer: Answer) -> Result<Nanos, Stopped> {
+        self.enter(|timeline| {
+            let arrival = timeline.begin();
+            (arrival, Arrived::Access { access, arrival, job: None, answer })
+        })
+    }
+
+    /// The same for a request to backing files: `job` is done when it is its turn.
+    pub(crate) fn submit_job(&self, access: Access, job: Job, answer: Answer) -> Result<Nanos, Stopped> {
+        debug_assert!(access.extents.len() == 1, "a job is one request");
+        self.enter(|timeline| {
+            let arrival = timeline.begin();
+            (arrival, Arrived::Access { access, arrival, job: Some(job), answer })
+        })
+    }
+
+    /// Asks what keeps the rates, after all that has come before. Where none are kept it is dropped.
+    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+        self.enter(|timeline| {
+            let at = timeline.now();
+            (at, Arrived::Question { at, question })
+        })
+        .map(drop)
+    }
+
+    fn enter(&self, arrived: impl FnOnce(&Timeline) -> (Nanos, Arrived)) -> Result<Nanos, Stopped> {
         let mut inbox = self.shared.lock();
         while inbox.arrived.len() >= INBOX_MAX && !inbox.stopped && !self.is_this_thread() {
             inbox = self.shared.room.wait(inbox).unwrap_or_else(PoisonError::into_inner);
@@ -119,12 +172,12 @@ impl Live {
         if inbox.stopped {
             return Err(Stopped);
         }
-        // Under the lock, so that accesses stand in order of time.
-        let arrival = self.timeline.begin();
-        inbox.arrived.push(Arrived { access, arrival, answer });
+        // Under the lock, so that they stand in order of time.
+        let (at, arrived) = arrived(&self.timeline);
+        inbox.arrived.push(arrived);
         drop(inbox);
         self.shared.come.notify_one();
-        Ok(arrival)
+        Ok(at)
     }
 
     fn is_this_thread(&self) -> bool {
@@ -155,7 +208,7 @@ impl Drop for Live {
 struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
-    schedule: Schedule<Box<dyn Emulated>>,
+    schedule: Schedule<Machine>,
     /// Accesses under way, by the number of their first request; the others follow it.
     accesses: BTreeMap<u64, UnderWay>,
     next_id: u64,
@@ -186,12 +239,15 @@ impl Runner {
         let (mut arrived, mut done) = (Vec::new(), Vec::new());
         while let Some(now) = self.wait(&mut arrived) {
             for one in arrived.drain(..) {
-                self.arrive(one, &mut done);
+                match one {
+                    Arrived::Access { access, arrival, job, answer } => {
+                        self.arrive(access, arrival, job, answer, &mut done);
+                    }
+                    Arrived::Question { at, question } => self.asked(at, question, &mut done),
+                }
             }
             self.schedule.run_until(now, &mut done);
-            for completion in done.drain(..) {
-                self.ended(completion);
-            }
+            self.end_all(&mut done);
             let busy = self.schedule.device().busy(self.schedule.now());
             self.shared.busy.store(busy.0, Ordering::Relaxed);
         }
@@ -228,14 +284,47 @@ impl Runner {
         }
     }
 
-    fn arrive(&mut self, Arrived { access, arrival, answer }: Arrived, done: &mut Vec<Completion>) {
+    fn arrive(
+        &mut self,
+        access: Access,
+        arrival: Nanos,
+        job: Option<Job>,
+        answer: Answer,
+        done: &mut Vec<Completion>,
+    ) {
         let Access { stream, op, fua, extents } = access;
+        if let Some(job) = job {
+            self.schedule.device_mut().bring(RequestId(self.next_id), job);
+        }
         let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
         self.accesses.insert(self.next_id, under_way);
         for extent in extents {
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            self.schedule.arrive(Request { id, stream, op, fua, extent, arrival }, done);
+            let request = Request { id, stream, op, fua, extent, arrival };
+            if let Some(kept) = self.schedule.device_mut().kept() {
+                kept.arrived(&request);
+            }
+            self.schedule.arrive(request, done);
+        }
+    }
+
+    fn asked(&mut self, at: Nanos, question: Question, done: &mut Vec<Completion>) {
+        self.schedule.run_until(at, done);
+        // What has ended until then is seen as ended.
+        self.end_all(done);
+        if let Some(kept) = self.schedule.device_mut().kept() {
+            question(kept, at);
+        }
+    }
+
+    fn end_all(&mut self, done: &mut Vec<Completion>) {
+        if let Some(kept) = self.schedule.device_mut().kept() {
+            done.iter().for_each(|completion| kept.ended(completion));
+            kept.account();
+        }
+        for completion in done.drain(..) {
+            self.ended(completion);
         }
     }
 

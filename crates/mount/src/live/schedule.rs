@@ -25,6 +25,10 @@ impl<D: Device> Schedule<D> {
         &self.device
     }
 
+    pub(super) fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
     /// How far its time has come.
     pub fn now(&self) -> Nanos {
         self.now

@@ -79,7 +79,7 @@ impl Regulator {
             let mean = self.service.mean_of_all();
             let best = Share::best(rate, mean, |rate| self.has_room(owner, rate));
             let (asked, path) = (rate, self.settings.path);
-            let (ideal, device) = (rate.ideal(mean), mean);
+            let (ideal, device) = (rate.ideal(self.service.counted_of_all()), mean);
             return Err(if ideal < device.saturating_add(path) {
                 RateError::TooFast { asked, ideal, device, path, best }
             } else {
@@ -138,7 +138,7 @@ impl Regulator {
             outstanding: 0,
             until: Nanos::ZERO,
             carry: Nanos::ZERO,
-            service: self.service.mean_of_all(),
+            service: self.service.counted_of_all(),
             bursts: Bursts::default(),
             kept: Kept::default(),
         };

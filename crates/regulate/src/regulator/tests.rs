@@ -377,3 +377,19 @@ fn a_clock_that_runs_backwards_is_taken_to_stand_still() {
     bench.timer(MS * 440);
     assert_eq!(bench.answers, [(id, Outcome::Done)]);
 }
+
+#[test]
+fn a_service_time_that_was_found_out_before_is_not_measured() {
+    // The device takes 10 ms; counted are 12, as when it is alone.
+    for (service, ideal) in [(None, MS * 50), (Some(MS * 12), MS * 60)] {
+        let mut bench = Bench::measured(Settings { service, ..Settings::default() });
+        bench.rate(1, 20);
+        let id = bench.ask(MS * 1000, 1);
+        bench.done(MS * 1010);
+        assert!(bench.answers.is_empty());
+        assert_eq!(bench.regulator.wake_at(), Some(MS * 1000 + ideal));
+        bench.timer(MS * 1000 + ideal);
+        assert_eq!(bench.answers, [(id, Outcome::Done)]);
+        assert_eq!(bench.regulator.service_time(), MS * 10, "what it takes is told as it is");
+    }
+}

@@ -1,0 +1,166 @@
+//! Backing files around the page cache: where rates are kept on the device itself, each access is to go to it.
+//!
+//! The device wants addresses, offsets and lengths that are multiples of something, and programs ask for anything: a
+//! read gets what lies around it as well; a write that does not fit goes through the page cache.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use sakiyomi_linux::source::direct_alignment;
+use sakiyomi_linux::{Memory, Pool};
+
+use super::nodes::Node;
+
+/// The most that the kernel asks for at a time (256 pages), and what may lie around it.
+const BUFFER: usize = (1 << 20) + 2 * ALIGNMENT_MAX;
+
+/// Devices that want more are not met.
+const ALIGNMENT_MAX: usize = 4096;
+
+/// What all direct files of a mount share.
+#[derive(Debug)]
+pub(crate) struct DirectFiles {
+    pool: Pool,
+    issued: Arc<Issued>,
+    /// The files are in memory, and nowhere else.
+    in_memory: bool,
+}
+
+/// File systems that take `O_DIRECT` and have no device: tmpfs, ramfs (linux/magic.h).
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// What was asked of the device, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Issued {
+    /// The most that one request to the device has; 0 if that is not known.
+    most: u64,
+    requests: AtomicU64,
+    /// Some file could not be opened around the page cache.
+    buffered: AtomicBool,
+}
+
+/// A file that is open around the page cache.
+#[derive(Debug)]
+pub(super) struct Direct {
+    file: File,
+    alignment: usize,
+}
+
+impl Issued {
+    /// On a device whose requests have so many bytes at most.
+    pub(crate) fn new(most: u64) -> Issued {
+        Issued { most, ..Issued::default() }
+    }
+
+    /// How many requests the device has been asked for, at most.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Whether some file is served through the page cache.
+    pub(crate) fn has_buffered(&self) -> bool {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, bytes: usize) {
+        let requests = (bytes as u64).div_ceil(if self.most == 0 { u64::MAX } else { self.most }).max(1);
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+    }
+}
+
+impl DirectFiles {
+    /// For so many threads at a time, in a backing directory.
+    ///
+    /// # Errors
+    /// If there is not that much memory.
+    pub(crate) fn new(
+        threads: usize,
+        root: &OwnedFd,
+        issued: Arc<Issued>,
+    ) -> Result<DirectFiles, sakiyomi_linux::Error> {
+        let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
+        Ok(DirectFiles { pool: Pool::new(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
+    }
+
+    /// What was asked of the device.
+    pub(crate) fn issued(&self) -> Arc<Issued> {
+        Arc::clone(&self.issued)
+    }
+
+    /// Opens a file once more, around the page cache, if its file system does that and we may.
+    pub(super) fn open(&self, node: &Node, access: OFlags) -> Option<Direct> {
+        let opened =
+            (!self.in_memory).then(|| node.open(access | OFlags::DIRECT).map(File::from).ok()).flatten();
+        let direct = opened.and_then(|file| {
+            let alignment = direct_alignment(&file)?;
+            let alignment = alignment.offset.max(alignment.memory);
+            (alignment <= ALIGNMENT_MAX).then_some(Direct { file, alignment })
+        });
+        if direct.is_none() {
+            self.issued.buffered.store(true, Ordering::Relaxed);
+        }
+        direct
+    }
+
+    /// What the file has from `offset` on, up to `size` bytes; none where it has to go through the page cache.
+    pub(super) fn read(&self, direct: &Direct, offset: u64, size: usize) -> io::Result<Option<Vec<u8>>> {
+        let alignment = direct.alignment as u64;
+        let start = offset / alignment * alignment;
+        let before = (offset - start) as usize;
+        let length = (before + size).next_multiple_of(direct.alignment);
+        let Some(mut buffer) = self.pool.take().filter(|buffer| length <= buffer.capacity()) else {
+            return Ok(None);
+        };
+        let space = &mut buffer.space()[..length];
+        let mut filled = 0;
+        while filled < length {
+            match direct.file.read_at(&mut space[filled..], start + filled as u64) {
+                Ok(read) => {
+                    filled += read;
+                    // The file ends where less is read than was asked for in whole units.
+                    if read == 0 || !filled.is_multiple_of(direct.alignment) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_refused(&error) && filled == 0 => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        self.issued.count(length);
+        Ok(Some(space[before.min(filled)..filled.min(before + size)].to_vec()))
+    }
+
+    /// Writes all of it, and says so; not where it has to go through the page cache.
+    pub(super) fn write(&self, direct: &Direct, offset: u64, data: &[u8]) -> io::Result<bool> {
+        let whole =
+            offset.is_multiple_of(direct.alignment as u64) && data.len().is_multiple_of(direct.alignment);
+        let buffer = self.pool.take().filter(|buffer| whole && data.len() <= buffer.capacity());
+        let Some(mut buffer) = buffer else { return Ok(false) };
+        buffer.set_len(0);
+        buffer.append(data);
+        let written = direct.file.write_all_at(&buffer, offset);
+        match written {
+            Err(error) if is_refused(&error) => return Ok(false),
+            written => written?,
+        }
+        self.issued.count(data.len());
+        Ok(true)
+    }
+
+    /// Something went through the page cache instead, at this thread's request.
+    pub(super) fn went_around(&self, bytes: usize) {
+        self.issued.count(bytes);
+    }
+}
+
+/// File systems do some things only through the page cache: compressed files, data in inodes.
+fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}

@@ -1,0 +1,130 @@
+//! Rates on the device's thread, over files that are none: jobs that only say that they were done.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
+use sakiyomi_regulate::{Rate, Settings};
+
+use super::{Access, Backing, Behind, Kept, Live, Machine, Timeline};
+use crate::workers::Workers;
+
+const MS: Nanos = Nanos::MILLISECOND;
+
+fn live(depth: u32) -> Live {
+    let timeline = Timeline::new(1.0);
+    let workers = Arc::new(Workers::start(8).unwrap());
+    let settings = Settings { depth, ..Settings::default() };
+    let machine = |waker| {
+        let files = Behind::Files(Backing::new(timeline.clone(), workers, waker));
+        Machine::Kept(Box::new(Kept::new(files, Bytes(512), settings)))
+    };
+    Live::start_machine(timeline.clone(), machine).unwrap()
+}
+
+fn access(owner: u32) -> Access {
+    let extents = vec![Extent::new(Lba(0), Sectors(8))];
+    Access { stream: StreamId(owner), op: Op::Read, fua: false, extents }
+}
+
+/// Has a job done for an owner; where its end will be told.
+fn ask(live: &Live, owner: u32, job: impl FnOnce() -> bool + Send + 'static) -> mpsc::Receiver<Completion> {
+    let (sender, receiver) = mpsc::channel();
+    let answer = move |ends: &[Completion]| sender.send(ends[0]).unwrap();
+    live.submit_job(access(owner), Box::new(job), Box::new(answer)).unwrap();
+    receiver
+}
+
+fn ended(receiver: &mpsc::Receiver<Completion>) -> Completion {
+    receiver.recv_timeout(Duration::from_secs(20)).unwrap()
+}
+
+/// Changes or looks at something, and waits for it.
+fn question<T: Send + 'static>(
+    live: &Live,
+    question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
+) -> T {
+    let (sender, receiver) = mpsc::channel();
+    live.ask(Box::new(move |kept, now| sender.send(question(kept, now)).unwrap())).unwrap();
+    receiver.recv_timeout(Duration::from_secs(20)).unwrap()
+}
+
+#[test]
+fn no_more_is_done_at_a_time_than_the_device_may_have() {
+    let live = live(3);
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let ends: Vec<_> = (0..40)
+        .map(|_| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            ask(&live, 1, move || {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(1));
+                now.fetch_sub(1, Ordering::SeqCst);
+                true
+            })
+        })
+        .collect();
+    assert!(ends.iter().all(|end| ended(end).outcome == Outcome::Done));
+    assert!(most.load(Ordering::SeqCst) <= 3);
+    let seen = question(&live, |kept, now| kept.look(now, 0, true, 10));
+    assert_eq!((seen.device.ended, seen.owners[0].0, seen.owners[0].1.ios), (40, 1, 40));
+}
+
+#[test]
+fn what_was_done_early_is_answered_when_it_is_time_and_a_failure_at_once() {
+    let live = live(8);
+    let rate = Rate::Every(MS * 30);
+    question(&live, move |kept, now| kept.set(now, 1, rate, true)).unwrap();
+    let end = ended(&ask(&live, 1, || true));
+    assert!(end.finish - end.submitted >= MS * 29, "{end:?}");
+    let end = ended(&ask(&live, 1, || false));
+    assert_eq!(end.outcome, Outcome::Error);
+    let held = question(&live, |kept, now| kept.look(now, 0, false, 10));
+    assert_eq!((held.past.ios, held.past.given, held.owners.len()), (1, 1, 1));
+}
+
+#[test]
+fn what_is_held_back_is_answered_when_the_rate_is_taken_back() {
+    let live = live(8);
+    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(Nanos::SECOND * 600), true)).unwrap();
+    let end = ask(&live, 1, || true);
+    question(&live, |kept, now| kept.clear(now, 1));
+    assert_eq!(ended(&end).outcome, Outcome::Done);
+}
+
+#[test]
+fn what_has_not_begun_is_let_go_with_its_owner() {
+    let live = live(1);
+    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(Nanos::SECOND), true)).unwrap();
+    let (go_on, wait) = mpsc::channel::<()>();
+    let first = ask(&live, 2, move || wait.recv().is_ok());
+    let begun = Arc::new(AtomicUsize::new(0));
+    let job = Arc::clone(&begun);
+    let second = ask(&live, 1, move || job.fetch_add(1, Ordering::SeqCst) == 0);
+    question(&live, |kept, now| kept.gone(now, 1));
+    assert_eq!(ended(&second).outcome, Outcome::Cancelled);
+    assert_eq!(Arc::strong_count(&begun), 1, "its job is forgotten");
+    go_on.send(()).unwrap();
+    assert_eq!(ended(&first).outcome, Outcome::Done);
+    assert_eq!(begun.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn many_owners_are_looked_at_in_parts() {
+    let live = live(8);
+    for owner in 1..=300 {
+        question(&live, move |kept, now| kept.set(now, owner, Rate::Every(Nanos::SECOND * 60), true))
+            .unwrap();
+    }
+    let (mut after, mut parts, mut seen) = (0, 0, 0);
+    loop {
+        let part = question(&live, move |kept, now| kept.look(now, after, false, 64));
+        assert!(part.owners.iter().all(|(number, ..)| *number > after));
+        (after, parts, seen) = (part.owners.last().unwrap().0, parts + 1, seen + part.owners.len());
+        if !part.more {
+            break;
+        }
+    }
+    assert_eq!((parts, seen), (5, 300));
+}

@@ -1,0 +1,409 @@
+//! Who has which rate on a mount: set, taken back, looked at; by those who may.
+//!
+//! | file | what |
+//! |---|---|
+//! | `regulation.rs` | what is asked of a mount, and its answers |
+//! | `regulation/messages.rs` | what is said, in bytes (pure) |
+//! | `regulation/owners.rs` | whose I/O it is |
+//! | `regulation/seen.rs` | a process, held |
+//! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
+//! | `regulation/ends.rs` | the ends of processes |
+//! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
+//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
+//! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
+//!
+//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/kept.rs`).
+
+mod bypass;
+mod disk;
+mod ended;
+mod ends;
+mod keeper;
+mod messages;
+mod owners;
+mod seen;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
+use sakiyomi_linux::process::{self, Process, Status};
+use sakiyomi_model::{Nanos, StreamId};
+use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
+
+use crate::engine::Engine;
+use crate::fs::direct::Issued;
+use crate::live::{Figures, Kept, Past, Seen, Stopped};
+pub(crate) use disk::Disk;
+use ended::Ended;
+pub(crate) use keeper::Keeper;
+pub(crate) use messages::{not_regulated, said};
+use owners::{Held, Owners, is_within};
+
+/// How the I/O of those who have rates is kept constant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Regulate {
+    /// In which way.
+    pub policy: Policy,
+    /// What one I/O counts for, where that has been found out before; none: as measured while it works.
+    pub service: Option<Nanos>,
+}
+
+/// Owners with a rate at most: each holds two or three descriptors.
+const RATED_MAX: usize = 16_384;
+
+/// Owners that one answer has at most; it has as many as fit.
+const PAGE: usize = 64;
+
+/// Letters of a group's path at most, so that two of it fit into an answer.
+const PATH_MAX: usize = 1024;
+
+/// The longest time that can be asked for.
+const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
+
+/// The rates of a mount.
+#[derive(Debug)]
+pub(crate) struct Regulation {
+    owners: Owners,
+    engine: Arc<Engine>,
+    name: String,
+    policy: Policy,
+    /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
+    changes: Mutex<()>,
+    ended: Ended,
+    beside: Option<Mutex<Beside>>,
+}
+
+/// The disk behind, and what it is asked for through the mount.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    disk: Disk,
+    issued: Arc<Issued>,
+    watch: bypass::Watch,
+    since: Instant,
+    seen: Option<Bypass>,
+}
+
+impl Beside {
+    pub(crate) fn new(disk: Disk, issued: Arc<Issued>) -> Beside {
+        Beside { disk, issued, watch: bypass::Watch::default(), since: Instant::now(), seen: None }
+    }
+
+    /// The name of the disk.
+    pub(crate) fn disk(&self) -> String {
+        self.disk.name()
+    }
+
+    fn look(&mut self) {
+        // Ours are counted when the disk has done them: those that it does meanwhile are others' for a moment.
+        let Ok(done) = self.disk.completed() else { return };
+        let at = self.since.elapsed().as_secs_f64();
+        let look = bypass::Look { at, done, ours: self.issued.requests() };
+        self.seen = self.watch.look(look, &self.disk());
+    }
+}
+
+/// How the rates of a mount are kept.
+#[derive(Clone, Debug)]
+pub struct RatesSeen {
+    /// Owners that have one.
+    pub owners: usize,
+    /// Since the mount.
+    pub past: Past,
+    /// Traffic beside the mount, as long as it is seen.
+    pub bypass: Option<Bypass>,
+}
+
+/// Who asks something of a mount.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    /// The thread, as the kernel names it.
+    pub(crate) thread: u32,
+    /// Its user.
+    pub(crate) user: u32,
+}
+
+impl Regulation {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        name: String,
+        policy: Policy,
+        beside: Option<Beside>,
+    ) -> io::Result<Regulation> {
+        Ok(Regulation {
+            owners: Owners::new()?,
+            engine,
+            name,
+            policy,
+            changes: Mutex::default(),
+            ended: Ended::default(),
+            beside: beside.map(Mutex::new),
+        })
+    }
+
+    /// Whose it is what a thread asks for.
+    pub(crate) fn owner_of(&self, thread: u32) -> StreamId {
+        StreamId(self.owners.of_thread(thread))
+    }
+
+    /// Answers a message.
+    ///
+    /// # Errors
+    /// If the device does not run any more.
+    pub(crate) fn answer(&self, caller: Caller, message: &[u8]) -> Result<Answer, Stopped> {
+        let process = self.owners.process_of(caller.thread).map(|process| process.pid());
+        let call = match messages::understand(message, process) {
+            Ok(call) => call,
+            Err(refusal) => return Ok(Answer::Refused(refusal)),
+        };
+        let done = match call {
+            Call::Set(set) => self.set(set, caller.user)?,
+            Call::Clear(target) => self.clear(&target, caller.user)?,
+            Call::Look { after, all } => Ok(Answer::Seen(messages::fitting(self.look(after, all)?))),
+            Call::Find(target) => self.find(&target)?.map(Answer::Seen),
+        };
+        Ok(done.unwrap_or_else(Answer::Refused))
+    }
+
+    fn set(&self, set: Set, user: u32) -> Result<Result<Answer, Refusal>, Stopped> {
+        let Set { target, rate, best_effort } = set;
+        let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = rate_of(rate).and_then(|rate| Ok((rate, self.held_for(&target, user)?)));
+        let (rate, held) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if self.owners.rated(&held).is_none() && self.owners.rated_count() >= RATED_MAX {
+            return Ok(Err(Refusal::TooMany { most: RATED_MAX }));
+        }
+        let number = self.owners.number(&held);
+        let given = self.ask(move |kept, now| kept.set(now, number, rate, best_effort))?;
+        let best_effort = match given {
+            Ok(best_effort) => best_effort,
+            Err(error) => return Ok(Err(no_room(error))),
+        };
+        if self.owners.add(number, held, user).is_err() {
+            self.ask(move |kept, now| kept.clear(now, number))?;
+            return Ok(Err(gone(&target)));
+        }
+        Ok(Ok(Answer::Given { best_effort }))
+    }
+
+    fn clear(&self, target: &Target, user: u32) -> Result<Result<Answer, Refusal>, Stopped> {
+        let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = match self.held(target) {
+            Ok(held) => held,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let Some((number, rated)) = self.owners.rated(&held) else {
+            return Ok(Err(Refusal::NoRate { what: target.to_string() }));
+        };
+        if rated.by != user
+            && let Err(refusal) = may(&held, target, user)
+        {
+            return Ok(Err(refusal));
+        }
+        self.owners.remove(number);
+        self.ask(move |kept, now| kept.clear(now, number))?;
+        Ok(Ok(Answer::Cleared))
+    }
+
+    /// How things are: owners behind the one with the number `after`, as many as one answer may have.
+    pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
+        let mut after = u32::try_from(after).unwrap_or(u32::MAX);
+        let (seen, owners) = loop {
+            let seen = self.ask(move |kept, now| kept.look(now, after, all, PAGE))?;
+            let known = seen.owners.iter().filter_map(|(number, figures, report)| {
+                let (target, name) = self.owners.who(*number)?;
+                Some(owner(*number, target, name, figures, report.as_ref()))
+            });
+            let known: Vec<Owner> = known.collect();
+            match seen.owners.last() {
+                // All of these have ended: who asks would think that there are no more behind.
+                Some((last, ..)) if known.is_empty() && seen.more => after = *last,
+                _ => break (seen, known),
+            }
+        };
+        let Seen { device: report, busy, more, .. } = seen;
+        let device = DeviceView {
+            name: self.name.clone(),
+            policy: in_words(self.policy).to_owned(),
+            service_ns: report.service.0,
+            allowance: report.allowance,
+            parallel_ratio: report.parallelism,
+            in_device: report.in_device as u64,
+            waiting: report.waiting as u64,
+            requests: report.ended,
+            busy_ns: Some(busy.0),
+            bypass: self.bypass(),
+        };
+        Ok(View { at_ns: report.at.0, device, owners, more })
+    }
+
+    /// How all rates together are kept.
+    pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
+        let seen = self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))?;
+        Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
+    }
+
+    /// What goes on beside the mount, as of the last look.
+    fn bypass(&self) -> Option<Bypass> {
+        self.beside.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).seen.clone()
+    }
+
+    /// Looks at what goes on beside the mount.
+    fn look_beside(&self) {
+        if let Some(beside) = &self.beside {
+            beside.lock().unwrap_or_else(PoisonError::into_inner).look();
+        }
+    }
+
+    /// Asks on the device's thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.engine.ask(Box::new(move |kept, now| {
+            // Who has asked waits.
+            let _ = sender.send(question(kept, now));
+        }))?;
+        receiver.recv().map_err(|_| Stopped)
+    }
+
+    /// Processes have ended, or some time has passed.
+    fn wait_for_ends(&self, patience: Duration) -> io::Result<()> {
+        let ended = self.owners.wait_for_ends(patience)?;
+        let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        // First, so that at no time it is neither among those that are there nor among these.
+        for &number in ended.iter().filter(|&&number| self.owners.has_rate(number)) {
+            let _ = self.remember(number);
+        }
+        for number in self.owners.take_ended(&ended) {
+            // A device that has stopped keeps no rates.
+            let _ = self.ask(move |kept, now| kept.gone(now, number));
+        }
+        Ok(())
+    }
+
+    fn held_for(&self, target: &Target, user: u32) -> Result<Held, Refusal> {
+        let held = self.held(target)?;
+        may(&held, target, user)?;
+        Ok(held)
+    }
+
+    fn held(&self, target: &Target) -> Result<Held, Refusal> {
+        let process = |pid| self.owners.process(pid).ok_or(Refusal::NoProcess { pid });
+        match target {
+            Target::Process { pid } => process(*pid).map(Held::Process),
+            Target::Tree { pid } => process(*pid).map(Held::Tree),
+            Target::Group { path } if !path.starts_with('/') || path.len() > PATH_MAX => {
+                let what = format!("a control group has a path from / on of at most {PATH_MAX} letters");
+                Err(Refusal::Malformed { what })
+            }
+            Target::Group { path } => {
+                let path = path.trim_end_matches('/');
+                Ok(Held::Group(if path.is_empty() { "/".to_owned() } else { path.to_owned() }))
+            }
+        }
+    }
+}
+
+fn owner(number: u32, target: Target, name: String, figures: &Figures, report: Option<&Report>) -> Owner {
+    let without = Owner {
+        number: number.into(),
+        target,
+        name,
+        rate: None,
+        best_effort: false,
+        ideal_ns: None,
+        ios: figures.ios,
+        late: 0,
+        mean_ns: figures.mean_ns as u64,
+        accuracy_ratio: None,
+        cov_ratio: figures.cov(),
+        unanswered: figures.unanswered,
+    };
+    let Some(report) = report else { return without };
+    let seen = report.recent.ios > 0;
+    Owner {
+        rate: Some(match report.rate {
+            Rate::Percent(percent) => protocol::Rate::Percent(percent.get()),
+            Rate::Every(time) => protocol::Rate::EveryNs(time.0),
+        }),
+        best_effort: report.best_effort,
+        ideal_ns: Some(report.ideal.0),
+        late: report.late,
+        mean_ns: report.recent.took.0,
+        accuracy_ratio: seen.then_some(report.recent.accuracy),
+        cov_ratio: report.recent.cov,
+        ..without
+    }
+}
+
+/// Whether a user may set this rate: root may, and whose processes they are, with all their rights.
+fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal> {
+    let own = |status: Status| user == 0 || status.users == [user; 3];
+    let own = match held {
+        Held::Process(process) | Held::Tree(process) => {
+            own(process.process().status().map_err(|_| gone(target))?)
+        }
+        Held::Group(path) => {
+            let members = members(path);
+            if members.is_empty() {
+                return Err(Refusal::NoGroup { path: path.clone() });
+            }
+            members.into_iter().all(own)
+        }
+    };
+    if own { Ok(()) } else { Err(Refusal::NotYours { what: target.to_string() }) }
+}
+
+/// The processes of a control group and of those below it.
+fn members(path: &str) -> Vec<Status> {
+    let member = |pid| {
+        let process = Process::open(pid).ok()?;
+        let groups = process.control_groups().ok()?;
+        groups.iter().any(|group| is_within(group, path)).then(|| process.status().ok())?
+    };
+    process::all().unwrap_or_default().into_iter().filter_map(member).collect()
+}
+
+fn gone(target: &Target) -> Refusal {
+    match target {
+        Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },
+        Target::Group { path } => Refusal::NoGroup { path: path.clone() },
+    }
+}
+
+fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
+    match rate {
+        protocol::Rate::Percent(percent) => match Percent::new(percent) {
+            Ok(percent) => Ok(Rate::Percent(percent)),
+            Err(_) => Err(Refusal::BadRate { asked: format!("{percent} %") }),
+        },
+        protocol::Rate::EveryNs(time) if time == 0 || time > TIME_MAX.0 => {
+            Err(Refusal::BadRate { asked: format!("an I/O every {time} ns") })
+        }
+        protocol::Rate::EveryNs(time) => Ok(Rate::Every(Nanos(time))),
+    }
+}
+
+fn no_room(error: RateError) -> Refusal {
+    let words = error.to_string();
+    let (RateError::NoRoom { best, .. } | RateError::TooFast { best, .. }) = error;
+    let (best_percent, best_every_ns) = match best {
+        Some(Rate::Percent(percent)) => (Some(percent.get()), None),
+        Some(Rate::Every(time)) => (None, Some(time.0)),
+        None => (None, None),
+    };
+    Refusal::NoRoom { words, best_percent, best_every_ns }
+}
+
+fn in_words(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Thesis => "thesis",
+        Policy::Deadline => "ours",
+    }
+}

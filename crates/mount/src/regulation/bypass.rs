@@ -1,0 +1,105 @@
+//! Traffic beside a mount: what a disk does that nobody has asked for through the mount. Pure.
+
+use sakiyomi_iorate::protocol::Bypass;
+
+/// So many requests a second of others, and such a share of all, are noticed: fewer change little.
+const RATE: f64 = 20.0;
+const SHARE: f64 = 0.1;
+
+/// In so many looks one after another.
+const LOOKS: u32 = 2;
+
+/// What was seen at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// Seconds, from anywhere on.
+    pub(super) at: f64,
+    /// Requests that the disk has done.
+    pub(super) done: u64,
+    /// Requests that it was asked for through the mount, and has done.
+    pub(super) ours: u64,
+}
+
+/// Says whether others use the disk.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    last: Option<Look>,
+    /// Looks one after another that say something else than is believed.
+    against: u32,
+    seen: Option<(f64, f64)>,
+}
+
+impl Watch {
+    /// Takes down a look; gives what is believed now.
+    pub(super) fn look(&mut self, look: Look, disk: &str) -> Option<Bypass> {
+        if let Some(last) = self.last.replace(look) {
+            self.compare(last, look);
+        }
+        let bypass =
+            |(requests_per_s, share_ratio)| Bypass { device: disk.to_owned(), requests_per_s, share_ratio };
+        self.seen.map(bypass)
+    }
+
+    fn compare(&mut self, last: Look, look: Look) {
+        let (done, ours) = (look.done.saturating_sub(last.done), look.ours.saturating_sub(last.ours));
+        let seconds = look.at - last.at;
+        if seconds <= 0.0 {
+            return;
+        }
+        let others = done.saturating_sub(ours) as f64;
+        let (rate, share) = (others / seconds, others / done.max(1) as f64);
+        let now = (rate > RATE && share > SHARE).then_some((rate, share));
+        if now.is_some() == self.seen.is_some() {
+            (self.against, self.seen) = (0, now);
+            return;
+        }
+        self.against += 1;
+        if self.against == LOOKS {
+            (self.against, self.seen) = (0, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks a second apart: what the disk does in it, and what of it is ours.
+    fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
+        let mut watch = Watch::default();
+        let mut look = Look { at: 0.0, done: 1000, ours: 0 };
+        watch.look(look, "vda");
+        let step = |&(done, ours): &(u64, u64)| {
+            look = Look { at: look.at + 1.0, done: look.done + done, ours: look.ours + ours };
+            watch.look(look, "vda").is_some()
+        };
+        seconds.iter().map(step).collect()
+    }
+
+    #[test]
+    fn others_are_noticed_after_two_looks_and_missed_after_two() {
+        let looks = [(500, 400), (500, 400), (500, 400), (400, 400), (500, 400), (0, 0), (30, 30), (9, 9)];
+        assert_eq!(seen(&looks), [false, true, true, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_few_of_others_and_a_small_share_are_nothing() {
+        assert_eq!(seen(&[(20, 0), (20, 0), (20, 0)]), [false; 3], "20 a second");
+        assert_eq!(seen(&[(5000, 4600), (5000, 4600), (5000, 4600)]), [false; 3], "8 %");
+        assert_eq!(seen(&[(10, 400), (10, 400), (10, 400)]), [false; 3], "merged, or from a cache");
+    }
+
+    #[test]
+    fn how_much_it_is_is_told() {
+        let mut watch = Watch::default();
+        for second in 0..4u32 {
+            let look =
+                Look { at: second.into(), done: u64::from(second) * 200, ours: u64::from(second) * 50 };
+            let found = watch.look(look, "sda");
+            if second >= 2 {
+                let expected = Bypass { device: "sda".to_owned(), requests_per_s: 150.0, share_ratio: 0.75 };
+                assert_eq!(found, Some(expected));
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The thread that sees to rates while nobody asks: processes end, and others use the disk.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Regulation;
+
+/// How often it looks at the disk.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    regulation: Arc<Regulation>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn start(regulation: Arc<Regulation>) -> io::Result<Keeper> {
+        let kept = Arc::clone(&regulation);
+        let keep = move || {
+            let mut next = Instant::now();
+            while !kept.owners.has_stopped() {
+                let wait = next.saturating_duration_since(Instant::now());
+                if kept.wait_for_ends(wait).is_err() {
+                    thread::sleep(LOOK_EVERY);
+                }
+                if Instant::now() >= next {
+                    next = Instant::now() + LOOK_EVERY;
+                    kept.look_beside();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("rates".to_owned()).spawn(keep)?;
+        Ok(Keeper { regulation, thread: Some(thread) })
+    }
+
+    pub(crate) fn regulation(&self) -> &Regulation {
+        &self.regulation
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.regulation.owners.stop();
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
