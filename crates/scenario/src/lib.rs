@@ -1,4 +1,4 @@
-//! The whole stack in virtual time: programs that read, compute and write; the page cache with the kernel's read-ahead
+//! The whole stack in virtual time: programs that read, compute and write; jobs of tasks on several threads; the page cache with the kernel's read-ahead
 //! and write-back; a prefetcher; the block queue; and a drive.
 //!
 //! | what | where |
@@ -14,6 +14,7 @@
 
 mod cache;
 mod cpu;
+mod job;
 mod layout;
 mod outcome;
 mod program;
@@ -24,7 +25,7 @@ mod storage;
 mod world;
 mod writeback;
 
-pub use outcome::{Distances, Outcome, ProcessOutcome};
+pub use outcome::{Distances, JobOutcome, JobRun, Outcome, ProcessOutcome};
 pub use spec::{Scenario, SpecError};
 pub use storage::Storage;
 pub use world::{RunError, run};

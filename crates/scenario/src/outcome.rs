@@ -1,8 +1,12 @@
 //! What came of an experiment.
 
+mod job;
+
 use sakiyomi_drive::Usage;
 use sakiyomi_model::Nanos;
 use sakiyomi_prefetch::State;
+
+pub use job::{JobOutcome, JobRun};
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +15,8 @@ pub struct Outcome {
     pub elapsed: Nanos,
     /// The programs, in the order of the experiment.
     pub processes: Vec<ProcessOutcome>,
+    /// The jobs, in the order of the experiment.
+    pub jobs: Vec<JobOutcome>,
     /// What the drive's mechanism did; none for a device without one.
     pub usage: Option<Usage>,
 }

@@ -3,6 +3,7 @@
 
 mod check;
 mod edit;
+mod job;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use check::SpecError;
+pub use job::{Buffer, JobSpec, Order, ReadMethod};
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,11 @@ pub struct Scenario {
     #[serde(default)]
     pub cpu: CpuSpec,
     /// The programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<ProcessSpec>,
+    /// Jobs of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job: Vec<JobSpec>,
     /// How far ahead is read.
     #[serde(default)]
     pub prefetch: PrefetchSpec,
@@ -123,10 +129,23 @@ pub enum Replacement {
     Lru,
 }
 
+/// Whose read-ahead it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
+    /// Linux since 2.6.31.
+    #[default]
+    Linux,
+    /// Mac OS X 10.9.
+    Xnu,
+}
+
 /// The page cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
+    /// Whose read-ahead it has.
+    pub kernel: Kernel,
     /// How much it holds: what the kernel and the programs leave free.
     pub size: Bytes,
     /// The unit in which it holds it.
@@ -135,6 +154,9 @@ pub struct MemorySpec {
     pub replacement: Replacement,
     /// The longest window of the kernel's read-ahead; 0 for none.
     pub read_ahead: Bytes,
+    /// What is brought in at most where a page of a mapping is missing; none for as much as `read_ahead`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Bytes>,
     /// Whether the next window is asked for while the program is still in the last one.
     pub asynchronous: bool,
     /// The share of memory that may be dirty before it is written back in the background.
@@ -152,10 +174,12 @@ pub struct MemorySpec {
 impl Default for MemorySpec {
     fn default() -> MemorySpec {
         MemorySpec {
+            kernel: Kernel::Linux,
             size: Bytes(1 << 30),
             page: Bytes(4 << 10),
             replacement: Replacement::TwoLists,
             read_ahead: Bytes(128 << 10),
+            fault: None,
             asynchronous: true,
             dirty_background: 0.1,
             dirty: 0.4,

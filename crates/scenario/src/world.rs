@@ -6,8 +6,11 @@
 
 mod build;
 mod fetcher;
+mod job;
+mod mapped;
 mod pages;
 mod process;
+mod xnu;
 
 use sakiyomi_drive::spec::SpecError as DriveError;
 use sakiyomi_model::{Completion, Device, Nanos};
@@ -18,11 +21,13 @@ use crate::cpu::Cpu;
 use crate::layout::Layout;
 use crate::outcome::Outcome;
 use crate::queue::{Purpose, Queue};
-use crate::spec::{PrefetchSpec, Scenario, SpecError};
+use crate::readahead::xnu::Clusters;
+use crate::spec::{Kernel, PrefetchSpec, Scenario, SpecError};
 use crate::storage::Storage;
 use crate::writeback::WriteBack;
 
 use fetcher::Fetcher;
+use job::Job;
 use process::Process;
 
 /// Why an experiment was not run.
@@ -71,6 +76,9 @@ struct World {
     /// Pages in the longest window of the kernel's read-ahead.
     window_max: u64,
     asynchronous: bool,
+    kernel: Kernel,
+    /// Pages that are brought in at most where one of a mapping is missing.
+    fault_max: u64,
     /// Requests of a kind that may wait in the block queue.
     requests_max: usize,
     /// Pages in the longest request.
@@ -87,7 +95,11 @@ struct World {
     /// For each file, how many requests to read it are outstanding, since when, and for how long they were.
     reading: Vec<(u64, Nanos, Nanos)>,
 
+    /// For each file, what Mac OS X remembers of it.
+    clusters: Vec<Clusters>,
+
     processes: Vec<Process>,
+    jobs: Vec<Job>,
     controller: Option<Controller>,
     /// One for each program that is followed.
     fetchers: Vec<Option<Fetcher>>,
@@ -96,7 +108,7 @@ struct World {
 
 impl World {
     fn is_running(&self) -> bool {
-        self.processes.iter().any(|process| !process.is_done())
+        self.processes.iter().any(|process| !process.is_done()) || self.jobs.iter().any(|job| !job.is_done())
     }
 
     /// Goes on to the next instant at which something happens.
@@ -109,16 +121,21 @@ impl World {
         ];
         let programs = self.processes.iter().filter_map(Process::next_event);
         let fetchers = self.fetchers.iter().flatten().filter_map(Fetcher::next_event);
-        let next = sources.into_iter().flatten().chain(programs).chain(fetchers).min();
+        let jobs = self.jobs.iter().filter_map(Job::next_event);
+        let next = sources.into_iter().flatten().chain(programs).chain(fetchers).chain(jobs).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
         self.storage.advance(self.now, &mut self.done);
         let mut done = std::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.complete(&completion));
         self.done = done;
-        while let Some(process) = self.cpu.ended(self.now) {
-            self.burst_ended(process);
+        while let Some(number) = self.cpu.ended(self.now) {
+            match number.checked_sub(self.processes.len()) {
+                None => self.burst_ended(number),
+                Some(_) => self.thread_burst_ended(number),
+            }
         }
+        self.wake_jobs();
         for process in 0..self.processes.len() {
             self.wake(process);
             self.poll(process);
@@ -140,13 +157,15 @@ impl World {
             self.resume(process);
             self.resume_fetcher(process);
         }
+        self.resume_jobs();
     }
 
     fn outcome(&self) -> Outcome {
-        let ends = self.processes.iter().map(Process::end);
+        let ends = self.processes.iter().map(Process::end).chain(self.jobs.iter().map(Job::end));
         Outcome {
             elapsed: ends.max().unwrap_or_default(),
             processes: (0..self.processes.len()).map(|process| self.process_outcome(process)).collect(),
+            jobs: self.jobs.iter().map(Job::outcome).collect(),
             usage: self.storage.usage(self.now),
         }
     }

@@ -102,6 +102,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             queue: Default::default(),
             memory,
             cpu: Default::default(),
+            job: Vec::new(),
             process: vec![process],
             prefetch: PrefetchSpec::default(),
             vary: Default::default(),

@@ -39,7 +39,11 @@ impl Scenario {
         let page = memory.page.0;
         let share = |value: f64| (0.0..=1.0).contains(&value);
         let rules = [
-            ("process", !self.process.is_empty(), "there is none; write a [[process]]"),
+            (
+                "process",
+                !self.process.is_empty() || !self.job.is_empty(),
+                "there is none; write a [[process]] or a [[job]]",
+            ),
             ("run.repetitions", self.run.repetitions > 0, "at least 1"),
             ("cpu.cores", self.cpu.cores > 0, "at least 1"),
             (
@@ -63,6 +67,11 @@ impl Scenario {
                 "more pages than can be kept; make memory.page larger",
             ),
             ("memory.read_ahead", memory.read_ahead.0 <= memory.size.0, "more than memory holds"),
+            (
+                "memory.fault",
+                memory.fault.is_none_or(|fault| (page..=memory.size.0).contains(&fault.0)),
+                "at least one page, and no more than memory holds",
+            ),
             ("memory.dirty", share(memory.dirty) && memory.dirty > 0.0, "between 0 and 1"),
             (
                 "memory.dirty_background",
@@ -83,14 +92,17 @@ impl Scenario {
             return Err(impossible(key, problem));
         }
         self.check_drive()?;
-        let pages: u64 = self.process.iter().map(|process| process.pages(page)).fold(0, u64::saturating_add);
+        let programs = self.process.iter().map(|process| process.pages(page));
+        let jobs = self.job.iter().map(|job| job.size.0 / page);
+        let pages: u64 = programs.chain(jobs).fold(0, u64::saturating_add);
         if pages > PAGES_MAX {
             return Err(impossible(
                 "process.size",
                 "the files have more pages than can be kept; make memory.page larger",
             ));
         }
-        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))
+        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
+        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))
     }
 
     fn check_drive(&self) -> Result<(), SpecError> {
@@ -149,7 +161,7 @@ impl ProcessSpec {
     }
 }
 
-fn impossible(key: &str, problem: &str) -> SpecError {
+pub(super) fn impossible(key: &str, problem: &str) -> SpecError {
     SpecError::Impossible { key: key.to_owned(), problem: problem.to_owned() }
 }
 

@@ -27,7 +27,7 @@ impl Scenario {
         toml::to_string(self).expect("an experiment is plain data")
     }
 
-    /// Changes one key, written as a path: `memory.size`, `process.gzip.compute` (by name, or by number from 0),
+    /// Changes one key, written as a path: `memory.size`, `process.gzip.compute`, `job.wc.method` (by name, or by number from 0),
     /// `drive.set.cache.read_ahead.max`. Sizes, durations and names need no quotes. The result is *not* checked, so that
     /// several keys can be changed one after another.
     ///
@@ -52,14 +52,17 @@ impl Scenario {
         let mut at = table;
         let mut parts = parents.split('.').filter(|part| !part.is_empty());
         while let Some(part) = parts.next() {
-            let child = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+            let child = at.entry(part).or_insert_with(|| match part {
+                "process" | "job" => Value::Array(Vec::new()),
+                _ => Value::Table(Table::new()),
+            });
             at = match child {
                 Value::Table(table) => table,
                 Value::Array(items) => {
                     let name = parts.next().unwrap_or(leaf);
-                    let index = self.process_called(name);
+                    let index = self.called(part, name);
                     let item = index.and_then(|index| items.get_mut(index)).and_then(Value::as_table_mut);
-                    item.ok_or_else(|| format!("no process is called `{name}`"))?
+                    item.ok_or_else(|| format!("no {part} is called `{name}`"))?
                 }
                 _ => return Err(format!("`{part}` has no keys")),
             };
@@ -67,8 +70,11 @@ impl Scenario {
         Ok(at.entry(leaf).or_insert(Value::Boolean(false)))
     }
 
-    fn process_called(&self, name: &str) -> Option<usize> {
-        let by_name = self.process.iter().position(|process| process.name == name);
+    fn called(&self, kind: &str, name: &str) -> Option<usize> {
+        let by_name = match kind {
+            "job" => self.job.iter().position(|job| job.name == name),
+            _ => self.process.iter().position(|process| process.name == name),
+        };
         by_name.or_else(|| name.parse().ok())
     }
 }

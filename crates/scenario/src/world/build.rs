@@ -15,7 +15,8 @@ use crate::cpu::Cpu;
 use crate::layout::Places;
 use crate::program::Program;
 use crate::queue::Queue;
-use crate::spec::{Distance, PrefetchSpec, ProcessSpec, Scenario, SpecError};
+use crate::readahead::xnu::Clusters;
+use crate::spec::{Distance, JobSpec, PrefetchSpec, ProcessSpec, Scenario, SpecError};
 use crate::storage::Storage;
 use crate::writeback::WriteBack;
 
@@ -36,6 +37,8 @@ impl World {
             tick: scenario.cpu.tick,
             window_max: memory.read_ahead.0 / page,
             asynchronous: memory.asynchronous,
+            kernel: memory.kernel,
+            fault_max: memory.fault.unwrap_or(memory.read_ahead).0 / page,
             requests_max: scenario.queue.requests as usize,
             request_pages: scenario.queue.max_request.0 / page,
             prefetch: scenario.prefetch.clone(),
@@ -45,17 +48,24 @@ impl World {
             cpu: Cpu::new(scenario.cpu.cores),
             layouts: Vec::new(),
             reading: Vec::new(),
+            clusters: Vec::new(),
             processes: Vec::new(),
+            jobs: Vec::new(),
             controller: controller(&scenario.prefetch, memory.size),
             fetchers: Vec::new(),
             done: Vec::new(),
             storage,
         };
-        world.place_files(&scenario.process, &mut random)?;
+        world.place_files(&scenario.process, &scenario.job, &mut random)?;
         Ok(world)
     }
 
-    fn place_files(&mut self, specs: &[ProcessSpec], random: &mut Pcg64) -> Result<(), RunError> {
+    fn place_files(
+        &mut self,
+        specs: &[ProcessSpec],
+        jobs: &[JobSpec],
+        random: &mut Pcg64,
+    ) -> Result<(), RunError> {
         let page = self.page_bytes;
         let capacity = self.storage.capacity().0;
         let sizes = specs.iter().map(|spec| {
@@ -63,7 +73,8 @@ impl World {
             (spec.size.0.div_ceil(page), output.div_ceil(page))
         });
         let sizes: Vec<(u64, u64)> = sizes.collect();
-        let files = sizes.iter().map(|&(input, output)| (input + output) * page).sum();
+        let of_jobs = jobs.iter().map(|job| job.size.0.div_ceil(page) * page);
+        let files = sizes.iter().map(|&(input, output)| (input + output) * page).chain(of_jobs).sum();
         if files > capacity {
             return Err(RunError::TooSmall { files, capacity });
         }
@@ -88,7 +99,10 @@ impl World {
                 }
             }
         }
+        let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
+        self.place_jobs(jobs, next, random);
         self.reading = vec![(0, Nanos::ZERO, Nanos::ZERO); self.layouts.len()];
+        self.clusters = vec![Clusters::default(); self.layouts.len()];
         Ok(())
     }
 }
