@@ -18,7 +18,9 @@ const PANEL_HEIGHT: u32 = 300;
 /// Room behind the lines for their names, as a share of the axis.
 const FREE: f64 = 0.16;
 /// Beyond so many times the ideal time the distribution is cut off.
-const MOST_RATIO: f64 = 3.0;
+const MOST_RATIO: f64 = 2.0;
+/// Beyond so many times the ideal time an accuracy is drawn at the edge.
+const MOST_ACCURACY: f64 = 1.6;
 
 type Point<'a> = (&'a ScenarioPoint, &'a RegulationPoint);
 type Extract = fn(&RegulationPoint) -> f64;
@@ -28,8 +30,8 @@ pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let allowance = result.varied.iter().position(|key| key == ALLOWANCE);
     let by_rate = rate.filter(|_| allowance.is_none()).map(|key| by_rate(result, key)).unwrap_or_default();
     let search = allowance.and_then(|key| search(result, key));
-    let all = by_rate.into_iter().chain(search).chain(course(result, rate)).chain(distribution(result, rate));
-    all.collect()
+    let distribution = allowance.is_none().then(|| distribution(result, rate)).flatten();
+    by_rate.into_iter().chain(search).chain(course(result, rate)).chain(distribution).collect()
 }
 
 /// A line of a panel.
@@ -154,7 +156,7 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
                 dotted: true,
                 from_zero: false,
             },
-            RegulationPoint::worst_accuracy,
+            accuracy,
         ),
         (
             Look {
@@ -187,6 +189,10 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
     looks.iter().filter_map(chart).collect()
 }
 
+fn accuracy(point: &RegulationPoint) -> f64 {
+    point.worst_accuracy().min(MOST_ACCURACY)
+}
+
 /// Panels of a figure over a key with numbers; where there is but one number nothing is worth a picture.
 fn over(result: &ScenarioResult, key: usize, extract: Extract) -> Vec<Panel> {
     let mut panels = panels(result, &[key], |(point, regulation)| {
@@ -215,7 +221,7 @@ fn search(result: &ScenarioResult, key: usize) -> Option<Chart> {
         dotted: true,
         from_zero: false,
     };
-    draw(over(result, key, RegulationPoint::worst_accuracy), &look)
+    draw(over(result, key, accuracy), &look)
 }
 
 /// The allowance over the regulated I/Os (figures 6.5 to 6.7), where it is corrected.

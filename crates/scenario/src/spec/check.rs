@@ -3,7 +3,7 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
-use super::{Distance, ProcessSpec, RegulateSpec, Scenario};
+use super::{Access, Distance, ProcessSpec, RegulateSpec, Scenario, Until};
 
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +97,18 @@ impl Scenario {
                 "the files have more pages than can be kept; make memory.page larger",
             ));
         }
-        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))
+        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
+        let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
+        let never_ends = match self.run.until {
+            Until::All => self.process.iter().any(goes_on),
+            Until::First => self.process.iter().all(goes_on),
+        };
+        if never_ends {
+            let problem = "a random reader without a number of reads never ends; give it `reads`, or write \
+                           run.until = \"first\" and let another one end";
+            return Err(impossible("process.reads", problem));
+        }
+        Ok(())
     }
 
     fn check_drive(&self) -> Result<(), SpecError> {
