@@ -2,6 +2,7 @@
 
 pub(crate) mod mount;
 pub(crate) mod probe;
+pub(crate) mod regulation;
 pub(crate) mod run;
 pub(crate) mod scenario;
 mod validation;

@@ -8,10 +8,12 @@ mod axis;
 mod breakdown;
 mod curve;
 mod distribution;
+mod ends;
 mod frame;
 mod over_time;
 mod palette;
 mod probe;
+mod regulation;
 mod room;
 mod run;
 mod scenario;
@@ -88,7 +90,12 @@ pub fn run(result: &RunResult) -> Vec<Chart> {
 /// The charts of an experiment in virtual time; none where nothing was run.
 #[must_use]
 pub fn scenario(result: &ScenarioResult) -> Vec<Chart> {
-    scenario::charts(result)
+    let mut charts = regulation::charts(result);
+    // Where I/O times are kept, where the time goes says little.
+    if charts.is_empty() {
+        charts = scenario::charts(result);
+    }
+    charts
 }
 
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {

@@ -4,6 +4,7 @@
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
 mod probe;
+mod regulation;
 mod run;
 mod scenario;
 mod sim;
@@ -13,6 +14,7 @@ mod validate;
 use serde::{Deserialize, Serialize};
 
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 pub use sim::{

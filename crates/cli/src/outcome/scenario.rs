@@ -45,16 +45,18 @@ pub(crate) fn point(
             write_seek: usage.time.write_seek.0,
             write_data: usage.time.write_data.0,
         }),
+        regulation: None,
     }
 }
 
 /// What was published for these values, in nanoseconds.
 fn published(scenario: &Scenario, at: &BTreeMap<&str, &str>) -> Option<u64> {
     let found = scenario.published.iter().find(|published| {
-        published.at.len() == at.len()
+        published.elapsed.is_some()
+            && published.at.len() == at.len()
             && published.at.iter().all(|(key, value)| at.get(key.as_str()) == Some(&value.as_str()))
     });
-    found.map(|published| published.elapsed.0)
+    found.and_then(|published| published.elapsed).map(|elapsed| elapsed.0)
 }
 
 fn limit_in_words(limit: Distance) -> String {

@@ -39,6 +39,7 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
             ..ScenarioProcess::default()
         }],
         disk_time_ns: Some(DiskTime { idle: 1, read_seek: 2, read_data: 3, write_seek: 4, write_data: 5 }),
+        regulation: None,
     };
     let result = ScenarioResult {
         name: "gzip on a drive of 2005".to_owned(),
@@ -105,6 +106,7 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
                     published_speedup_ratio: gain,
                     processes,
                     disk_time_ns: disk,
+                    regulation: None,
                 }
             },
         );

@@ -3,7 +3,7 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
-use super::{Distance, ProcessSpec, Scenario};
+use super::{Access, Distance, ProcessSpec, RegulateSpec, Scenario, Until};
 
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,8 @@ pub enum SpecError {
 
 /// The pages of all files together: each takes four bytes here.
 const PAGES_MAX: u64 = 1 << 28;
+/// All of them are looked at whenever something happens.
+const PROGRAMS_MAX: u64 = 1000;
 
 impl Scenario {
     /// Whether it can be run.
@@ -92,6 +94,11 @@ impl Scenario {
             return Err(impossible(key, problem));
         }
         self.check_drive()?;
+        self.regulate.iter().try_for_each(RegulateSpec::check)?;
+        let programs = self.process.iter().map(|process| u64::from(process.count)).sum::<u64>();
+        if programs > PROGRAMS_MAX {
+            return Err(impossible("process.count", "1000 programs at most, all kinds together"));
+        }
         let programs = self.process.iter().map(|process| process.pages(page));
         let jobs = self.job.iter().map(|job| job.size.0 / page);
         let pages: u64 = programs.chain(jobs).fold(0, u64::saturating_add);
@@ -102,7 +109,18 @@ impl Scenario {
             ));
         }
         self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
-        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))
+        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))?;
+        let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
+        let never_ends = match self.run.until {
+            Until::All => self.process.iter().any(goes_on),
+            Until::First => self.job.is_empty() && self.process.iter().all(goes_on),
+        };
+        if never_ends {
+            let problem = "a random reader without a number of reads never ends; give it `reads`, or write \
+                           run.until = \"first\" and let another one end";
+            return Err(impossible("process.reads", problem));
+        }
+        Ok(())
     }
 
     fn check_drive(&self) -> Result<(), SpecError> {
@@ -124,6 +142,12 @@ impl ProcessSpec {
     fn check(&self, index: usize, page: u64) -> Result<(), SpecError> {
         let day = Nanos::SECOND * 86_400;
         let rules = [
+            ("count", self.count > 0, "at least 1"),
+            (
+                "rate",
+                self.rate.is_none_or(|rate| rate <= 100),
+                "1 to 100 percent of the device, or 0 for none",
+            ),
             ("size", self.size.0 > 0, "at least one byte"),
             ("call", self.call.0 > 0 && self.call.0 <= 1 << 30, "between one byte and 1GiB"),
             ("compute", self.compute.is_none_or(|rate| rate.0 >= 1000), "at least 1kB a second"),
@@ -157,7 +181,7 @@ impl ProcessSpec {
     /// The pages of its files.
     fn pages(&self, page: u64) -> u64 {
         let output = (self.size.0 as f64 * self.output_ratio) as u64;
-        self.size.0.saturating_add(output) / page
+        (self.size.0.saturating_add(output) / page).saturating_mul(u64::from(self.count))
     }
 }
 

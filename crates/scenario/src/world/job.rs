@@ -3,7 +3,7 @@
 use std::mem;
 
 use rand_pcg::Pcg64;
-use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_model::{Bytes, Nanos, StreamId};
 
 use super::World;
 use super::mapped::Mapping;
@@ -79,8 +79,9 @@ impl Job {
         matches!(self.stage, Stage::Done)
     }
 
-    pub(super) fn end(&self) -> Nanos {
-        self.end
+    /// When it ended; `now` if it has not.
+    pub(super) fn end(&self, now: Nanos) -> Nanos {
+        if self.is_done() { self.end } else { now }
     }
 
     /// When it wakes by itself.
@@ -122,8 +123,8 @@ impl Job {
 impl World {
     /// Finds places for the files of jobs behind those of the programs, and makes their threads.
     pub(super) fn place_jobs(&mut self, specs: &[JobSpec], mut next: u64, random: &mut Pcg64) {
-        let (page, sector) = (self.page_bytes, self.storage.sector().0);
-        let sectors = self.storage.capacity().0 / sector;
+        let (page, sector) = (self.page_bytes, self.front.storage().sector().0);
+        let sectors = self.front.storage().capacity().0 / sector;
         let mut first = self.processes.len();
         for spec in specs {
             let pages = spec.size.0.div_ceil(page);
@@ -131,6 +132,7 @@ impl World {
             self.layouts.push(places.place(pages, spec.place, None));
             next = places.next;
             let file = self.cache.add_file(pages);
+            self.owners.push(StreamId((self.processes.len() + self.jobs.len()) as u32));
             if spec.cached {
                 (0..pages).for_each(|page| _ = self.cache.insert(file, page, State::Clean, false));
             }

@@ -164,7 +164,7 @@ impl World {
                 let sectors = layout.sectors_per_page();
                 let extent = queue::extent(sector + cut * sectors, length * sectors);
                 let purpose = Purpose::Pages { file, start: first + cut, pages: length };
-                self.queue.add(self.now, op, extent, purpose);
+                self.queue.add(self.now, op, self.owners[file.0], extent, purpose);
                 if op == Op::Read {
                     let (outstanding, since, _) = &mut self.reading[file.0];
                     if *outstanding == 0 {
@@ -208,7 +208,7 @@ impl World {
         let mut requests = 0;
         for (sector, _, pages) in layout.runs(start, pages) {
             let extent = queue::extent(sector, pages * layout.sectors_per_page());
-            self.queue.add(self.now, Op::Read, extent, Purpose::Direct { process });
+            self.queue.add(self.now, Op::Read, self.owners[file.0], extent, Purpose::Direct { process });
             requests += 1;
         }
         self.queue.unplug();
