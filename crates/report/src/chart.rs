@@ -10,6 +10,7 @@ mod curve;
 mod distribution;
 mod ends;
 mod frame;
+mod job;
 mod over_time;
 mod palette;
 mod probe;
@@ -95,6 +96,7 @@ pub fn scenario(result: &ScenarioResult) -> Vec<Chart> {
     if charts.is_empty() {
         charts = scenario::charts(result);
     }
+    charts.extend(job::charts(result));
     charts
 }
 

@@ -56,6 +56,11 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_an_experiment() {
+        insta::assert_snapshot!(skeleton(&scenario(&sample::jobs())));
+    }
+
+    #[test]
     fn one_validation() {
         insta::assert_snapshot!(skeleton(&validate(&sample::validation())));
     }

@@ -13,7 +13,7 @@
 //! | which points of a sweep nothing beats | [`pareto`] |
 //!
 //! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
-//! table of totals (`totals`) the cases of a probe (`probe`) and the points of an experiment (`scenario`, `regulation`): what is said is the same wherever it is read.
+//! table of totals (`totals`) the cases of a probe (`probe`) and the points of an experiment (`scenario`, `regulation`, `job`): what is said is the same wherever it is read.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;
@@ -23,6 +23,7 @@ pub mod pareto;
 pub mod schema;
 pub mod text;
 
+mod job;
 mod label;
 mod probe;
 mod regulation;

@@ -1,5 +1,6 @@
 //! The points of an experiment in rows and columns, and in words: what the page and the terminal text have in common.
 
+use crate::job;
 use crate::number::{NONE, bytes, duration, percent, signed_percent};
 use crate::regulation;
 use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
@@ -20,6 +21,11 @@ pub(crate) struct Points {
 /// What the columns mean.
 pub(crate) fn legend(result: &ScenarioResult) -> &'static str {
     if regulation::is_regulated(result) { regulation::LEGEND } else { LEGEND }
+}
+
+/// Whether there are jobs and nothing else.
+pub(crate) fn is_of_jobs_alone(result: &ScenarioResult) -> bool {
+    job::has_jobs(result) && result.points.iter().all(|point| point.processes.is_empty())
 }
 
 /// One row for each point, and for each program where there are several.
@@ -92,7 +98,7 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     if regulation::is_regulated(result) {
         return regulation::verdict(result);
     }
-    let mut sentences = Vec::new();
+    let mut sentences = job::verdict(result);
     if result.points.len() == 1 {
         sentences.extend(last.processes.iter().map(|process| about(process, last)));
     }

@@ -3,6 +3,7 @@
 //! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). `result` holds the same bytes for the same
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
+mod job;
 mod probe;
 mod regulation;
 mod run;
@@ -13,6 +14,7 @@ mod validate;
 
 use serde::{Deserialize, Serialize};
 
+pub use job::{ScenarioJob, ScenarioJobRun};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
 pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};

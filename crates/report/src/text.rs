@@ -33,6 +33,11 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_an_experiment() {
+        insta::assert_snapshot!(scenario(&sample::jobs(), PLAIN));
+    }
+
+    #[test]
     fn one_simulation() {
         insta::assert_snapshot!(sim(&sample::document("long"), PLAIN));
     }

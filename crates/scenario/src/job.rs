@@ -207,13 +207,11 @@ mod tests {
                 }
                 let thread = working[turns.next().unwrap().index(working.len())];
                 let task = busy[thread].take().unwrap();
-                let (pages, count) = match task {
-                    Task::Read { at, length, .. } => (at / 4096..(at + length).div_ceil(4096), &mut read),
-                    Task::Compute { at, length, .. } => (at / 4096..(at + length).div_ceil(4096), &mut computed),
-                };
-                for page in pages {
-                    count[page as usize] += 1;
-                    prop_assert!(method == ReadMethod::Mmap || read[page as usize] == 1);
+                let (Task::Read { at, length, .. } | Task::Compute { at, length, .. }) = task;
+                for page in (at / 4096) as usize..(at + length).div_ceil(4096) as usize {
+                    let count = if matches!(task, Task::Read { .. }) { &mut read } else { &mut computed };
+                    count[page] += 1;
+                    prop_assert!(method == ReadMethod::Mmap || read[page] == 1);
                 }
                 manager.ended(task);
             }

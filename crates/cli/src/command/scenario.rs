@@ -31,6 +31,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,auto --vary memory.size=256MiB,1GiB
   sakiyomi scenario run scenarios/waseda2006-b.toml --out result
+  sakiyomi scenario run scenarios/cerium2014-methods.toml --vary job.wc.part=64KiB
   sakiyomi scenario run scenarios/kochi2023-accuracy.toml --vary process.target.rate=20 --repetitions 50
 ";
 

@@ -7,6 +7,8 @@ use sakiyomi_report::schema::{self, DistancePoint, ScenarioPoint, ScenarioProces
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
+use super::job::job;
+
 const LIMIT: &str = "prefetch.limit";
 
 /// One combination of values, `plain` being the same without prefetching.
@@ -38,6 +40,7 @@ pub(crate) fn point(
         published_elapsed_ns: published,
         published_speedup_ratio: published_alone.zip(published).map(|(alone, ahead)| faster(alone, ahead)),
         processes: outcome.processes.iter().map(process).collect(),
+        jobs: outcome.jobs.iter().map(job).collect(),
         disk_time_ns: outcome.usage.as_ref().map(|usage| schema::DiskTime {
             idle: usage.time.idle.0,
             read_seek: usage.time.read_seek.0,

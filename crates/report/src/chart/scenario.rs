@@ -16,7 +16,8 @@ const BAR_LEFT: u32 = 330;
 
 pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
-    let times = (!result.points.is_empty() && result.points.len() <= BARS).then(|| times(result));
+    let has_programs = result.points.iter().any(|point| !point.processes.is_empty());
+    let times = (has_programs && result.points.len() <= BARS).then(|| times(result));
     let distance = (result.points.len() == 1).then(|| distance(&result.points[0])).flatten();
     limits.into_iter().chain(times).chain(distance).collect()
 }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::page;
 use crate::chart;
+use crate::job;
 use crate::regulation;
 use crate::scenario::{self, Points};
 use crate::schema::{Document, ScenarioResult};
@@ -45,6 +46,14 @@ const REGULATED: [(&str, &str); 6] = [
     ),
 ];
 
+const JOBS: [(&str, &str); 5] = [
+    ("part", "How much of the file a task computes on."),
+    ("mmap", "The file is mapped, and who computes on a part faults it in."),
+    ("read", "The whole file is read by one thread, and computed on afterwards."),
+    ("blocked-any", "A task for each block of parts reads it, on any of the threads that compute."),
+    ("blocked-io", "The same, on a thread that does nothing else and goes before the others."),
+];
+
 /// Every combination of values and what came of it, as a page.
 #[must_use]
 pub fn scenario(document: &Document<ScenarioResult>) -> String {
@@ -65,10 +74,19 @@ pub fn scenario(document: &Document<ScenarioResult>) -> String {
                 (table(&best))
             }
         }
-        section {
-            h2 { "All points" }
-            (table(&scenario::table(result)))
-            p.faint { (scenario::legend(result)) }
+        @if let Some(jobs) = job::table(result) {
+            section {
+                h2 { "Jobs" }
+                (table(&jobs))
+                p.faint { (job::LEGEND) }
+            }
+        }
+        @if !scenario::is_of_jobs_alone(result) {
+            section {
+                h2 { "All points" }
+                (table(&scenario::table(result)))
+                p.faint { (scenario::legend(result)) }
+            }
         }
         footer { (page::provenance("", &document.run)) }
     };
@@ -77,7 +95,11 @@ pub fn scenario(document: &Document<ScenarioResult>) -> String {
         page::verdict(&scenario::verdict(result)),
         body,
         "",
-        if regulated { &REGULATED } else { &WORDS },
+        match (regulated, scenario::is_of_jobs_alone(result)) {
+            (true, _) => &REGULATED,
+            (false, true) => &JOBS,
+            (false, false) => &WORDS,
+        },
     )
 }
 

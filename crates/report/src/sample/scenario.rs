@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::job::any_jobs;
 use super::{MS, disk_time, number, run};
 use crate::schema::*;
 
@@ -39,6 +40,7 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
             ..ScenarioProcess::default()
         }],
         disk_time_ns: Some(DiskTime { idle: 1, read_seek: 2, read_data: 3, write_seek: 4, write_data: 5 }),
+        jobs: Vec::new(),
         regulation: None,
     };
     let result = ScenarioResult {
@@ -86,14 +88,14 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
         (vec(any::<String>(), 0..3), limit, proptest::option::of(number())),
         ([number(), number()], ratio()),
         (proptest::option::of(number()), proptest::option::of(ratio())),
-        (vec(process, 0..3), proptest::option::of(disk_time())),
+        (vec(process, 0..3), proptest::option::of(disk_time()), any_jobs()),
     )
         .prop_map(
             |(
                 (values, limit, limit_bytes),
                 ([elapsed, plain], speedup),
                 (published, gain),
-                (processes, disk),
+                (processes, disk, jobs),
             )| {
                 ScenarioPoint {
                     values,
@@ -105,12 +107,14 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
                     published_elapsed_ns: published,
                     published_speedup_ratio: gain,
                     processes,
+                    jobs,
                     disk_time_ns: disk,
                     regulation: None,
                 }
             },
         );
-    let varied = vec(prop_oneof![Just("prefetch.limit".to_owned()), any::<String>()], 0..3);
+    let keys = ["prefetch.limit", "job.wc.threads", "job.wc.method"].map(str::to_owned).to_vec();
+    let varied = vec(prop_oneof![prop::sample::select(keys), any::<String>()], 0..3);
     ([any::<String>(), any::<String>()], any::<u32>(), varied, vec(point, 0..6)).prop_map(
         |([name, drive], repetitions, varied, points)| ScenarioResult {
             name,

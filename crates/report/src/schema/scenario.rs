@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiskTime, RegulationPoint};
+use super::{DiskTime, RegulationPoint, ScenarioJob};
 
 /// One experiment with all combinations of the values that were varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct ScenarioPoint {
     pub published_speedup_ratio: Option<f64>,
     /// The programs.
     pub processes: Vec<ScenarioProcess>,
+    /// The jobs of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<ScenarioJob>,
     /// What the drive's mechanism did; none for a device without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_time_ns: Option<DiskTime>,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{Style, one_line, provenance};
+use crate::job;
 use crate::regulation;
 use crate::scenario::{self, Points};
 use crate::schema::{Document, ScenarioResult};
@@ -20,9 +21,15 @@ pub fn scenario(document: &Document<ScenarioResult>, style: Style) -> String {
         text.push_str(&table(&best, style));
         text.push('\n');
     }
-    text.push_str(&table(&scenario::table(result), style));
-    let legend = style.wrap(scenario::legend(result));
-    let _ = writeln!(text, "\n{legend}\n{}", style.wrap(&provenance(&document.run)));
+    if let Some(jobs) = job::table(result) {
+        text.push_str(&table(&jobs, style));
+        let _ = writeln!(text, "\n{}", style.wrap(job::LEGEND));
+    }
+    if !scenario::is_of_jobs_alone(result) {
+        text.push_str(&table(&scenario::table(result), style));
+        let _ = writeln!(text, "\n{}", style.wrap(scenario::legend(result)));
+    }
+    let _ = writeln!(text, "{}", style.wrap(&provenance(&document.run)));
     text
 }
 

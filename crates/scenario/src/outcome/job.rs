@@ -2,11 +2,15 @@
 
 use sakiyomi_model::Nanos;
 
+use crate::spec::ReadMethod;
+
 /// What came of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutcome {
     /// Its name.
     pub name: String,
+    /// How the parts of its file came into memory.
+    pub method: ReadMethod,
     /// Threads that compute.
     pub threads: u32,
     /// Its runs, in their order.
@@ -14,7 +18,7 @@ pub struct JobOutcome {
 }
 
 /// One run of a job. Times of several threads add up: they may be longer than it took.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobRun {
     /// From its start to its end.
     pub elapsed: Nanos,

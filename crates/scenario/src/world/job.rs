@@ -95,7 +95,8 @@ impl Job {
     }
 
     pub(super) fn outcome(&self) -> JobOutcome {
-        JobOutcome { name: self.spec.name.clone(), threads: self.spec.threads, runs: self.runs.clone() }
+        let JobSpec { name, method, threads, .. } = &self.spec;
+        JobOutcome { name: name.clone(), method: *method, threads: *threads, runs: self.runs.clone() }
     }
 
     /// A thread does something else from now on: its time until then is put down.
@@ -196,18 +197,20 @@ impl World {
     }
 
     fn begin_run(&mut self, index: usize) {
+        let job = &self.jobs[index];
+        let before = (self.reading_time(job.file), self.loaded(index));
+        if job.spec.method != ReadMethod::Mmap && !fills(&job.spec) {
+            self.take_away(index, job.spec.buffer_bytes());
+        }
         let order = self.order(index);
-        let before = (self.reading_time(self.jobs[index].file), self.loaded(index));
         let job = &mut self.jobs[index];
         job.stage = Stage::Running(Manager::new(&job.spec, order));
         (job.since, job.before, job.mapping) = (self.now, before, Mapping::default());
         job.threads.iter_mut().for_each(|thread| thread.since = self.now);
-        if job.spec.method != ReadMethod::Mmap && job.spec.buffer == Buffer::Pool {
-            self.take_away(index, self.jobs[index].spec.buffer_bytes());
-        }
     }
 
-    /// The blocks in the order in which they are taken.
+    /// The blocks in the order in which they are taken. One that is not all in memory is not taken first: what it lacks
+    /// would push out the beginning of the next one, and so on.
     fn order(&self, index: usize) -> Vec<u64> {
         let job = &self.jobs[index];
         let blocks = 0..Manager::blocks(&job.spec);
@@ -217,9 +220,8 @@ impl World {
         let pages = job.spec.part.0 * u64::from(job.spec.block) / self.page_bytes;
         let last = self.cache.pages(job.file);
         let is_cached = |block: &u64| {
-            let of_block = block * pages..((block + 1) * pages).min(last);
-            let there = of_block.clone().filter(|&page| self.cache.state(job.file, page).is_some()).count();
-            there as u64 * 2 > of_block.end - of_block.start
+            let mut of_block = block * pages..((block + 1) * pages).min(last);
+            of_block.all(|page| self.cache.state(job.file, page).is_some())
         };
         let (cached, rest): (Vec<u64>, Vec<u64>) = blocks.partition(is_cached);
         [cached, rest].concat()
@@ -363,8 +365,7 @@ impl World {
                 self.cpu.run(self.now, number, burst);
             }
         }
-        let fills = job_fills(&self.jobs[index].spec);
-        if matches!(task, Task::Read { .. }) && fills {
+        if matches!(task, Task::Read { .. }) && fills(&self.jobs[index].spec) {
             self.take_away(index, length);
         }
         (burst == Nanos::ZERO).then_some(at + length)
@@ -384,7 +385,7 @@ impl World {
 }
 
 /// Whether memory is taken as the buffer fills.
-fn job_fills(spec: &JobSpec) -> bool {
+fn fills(spec: &JobSpec) -> bool {
     spec.method == ReadMethod::Read || spec.buffer == Buffer::File
 }
 
