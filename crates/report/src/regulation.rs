@@ -38,7 +38,10 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
         (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
     header.extend(has_names.then(|| "program".to_owned()));
     let text_columns = header.len();
-    header.extend(["P, %", "accuracy", "CoV", "p99", "late", "ideal"].map(str::to_owned));
+    // Where the rate is varied it stands there already.
+    let has_rates = has_names || !result.varied.iter().any(|key| key.ends_with(".rate"));
+    header.extend(has_rates.then(|| "P, %".to_owned()));
+    header.extend(["accuracy", "CoV", "p99", "late", "ideal"].map(str::to_owned));
     header.extend(has_pauses.then(|| "paused".to_owned()));
     header.extend(["IOPS", "longest", "allowance"].map(str::to_owned));
     header.extend(has_published.then(|| "published".to_owned()));
@@ -50,12 +53,14 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
             let mut row: Vec<String> =
                 (0..keys).map(|key| word(is_first, point.values.get(key).cloned())).collect();
             row.extend(has_names.then(|| owner.map_or(NONE.to_owned(), |owner| owner.name.clone())));
-            row.extend(owner.map_or(vec![NONE.to_owned(); 6], figures));
+            let rate = || owner.map_or(NONE.to_owned(), |owner| owner.rate_percent.to_string());
+            row.extend(has_rates.then(rate));
+            row.extend(owner.map_or(vec![NONE.to_owned(); 5], figures));
             if has_pauses {
                 let ratio = owner.and_then(|owner| owner.after_pause_ratio);
                 row.push(ratio.map_or(NONE.to_owned(), ratio_in_words));
             }
-            row.push(word(is_first, Some(format!("{:.1}", regulation.iops))));
+            row.push(word(is_first, Some(decimal(regulation.iops, 1))));
             row.push(word(is_first, Some(duration(regulation.longest_other_ns))));
             row.push(word(is_first, Some(allowance(regulation))));
             if has_published {
@@ -73,10 +78,9 @@ fn word(is_there: bool, text: Option<String>) -> String {
 
 fn figures(owner: &RegulatedProgram) -> Vec<String> {
     vec![
-        owner.rate_percent.to_string(),
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),
-        format!("{:.2}", owner.p99_ratio),
+        decimal(owner.p99_ratio, 2),
         percent(owner.late_ratio),
         duration(owner.ideal_ns),
     ]
@@ -92,7 +96,12 @@ fn allowance(point: &RegulationPoint) -> String {
 }
 
 fn ratio_in_words(ratio: f64) -> String {
-    format!("{ratio:.3}")
+    decimal(ratio, 3)
+}
+
+/// What is no number, or far too large to be one of these, is nothing.
+fn decimal(value: f64, places: usize) -> String {
+    if value.abs() < 1e9 { format!("{value:.places$}") } else { NONE.to_owned() }
 }
 
 /// A group of points that differ in the allowance alone.
@@ -187,14 +196,14 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
 fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
     format!(
         "{} asks for {} % of the device: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
-         of them no more than {:.2} times the ideal; all programs together do {:.1} I/Os a second.",
+         of them no more than {} times the ideal; all programs together do {} I/Os a second.",
         owner.name,
         owner.rate_percent,
         duration(owner.mean_ns),
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),
-        owner.p99_ratio,
-        point.iops,
+        decimal(owner.p99_ratio, 2),
+        decimal(point.iops, 1),
     )
 }
 

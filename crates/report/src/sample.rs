@@ -2,6 +2,7 @@
 
 mod any_probe;
 mod probe;
+mod regulation;
 mod run;
 mod scenario;
 
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
+pub(crate) use regulation::{any_regulation, regulated, searched};
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 

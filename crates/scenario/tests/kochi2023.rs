@@ -233,6 +233,32 @@ fn what_cannot_be_kept_or_measured_is_refused_in_words() {
 }
 
 #[test]
+fn every_value_that_the_files_vary_is_possible() {
+    for text in [
+        include_str!("../../../scenarios/kochi2023-accuracy.toml"),
+        include_str!("../../../scenarios/kochi2023-allowance.toml"),
+        include_str!("../../../scenarios/kochi2023-release.toml"),
+        include_str!("../../../scenarios/kochi2023-several.toml"),
+    ] {
+        let base = Scenario::from_toml(text, "a file").unwrap_or_else(|error| panic!("{error}"));
+        let programs: u32 = base.process.iter().map(|process| process.count).sum();
+        assert_eq!(programs, PROGRAMS, "{}", base.name);
+        for (key, values) in &base.vary {
+            for value in values {
+                let mut scenario = base.clone();
+                scenario.set(key, value).unwrap_or_else(|error| panic!("{}: {error}", base.name));
+                scenario.check().unwrap_or_else(|error| panic!("{}: {key}={value}: {error}", base.name));
+            }
+        }
+        for published in &base.published {
+            for (key, value) in &published.at {
+                assert!(base.vary[key].contains(value), "{}: {key} is never {value}", base.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_shallow_device_is_given_no_more_than_it_takes() {
     let shallow = scenario(&[("drive.set.queue.depth", "1"), ("process.target.reads", "300")]);
     let kept = outcome(&shallow, 0).regulation.unwrap();
