@@ -223,7 +223,12 @@ fn a_scenario_with_regulated_programs_has_figures_and_pictures_of_its_own() {
     assert_eq!(
         scratch.names("out"),
         [
-            "accuracy.svg", "course.svg", "distribution.svg", "report.html", "result.json", "spread.svg",
+            "accuracy.svg",
+            "course.svg",
+            "distribution.svg",
+            "report.html",
+            "result.json",
+            "spread.svg",
             "throughput.svg"
         ]
     );

@@ -18,8 +18,8 @@ pub(crate) struct Points {
 }
 
 /// What the columns mean.
-pub(crate) fn legend(result: &ScenarioResult) -> &'static str {
-    if regulation::is_regulated(result) { regulation::LEGEND } else { LEGEND }
+pub(crate) fn legend(result: &ScenarioResult) -> String {
+    if regulation::is_regulated(result) { regulation::legend(result) } else { LEGEND.to_owned() }
 }
 
 /// One row for each point, and for each program where there are several.

@@ -21,7 +21,7 @@ pub fn scenario(document: &Document<ScenarioResult>, style: Style) -> String {
         text.push('\n');
     }
     text.push_str(&table(&scenario::table(result), style));
-    let legend = style.wrap(scenario::legend(result));
+    let legend = style.wrap(&scenario::legend(result));
     let _ = writeln!(text, "\n{legend}\n{}", style.wrap(&provenance(&document.run)));
     text
 }
