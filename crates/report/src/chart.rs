@@ -148,6 +148,20 @@ mod tests {
     }
 
     #[test]
+    fn regulated_programs_have_charts_of_their_own() {
+        let names = |document: &Document<ScenarioResult>| {
+            let charts = scenario(&document.result);
+            assert!(charts.iter().all(is_sound));
+            charts.iter().map(|chart| chart.name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&sample::regulated()),
+            ["accuracy", "spread", "throughput", "course", "distribution"]
+        );
+        assert_eq!(names(&sample::searched()), ["search", "course"]);
+    }
+
+    #[test]
     fn charts_have_different_names() {
         let (a, b) = (sample::result("short"), sample::result("long"));
         let mut names: Vec<&str> = compare(&a, &b).iter().map(|chart| chart.name).collect();

@@ -71,6 +71,11 @@ mod tests {
     }
 
     #[test]
+    fn one_search_for_the_best_allowance() {
+        insta::assert_snapshot!(skeleton(&scenario(&sample::searched())));
+    }
+
+    #[test]
     fn one_probe() {
         insta::assert_snapshot!(skeleton(&probe(&sample::probe())));
     }
@@ -125,6 +130,11 @@ mod tests {
         experiment.result.points[0].limit = evil.to_owned();
         experiment.result.points[0].processes[0].name = evil.to_owned();
         experiment.result.points[0].processes[0].prefetcher = evil.to_owned();
+        let mut regulated = sample::regulated();
+        regulated.result.points[1].values[0] = evil.to_owned();
+        let regulation = regulated.result.points[1].regulation.as_mut().unwrap();
+        regulation.owners[0].name = evil.to_owned();
+        regulation.published = vec![evil.to_owned()];
         let mut followed = sample::followed();
         followed.result.program = vec![evil.to_owned()];
         followed.result.notes = vec![evil.to_owned()];
@@ -134,6 +144,7 @@ mod tests {
         let pages = [
             run(&followed),
             scenario(&experiment),
+            scenario(&regulated),
             sim(&document),
             compare(&document, &document),
             sweep(&exploration),

@@ -10,11 +10,30 @@ pub(crate) const ALLOWANCE: &str = "regulate.allowance";
 pub(crate) const GOOD: f64 = 1.1;
 
 /// What the columns mean.
-pub(crate) const LEGEND: &str = "Accuracy: mean of actual over ideal time, 1 is exact. CoV: standard deviation of the I/O time over its mean. p99: \
-     99 % of the I/Os take no more times the ideal time. Late: the share that takes longer than that. Paused: the \
-     accuracy of those that came half a second or more after the one before. Longest: the longest I/O of a program \
-     without a rate. Allowance: how many might be in the device for most of the second half, and after how many \
-     regulated I/Os that began; where deadlines decide there is none. All figures are medians over the runs.";
+pub(crate) fn legend(result: &ScenarioResult) -> String {
+    let paused = "Paused: the accuracy of those that came half a second or more after the one before. ";
+    format!(
+        "Accuracy: mean of actual over ideal time, 1 is exact. CoV: standard deviation of the I/O time over its mean. p99: \
+         99 % of the I/Os take no more times the ideal time. Late: the share that takes longer than that. {}Longest: the \
+         longest I/O of a program without a rate. Reached: the allowance of most of the second half, and after how many \
+         regulated I/Os it was that first; where deadlines decide there is none. All figures are medians over the runs.",
+        if has_pauses(result) { paused } else { "" }
+    )
+}
+
+fn has_pauses(result: &ScenarioResult) -> bool {
+    let mut owners = regulated(result).flat_map(|(_, point)| &point.owners);
+    owners.any(|owner| owner.after_pause_ratio.is_some())
+}
+
+/// Whether programs have different rates that are not those of a key that is varied.
+fn has_rates(result: &ScenarioResult) -> bool {
+    let mut rates = regulated(result).flat_map(|(_, point)| &point.owners).map(|owner| owner.rate_percent);
+    let several = regulated(result).any(|(_, point)| point.owners.len() > 1);
+    let first = rates.next();
+    let is_varied = result.varied.iter().any(|key| key.ends_with(".rate"));
+    rates.any(|rate| Some(rate) != first) && (several || !is_varied)
+}
 
 /// Whether there is anything to say about regulation.
 pub(crate) fn is_regulated(result: &ScenarioResult) -> bool {
@@ -31,16 +50,16 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
     let all = || regulated(result);
     let keys = all().map(|(point, _)| point.values.len()).fold(result.varied.len(), usize::max);
     let has_names = all().any(|(_, regulation)| regulation.owners.len() > 1);
-    let has_pauses =
-        all().any(|(_, point)| point.owners.iter().any(|owner| owner.after_pause_ratio.is_some()));
+    let (has_pauses, has_rates) = (has_pauses(result), has_rates(result));
     let has_published = all().any(|(_, point)| !point.published.is_empty());
     let mut header: Vec<String> =
         (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
     header.extend(has_names.then(|| "program".to_owned()));
     let text_columns = header.len();
-    header.extend(["P, %", "accuracy", "CoV", "p99", "late", "ideal"].map(str::to_owned));
+    header.extend(has_rates.then(|| "P, %".to_owned()));
+    header.extend(["accuracy", "CoV", "p99", "late", "ideal"].map(str::to_owned));
     header.extend(has_pauses.then(|| "paused".to_owned()));
-    header.extend(["IOPS", "longest", "allowance"].map(str::to_owned));
+    header.extend(["IOPS", "longest", "reached"].map(str::to_owned));
     header.extend(has_published.then(|| "published".to_owned()));
     let rows = all().flat_map(|(point, regulation)| {
         // Without a program that has a rate there still is a row for the throughput.
@@ -50,12 +69,14 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
             let mut row: Vec<String> =
                 (0..keys).map(|key| word(is_first, point.values.get(key).cloned())).collect();
             row.extend(has_names.then(|| owner.map_or(NONE.to_owned(), |owner| owner.name.clone())));
-            row.extend(owner.map_or(vec![NONE.to_owned(); 6], figures));
+            let rate = || owner.map_or(NONE.to_owned(), |owner| owner.rate_percent.to_string());
+            row.extend(has_rates.then(rate));
+            row.extend(owner.map_or(vec![NONE.to_owned(); 5], figures));
             if has_pauses {
                 let ratio = owner.and_then(|owner| owner.after_pause_ratio);
                 row.push(ratio.map_or(NONE.to_owned(), ratio_in_words));
             }
-            row.push(word(is_first, Some(format!("{:.1}", regulation.iops))));
+            row.push(word(is_first, Some(decimal(regulation.iops, 1))));
             row.push(word(is_first, Some(duration(regulation.longest_other_ns))));
             row.push(word(is_first, Some(allowance(regulation))));
             if has_published {
@@ -73,10 +94,9 @@ fn word(is_there: bool, text: Option<String>) -> String {
 
 fn figures(owner: &RegulatedProgram) -> Vec<String> {
     vec![
-        owner.rate_percent.to_string(),
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),
-        format!("{:.2}", owner.p99_ratio),
+        decimal(owner.p99_ratio, 2),
         percent(owner.late_ratio),
         duration(owner.ideal_ns),
     ]
@@ -92,7 +112,12 @@ fn allowance(point: &RegulationPoint) -> String {
 }
 
 fn ratio_in_words(ratio: f64) -> String {
-    format!("{ratio:.3}")
+    decimal(ratio, 3)
+}
+
+/// What is no number, or far too large to be one of these, is nothing.
+fn decimal(value: f64, places: usize) -> String {
+    if value.abs() < 1e9 { format!("{value:.places$}") } else { NONE.to_owned() }
 }
 
 /// A group of points that differ in the allowance alone.
@@ -187,14 +212,14 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
 fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
     format!(
         "{} asks for {} % of the device: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
-         of them no more than {:.2} times the ideal; all programs together do {:.1} I/Os a second.",
+         of them no more than {} times the ideal; all programs together do {} I/Os a second.",
         owner.name,
         owner.rate_percent,
         duration(owner.mean_ns),
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),
-        owner.p99_ratio,
-        point.iops,
+        decimal(owner.p99_ratio, 2),
+        decimal(point.iops, 1),
     )
 }
 

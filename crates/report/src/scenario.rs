@@ -19,8 +19,8 @@ pub(crate) struct Points {
 }
 
 /// What the columns mean.
-pub(crate) fn legend(result: &ScenarioResult) -> &'static str {
-    if regulation::is_regulated(result) { regulation::LEGEND } else { LEGEND }
+pub(crate) fn legend(result: &ScenarioResult) -> String {
+    if regulation::is_regulated(result) { regulation::legend(result) } else { LEGEND.to_owned() }
 }
 
 /// Whether there are jobs and nothing else.

@@ -190,6 +190,18 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_regulated_experiment_are_stable_and_read_back() {
+        let mut document = sample::regulated();
+        document.result.points = vec![document.result.points.swap_remove(1)];
+        let regulation = document.result.points[0].regulation.as_mut().unwrap();
+        regulation.owners.truncate(1);
+        regulation.owners[0].quantile_ratios.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<ScenarioResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn unknown_keys_are_ignored() {
         let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
         assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);

@@ -283,7 +283,7 @@ pub struct ProcessSpec {
     pub cached: bool,
     /// Whether it reads past the page cache.
     pub direct: bool,
-    /// Where its file begins, as a share of the drive; none for behind the last one.
+    /// Where its file begins, as a share of the drive, or that of the first of its kind; none for behind the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<f64>,
     /// Its file lies in pieces of this size; none for one piece.

@@ -85,7 +85,7 @@ pub enum RunError {
 /// device. `repetition` counts from 0, and is added to the seed.
 ///
 /// # Errors
-/// [`RunError`], before anything is run.
+/// [`RunError`]: before anything is run, or where nothing was left to be measured.
 pub fn run(
     scenario: &Scenario,
     drive: Option<&sakiyomi_drive::spec::DriveSpec>,

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::job::any_jobs;
-use super::{MS, disk_time, number, run};
+use super::{MS, any_regulation, disk_time, number, run};
 use crate::schema::*;
 
 /// One file at three limits, of which two were published.
@@ -84,18 +84,24 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
     );
     let limit = prop_oneof![Just("off".to_owned()), Just("auto".to_owned()), any::<String>()];
     let ratio = || prop_oneof![-1.0..2.0f64, proptest::num::f64::ANY];
+    let value = prop_oneof![(0u32..20).prop_map(|number| number.to_string()), any::<String>()];
     let point = (
-        (vec(any::<String>(), 0..3), limit, proptest::option::of(number())),
+        (vec(value, 0..3), limit, proptest::option::of(number())),
         ([number(), number()], ratio()),
         (proptest::option::of(number()), proptest::option::of(ratio())),
-        (vec(process, 0..3), proptest::option::of(disk_time()), any_jobs()),
+        (
+            vec(process, 0..3),
+            any_jobs(),
+            proptest::option::of(disk_time()),
+            proptest::option::weighted(0.3, any_regulation()),
+        ),
     )
         .prop_map(
             |(
                 (values, limit, limit_bytes),
                 ([elapsed, plain], speedup),
                 (published, gain),
-                (processes, disk, jobs),
+                (processes, jobs, disk, regulation),
             )| {
                 ScenarioPoint {
                     values,
@@ -109,12 +115,13 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
                     processes,
                     jobs,
                     disk_time_ns: disk,
-                    regulation: None,
+                    regulation,
                 }
             },
         );
-    let keys = ["prefetch.limit", "job.wc.threads", "job.wc.method"].map(str::to_owned).to_vec();
-    let varied = vec(prop_oneof![prop::sample::select(keys), any::<String>()], 0..3);
+    let keys = ["prefetch.limit", "regulate.allowance", "process.p.rate", "job.wc.threads", "job.wc.method"];
+    let key = prop_oneof![3 => prop::sample::select(keys.map(str::to_owned).to_vec()), 1 => any::<String>()];
+    let varied = vec(key, 0..3);
     ([any::<String>(), any::<String>()], any::<u32>(), varied, vec(point, 0..6)).prop_map(
         |([name, drive], repetitions, varied, points)| ScenarioResult {
             name,

@@ -27,7 +27,7 @@ pub fn scenario(document: &Document<ScenarioResult>, style: Style) -> String {
     }
     if !scenario::is_of_jobs_alone(result) {
         text.push_str(&table(&scenario::table(result), style));
-        let _ = writeln!(text, "\n{}", style.wrap(scenario::legend(result)));
+        let _ = writeln!(text, "\n{}", style.wrap(&scenario::legend(result)));
     }
     let _ = writeln!(text, "{}", style.wrap(&provenance(&document.run)));
     text

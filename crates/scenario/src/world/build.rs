@@ -73,7 +73,7 @@ impl World {
                 None => Front::Plain(storage),
             },
         };
-        let each = scenario.process.iter().flat_map(|spec| (0..spec.count).map(move |_| spec));
+        let each = scenario.process.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
         world.place_files(&each.collect::<Vec<_>>(), &scenario.job, &mut random)?;
         world.give_rates(&scenario.process)?;
         world.count_jobs(&scenario.job);
@@ -104,13 +104,13 @@ impl World {
 
     fn place_files(
         &mut self,
-        specs: &[&ProcessSpec],
+        specs: &[(&ProcessSpec, u32)],
         jobs: &[JobSpec],
         random: &mut Pcg64,
     ) -> Result<(), RunError> {
         let page = self.page_bytes;
         let capacity = self.front.storage().capacity().0;
-        let sizes = specs.iter().map(|spec| {
+        let sizes = specs.iter().map(|(spec, _)| {
             let output = (spec.size.0 as f64 * spec.output_ratio) as u64;
             (spec.size.0.div_ceil(page), output.div_ceil(page))
         });
@@ -120,39 +120,50 @@ impl World {
         if files > capacity {
             return Err(RunError::TooSmall { files, capacity });
         }
-        let sector = self.front.storage().sector().0;
-        for (number, (spec, &(input, output))) in specs.iter().zip(&sizes).enumerate() {
-            let own = Pcg64::seed_from_u64(random.next_u64());
-            let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
-            let mut places =
-                Places { sectors: capacity / sector, sectors_per_page: page / sector, random, next };
-            let piece = spec.pieces.map(|piece| piece.0 / page);
-            self.layouts.push(places.place(input, spec.place, piece));
-            let stream = StreamId(number as u32);
-            // Nobody asks for the pages of a file that is only read past the page cache.
-            let is_uncached = spec.direct && !spec.cached && self.controller.is_none();
-            let file = self.cache.add_file(if is_uncached { 0 } else { input });
-            self.owners.push(stream);
-            let output = (output > 0).then(|| {
-                self.owners.push(stream);
-                self.layouts.push(places.place(output, None, None));
-                self.cache.add_file(output)
-            });
-            let name = name(specs, number);
-            let process = Process::new(name, spec, Program::new(spec, own), file, output, places.next);
-            self.processes.push(process);
-            self.fetchers.push(None);
-            if spec.cached {
-                for page in 0..input {
-                    self.cache.insert(file, page, State::Clean, false);
-                }
-            }
+        for (&(spec, index), &pages) in specs.iter().zip(&sizes) {
+            self.place_file(spec, index, pages, random);
         }
         let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
         self.place_jobs(jobs, next, random);
         self.reading = vec![(0, Nanos::ZERO, Nanos::ZERO); self.layouts.len()];
         self.clusters = vec![Clusters::default(); self.layouts.len()];
         Ok(())
+    }
+
+    /// Places the files of the `index`th program of a kind: so many pages of input, and of output.
+    fn place_file(
+        &mut self,
+        spec: &ProcessSpec,
+        index: u32,
+        (input, output): (u64, u64),
+        random: &mut Pcg64,
+    ) {
+        let own = Pcg64::seed_from_u64(random.next_u64());
+        let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
+        let storage = self.front.storage();
+        let (capacity, sector, page) = (storage.capacity().0, storage.sector().0, self.page_bytes);
+        let mut places = Places { sectors: capacity / sector, sectors_per_page: page / sector, random, next };
+        // The others of a kind lie behind the first.
+        let place = spec.place.filter(|_| index == 0);
+        self.layouts.push(places.place(input, place, spec.pieces.map(|piece| piece.0 / page)));
+        // Nobody asks for the pages of a file that is only read past the page cache.
+        let is_uncached = spec.direct && !spec.cached && self.controller.is_none();
+        let file = self.cache.add_file(if is_uncached { 0 } else { input });
+        let stream = StreamId(self.processes.len() as u32);
+        self.owners.push(stream);
+        let output = (output > 0).then(|| {
+            self.owners.push(stream);
+            self.layouts.push(places.place(output, None, None));
+            self.cache.add_file(output)
+        });
+        let program = Program::new(spec, own);
+        self.processes.push(Process::new(name(spec, index), spec, program, file, output, places.next));
+        self.fetchers.push(None);
+        if spec.cached {
+            for page in 0..input {
+                self.cache.insert(file, page, State::Clean, false);
+            }
+        }
     }
 }
 
@@ -162,14 +173,9 @@ fn regulate(scenario: &Scenario) -> Option<RegulateSpec> {
     scenario.regulate.clone().or_else(|| has_rates.then(RegulateSpec::default))
 }
 
-/// What it is called; the programs of one kind are numbered.
-fn name(specs: &[&ProcessSpec], number: usize) -> String {
-    let spec = specs[number];
-    if spec.count == 1 {
-        return spec.name.clone();
-    }
-    let before = specs[..number].iter().rev().take_while(|before| std::ptr::eq(**before, spec)).count();
-    format!("{}.{}", spec.name, before + 1)
+/// What the `index`th of a kind is called; where there are several they are numbered from 1.
+fn name(spec: &ProcessSpec, index: u32) -> String {
+    if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, index + 1) }
 }
 
 fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -> Result<Storage, RunError> {
