@@ -1,12 +1,12 @@
 //! Jobs of tasks in an experiment, in rows and columns and in words.
 
-use crate::number::{NONE, bytes, duration, signed_percent};
+use crate::number::{NONE, bytes, duration, percent, signed_percent};
 use crate::scenario::{Points, last_word};
 use crate::schema::{ScenarioJob, ScenarioJobRun, ScenarioPoint, ScenarioResult};
 
 /// What the columns mean.
-pub(crate) const LEGEND: &str = "Best: the longer of reading, and computing on all threads, which is as fast as can be. Computes, waits: of all \
-     threads together. Fetched: what was asked of the drive.";
+pub(crate) const LEGEND: &str = "Best: the longer of the time in which the drive was read and of computing on all threads; no order of tasks makes it \
+     shorter. Computes, waits: of all threads together. Fetched: what was asked of the drive.";
 
 /// Published times that are no further apart say nothing about which method is the faster.
 const ALIKE: f64 = 0.05;
@@ -75,22 +75,39 @@ fn published(point: &ScenarioPoint, is_first: bool) -> [String; 2] {
 /// What the experiment says about them.
 pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return Vec::new() };
-    let mut sentences: Vec<String> = order(result).into_iter().collect();
+    let mut sentences: Vec<String> = order(result).into_iter().chain(later_runs(result)).collect();
     if result.points.len() == 1 {
         sentences.extend(last.jobs.iter().map(about));
     }
     sentences
 }
 
+/// What is gained by running it again.
+fn later_runs(result: &ScenarioResult) -> Option<String> {
+    let shares = result.points.iter().flat_map(|point| {
+        point.jobs.iter().filter_map(move |job| {
+            let (first, last) = (job.runs.first()?, job.runs.last()?);
+            (job.runs.len() > 1).then(|| (last.elapsed_ns as f64 / first.elapsed_ns.max(1) as f64, point))
+        })
+    });
+    let shares: Vec<(f64, &ScenarioPoint)> = shares.collect();
+    let best = shares.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let worst = shares.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let named = |(share, point): &(f64, &ScenarioPoint)| match point.values.join(", ") {
+        values if values.is_empty() => percent(*share),
+        values => format!("{} ({values})", percent(*share)),
+    };
+    Some(match shares.len() {
+        1 => format!("The last run takes {} of the first.", named(best)),
+        _ => format!("The last run takes {} of the first at best, {} at worst.", named(best), named(worst)),
+    })
+}
+
 /// What one job did with its time.
 fn about(job: &ScenarioJob) -> String {
     let runs = job.runs.iter().map(|run| {
         let bound = run.bound_ns(job.threads).max(1);
-        format!(
-            "{}, {:.2} × as fast as can be",
-            duration(run.elapsed_ns),
-            run.elapsed_ns as f64 / bound as f64
-        )
+        format!("{}, {:.2} × the best", duration(run.elapsed_ns), run.elapsed_ns as f64 / bound as f64)
     });
     let runs: Vec<String> = runs.collect();
     format!("{} ({}, {} threads) takes {}.", job.name, job.method, job.threads, runs.join("; then "))
@@ -123,7 +140,8 @@ fn order(result: &ScenarioResult) -> Option<String> {
     }
     let right = pairs - wrong.len();
     let mut text = format!(
-        "Of {pairs} pairs of methods whose published times differ by more than 5 %, {right} come out in the published order"
+        "Of {pairs} pairs of methods whose published times differ by more than 5 %, {right} come out in the published \
+         order"
     );
     if alike > 0 {
         text.push_str(&format!(" ({alike} more are published as alike)"));
