@@ -96,9 +96,7 @@ fn draw(mut panels: Vec<Panel>, look: &Look) -> Option<Chart> {
     panels.truncate(PANELS);
     panels.iter_mut().for_each(|panel| panel.lines.truncate(LINES));
     let all = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.places);
-    if all().next().is_none() {
-        return None;
-    }
+    all().next()?;
     let x = Axis::numbers(look.x_title, all().map(|place| place.0), FREE);
     let zero = look.from_zero.then_some(0.0);
     let marks = look.marks.iter().copied();
