@@ -259,6 +259,30 @@ fn regulation_that_cannot_be_is_refused_in_words() {
     }
 }
 
+/// Two methods on one and four threads, of which some times were published.
+const TASKS: &str = "name = 'tasks'\n[drive]\nmodel = 'deskstar-7k250'\n[[job]]\nname = 'wc'\nsize = '20MB'\ncompute = '60MB'\n\
+                     [vary]\n'job.wc.method' = ['read', 'blocked-io']\n'job.wc.threads' = ['1', '4']\n\
+                     [[published]]\nat = { 'job.wc.method' = 'read', 'job.wc.threads' = '1' }\nelapsed = '700ms'\n\
+                     [[published]]\nat = { 'job.wc.method' = 'blocked-io', 'job.wc.threads' = '1' }\nelapsed = '400ms'\n";
+
+#[test]
+fn a_scenario_of_jobs_has_a_table_and_a_picture_by_threads() {
+    let scratch = Scratch::new("scenario_jobs");
+    fs::write(scratch.0.join("tasks.toml"), TASKS).unwrap();
+    let result = json(&scratch.ok("scenario run tasks.toml --json --out out"));
+    let points = result["result"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    let run = |index: usize| &points[index]["jobs"][0]["runs"][0];
+    assert!((0..4).all(|index| run(index)["computed_bytes"] == 20_000_000 && run(index)["read_bytes"] == 20_000_000));
+    assert!(run(2)["elapsed_ns"].as_u64() < run(0)["elapsed_ns"].as_u64(), "overlapped, on one thread");
+    assert_eq!(points[3]["jobs"][0]["method"], "blocked-io");
+    assert_eq!(scratch.names("out"), ["report.html", "result.json", "threads.svg"]);
+    let text = scratch.ok("scenario run tasks.toml");
+    assert!(text.contains("Of 1 pair of methods") && text.contains("1 comes out"), "{text}");
+    let said = scratch.refused("scenario run tasks.toml --vary job.wc.order=sorted --out out2");
+    assert!(said.contains("expected `file` or `cached-first`"), "{said}");
+}
+
 #[test]
 fn a_scenario_that_cannot_be_run_is_refused_in_words() {
     let scratch = Scratch::new("scenario_refused");

@@ -139,9 +139,11 @@ fn order(result: &ScenarioResult) -> Option<String> {
         return None;
     }
     let right = pairs - wrong.len();
+    let pairs_in_words = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
     let mut text = format!(
-        "Of {pairs} pairs of methods whose published times differ by more than 5 %, {right} come out in the published \
-         order"
+        "Of {pairs_in_words} of methods whose published times differ by more than 5 %, {right} {} out in the published \
+         order",
+        if right == 1 { "comes" } else { "come" }
     );
     if alike > 0 {
         text.push_str(&format!(" ({alike} more are published as alike)"));
