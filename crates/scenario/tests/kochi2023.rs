@@ -199,12 +199,13 @@ fn ours_is_exact_and_constant() {
 
 #[test]
 fn several_programs_each_have_their_rate() {
-    let several = scenario(&[("process.other.count", "2"), ("process.other.rate", "10")]);
+    let several = scenario(&[("process.other.count", "2"), ("process.other.rate", "15")]);
     let several = outcome(&several, 0).regulation.unwrap();
     let rates: Vec<(&str, u32)> =
         several.owners.iter().map(|kept| (kept.name.as_str(), kept.rate.get())).collect();
-    assert_eq!(rates, [("target", 20), ("other.1", 10), ("other.2", 10)]);
-    assert_eq!(several.formula, (100 / 10 - 2 - 1).min(100 / 20 - 1));
+    assert_eq!(rates, [("target", 20), ("other.1", 15), ("other.2", 15)]);
+    // Each of the two at 15 % waits for the other and for the one at 20 %: 100/15 - 2 - 1.
+    assert_eq!(several.formula, 3);
     assert!(several.owners[1].ideal > several.owners[0].ideal);
 }
 

@@ -98,6 +98,7 @@ fn draw(mut panels: Vec<Panel>, look: &Look) -> Option<Chart> {
     let all = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.places);
     all().next()?;
     let x = Axis::numbers(look.x_title, all().map(|place| place.0), FREE);
+    let last = all().map(|place| place.0).fold(f64::NEG_INFINITY, f64::max);
     let zero = look.from_zero.then_some(0.0);
     let marks = look.marks.iter().copied();
     let y = Axis::numbers(look.y_title, all().map(|place| place.1).chain(marks).chain(zero), 0.0);
@@ -119,7 +120,8 @@ fn draw(mut panels: Vec<Panel>, look: &Look) -> Option<Chart> {
     };
     let svg = frame.draw(|index, plot| {
         for &mark in look.marks {
-            let ends = [(0.0, y.place(mark)), (1.0, y.place(mark))];
+            // No further than the lines, whose names stand behind.
+            let ends = [(0.0, y.place(mark)), (x.place(last), y.place(mark))];
             plot.draw_series(LineSeries::new(ends, palette::FAINT.stroke_width(3)))?;
         }
         let lines = &panels[index].lines;
@@ -266,7 +268,7 @@ fn distribution(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
                   middle one of the rates: the steeper at 1, the more constant. What goes on for longer is cut off.",
         x_title: "actual over ideal time",
         y_title: "share of the I/Os, %",
-        marks: &[50.0],
+        marks: &[],
         dotted: false,
         from_zero: true,
     };
