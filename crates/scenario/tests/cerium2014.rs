@@ -171,7 +171,9 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(error("job.cw.part", "16KiB").contains("no job is called `cw`"));
     assert!(error("process.wc.size", "1GB").contains("no process is called `wc`"));
     assert_eq!(error("job.wc.part", "5000"), "job.0.part: one page or more, and whole pages (memory.page)");
-    assert_eq!(error("job.wc.threads", "0"), "job.0.threads: between 1 and 1024");
+    assert_eq!(error("job.wc.threads", "0"), "job.0.threads: at least 1");
+    assert_eq!(error("job.wc.threads", "1001"), "job.threads: 1000 at most, those of all jobs together");
+    assert!(error("job.wc.block", "600000").contains("1048576 parts under way at most"));
     assert!(error("job.wc.size", "14GB").starts_with("job.0.buffer: it leaves nothing of memory.size"));
     let mut read = with(METHODS, &[("job.wc.method", "read")]);
     read.set("job.wc.order", "cached-first").unwrap();

@@ -3,6 +3,7 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
+use super::job::THREADS_MAX;
 use super::{Access, Distance, ProcessSpec, RegulateSpec, Scenario, Until};
 
 /// An experiment that cannot be run.
@@ -98,6 +99,10 @@ impl Scenario {
         let programs = self.process.iter().map(|process| u64::from(process.count)).sum::<u64>();
         if programs > PROGRAMS_MAX {
             return Err(impossible("process.count", "1000 programs at most, all kinds together"));
+        }
+        let threads = self.job.iter().map(|job| u64::from(job.threads)).sum::<u64>();
+        if threads > THREADS_MAX {
+            return Err(impossible("job.threads", "1000 at most, those of all jobs together"));
         }
         let programs = self.process.iter().map(|process| process.pages(page));
         let jobs = self.job.iter().map(|job| job.size.0 / page);

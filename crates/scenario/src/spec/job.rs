@@ -107,8 +107,10 @@ impl Default for JobSpec {
     }
 }
 
-/// Threads, each of which is looked at whenever something has been read.
-const THREADS_MAX: u32 = 1024;
+/// Parts of a job whose tasks exist at a time.
+const TASKS_MAX: u64 = 1 << 20;
+/// Threads of all jobs together, each of which is looked at whenever something has been read.
+pub(super) const THREADS_MAX: u64 = 1000;
 
 impl JobSpec {
     pub(super) fn check(&self, index: usize, memory: &MemorySpec) -> Result<(), SpecError> {
@@ -123,9 +125,14 @@ impl JobSpec {
                 "one page or more, and whole pages (memory.page)",
             ),
             ("part", self.part.0 <= 1 << 30, "1GiB at most"),
-            ("block", (1..=1 << 20).contains(&self.block), "between 1 and 1048576 parts"),
-            ("blocks", (1..=1024).contains(&self.blocks), "between 1 and 1024"),
-            ("threads", (1..=THREADS_MAX).contains(&self.threads), "between 1 and 1024"),
+            ("block", self.block > 0, "at least one part"),
+            ("blocks", self.blocks > 0, "at least 1"),
+            (
+                "block",
+                u64::from(self.block) * u64::from(self.blocks) <= TASKS_MAX,
+                "with `blocks` 1048576 parts under way at most",
+            ),
+            ("threads", self.threads > 0, "at least 1"),
             ("compute", rate(self.compute), "at least 1kB a second"),
             ("copy", rate(self.copy), "at least 1kB a second"),
             ("runs", (1..=1000).contains(&self.runs), "between 1 and 1000"),
