@@ -204,13 +204,13 @@ fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key
         .flat_map(|(key, scenario)| (0..scenario.run.repetitions).map(move |seed| (key, scenario, seed)))
         .collect();
     let next = AtomicUsize::new(0);
-    let outcomes: Mutex<Vec<Result<((&Key, u32), Outcome)>>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let outcomes: Mutex<Vec<Result<(usize, Outcome)>>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let progress = Mutex::new(Progress::new(Some(jobs.len() as u64), common.quiet));
     let work = || {
         loop {
             let job = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(key, scenario, repetition)) = jobs.get(job) else { return };
-            let mut outcome = one(scenario, repetition, common).map(|outcome| ((key, repetition), outcome));
+            let Some(&(_, scenario, repetition)) = jobs.get(job) else { return };
+            let mut outcome = one(scenario, repetition, common).map(|outcome| (job, outcome));
             let mut outcomes = outcomes.lock().expect("no worker panics while it holds the outcomes");
             let done = outcomes.len() as u64 + 1;
             let message = || format!("{done} of {} runs", jobs.len());
@@ -226,11 +226,11 @@ fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
     std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-    let ordered: BTreeMap<(&Key, u32), Outcome> =
+    let ordered: BTreeMap<usize, Outcome> =
         outcomes.into_inner().expect("the workers have ended").into_iter().collect::<Result<_>>()?;
     let mut by_key: BTreeMap<Key, Vec<Outcome>> = BTreeMap::new();
-    for ((key, _), outcome) in ordered {
-        by_key.entry(key.clone()).or_default().push(outcome);
+    for (job, outcome) in ordered {
+        by_key.entry(jobs[job].0.clone()).or_default().push(outcome);
     }
     Ok(by_key)
 }
