@@ -79,6 +79,9 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     if result.points.len() == 1 {
         sentences.extend(last.jobs.iter().map(about));
     }
+    if sentences.is_empty() {
+        sentences.extend(extremes(result));
+    }
     sentences
 }
 
@@ -101,6 +104,16 @@ fn later_runs(result: &ScenarioResult) -> Option<String> {
         1 => format!("The last run takes {} of the first.", named(best)),
         _ => format!("The last run takes {} of the first at best, {} at worst.", named(best), named(worst)),
     })
+}
+
+/// How long they take at best and at worst.
+fn extremes(result: &ScenarioResult) -> Option<String> {
+    let points = || result.points.iter().filter(|point| !point.jobs.is_empty());
+    let best = points().min_by_key(|point| point.elapsed_ns)?;
+    let worst = points().max_by_key(|point| point.elapsed_ns)?;
+    let named =
+        |point: &ScenarioPoint| format!("{} ({})", duration(point.elapsed_ns), point.values.join(", "));
+    Some(format!("It takes {} at best, {} at worst.", named(best), named(worst)))
 }
 
 /// What one job did with its time.
