@@ -139,13 +139,15 @@ impl RunCommand {
         Ok(scenario)
     }
 
-    /// What is varied: the file's keys, and those of the command line, which go before.
+    /// What is varied: the file's keys, with the values of the command line where that has some, and then its others.
     fn varied(&self, base: &Scenario) -> Result<Vec<(String, Vec<String>)>> {
-        let given = vary::parse(&self.vary)?;
-        let of_file = base.vary.iter().map(|(key, values)| (key.clone(), values.clone()));
-        let mut varied: Vec<(String, Vec<String>)> =
-            of_file.filter(|(key, _)| given.iter().all(|(other, _)| other != key)).collect();
-        varied.extend(given);
+        let mut varied: Vec<(String, Vec<String>)> = base.vary.clone().into_iter().collect();
+        for (key, values) in vary::parse(&self.vary)? {
+            match varied.iter_mut().find(|(of_file, _)| *of_file == key) {
+                Some((_, of_file)) => *of_file = values,
+                None => varied.push((key, values)),
+            }
+        }
         varied.sort_by_key(|(key, _)| depth(key));
         Ok(varied)
     }
