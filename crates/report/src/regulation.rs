@@ -157,6 +157,8 @@ pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
                 search.best = search.best.max(fixed);
             }
             Ok(fixed) => search.best = search.best.max(u32::from(fixed == 1)),
+            // The formula's has a column of its own.
+            Err(_) if allowance == "formula" => {}
             Err(_) => search.corrected.push((allowance, &regulation.allowances)),
         }
     }
@@ -174,7 +176,7 @@ pub(crate) fn best_table(result: &ScenarioResult) -> Option<Points> {
     let text_columns = header.len();
     header.extend(["formula", "best", "published"].map(str::to_owned));
     for (name, _) in &first.corrected {
-        header.extend([(*name).to_owned(), "equal to the best".to_owned()]);
+        header.extend([(*name).to_owned(), "is best".to_owned()]);
     }
     let rows = searches.iter().map(|search| {
         let mut row: Vec<String> = search.values.iter().map(|value| (*value).to_owned()).collect();
@@ -269,16 +271,16 @@ fn searched(result: &ScenarioResult) -> Vec<String> {
             published.len()
         ));
     }
-    let names: Vec<&str> = searches.first().map_or_else(Vec::new, |search| {
-        search.corrected.iter().map(|(name, _)| *name).filter(|name| *name != "formula").collect()
-    });
+    let names: Vec<&str> = searches
+        .first()
+        .map_or_else(Vec::new, |search| search.corrected.iter().map(|(name, _)| *name).collect());
     for name in names {
         let of = searches.iter().flat_map(|search| {
             let corrected = search.corrected.iter().filter(|(other, _)| *other == name);
             corrected.map(|(_, reached)| (equal(reached, search.best), reached.len()))
         });
         let (same, all) = of.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        sentences.push(format!("`{name}` ends at the best in {same} of {all} runs."));
+        sentences.push(format!("With {name} the best is reached in {same} of {all} runs."));
     }
     sentences
 }
