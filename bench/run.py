@@ -3,6 +3,7 @@
 
     bench/run.py                        # builds, then all cases, some minutes
     bench/run.py --case gain harmless   # only these; --rounds 3 --megabytes 96
+    bench/run.py --case gain --program xz md5sum
 
 Cases are run interleaved, medians are printed, and what is wanted beside what was measured:
 
@@ -32,6 +33,29 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PREAD = """
+import hashlib, os, sys
+file, sum, at = os.open(sys.argv[1], os.O_RDONLY), hashlib.md5(), 0
+while block := os.pread(file, 65536, at):
+    sum.update(block)
+    at += len(block)
+"""
+MAPPING = """
+import hashlib, mmap, os, sys
+with open(sys.argv[1], "rb") as file:
+    bytes = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+sum = hashlib.md5()
+for at in range(0, len(bytes), 65536):
+    sum.update(bytes[at:at + 65536])
+"""
+SCATTERED = """
+import os, random, sys
+random.seed(1)
+file = os.open(sys.argv[1], os.O_RDONLY)
+pages = os.fstat(file).st_size // 4096
+for _ in range(200):
+    os.pread(file, 4096, 4096 * random.randrange(pages))
+"""
 MODES = ["plain", "run", "read_ahead_kb", "cat"]
 
 
@@ -127,6 +151,7 @@ class Bench:
         data = self.mounted / "data"
         programs = {
             "gzip -3": ["gzip", "-3", "-c", data], "md5sum": ["md5sum", data], "xz -1": ["xz", "-1", "-T1", "-c", data],
+            "pread": [sys.executable, "-c", PREAD, data], "mapping": [sys.executable, "-c", MAPPING, data],
             "zstd": ["zstd", "-q", "--single-thread", "-c", data], "tar": ["sh", "-c", f"tar cf - {data} 2>/dev/null | cat > /dev/null"],
         }
         with self.mount("fixed:latency=10ms,parallel=64"):
@@ -139,6 +164,8 @@ class Bench:
                 yield
 
             for name, words in programs.items():
+                if self.options.program and words[0] not in self.options.program:
+                    continue
                 if shutil.which(words[0]) is None:
                     print(f"{name}: left out, it is not installed")
                     continue
@@ -168,6 +195,8 @@ class Bench:
         with self.mount("fixed:latency=10ms,parallel=64"):
             words = [sys.executable, "-c", script % (str(data), self.size // 4096)]
             self.is_harmless("random places", words, [data])
+            self.is_harmless("pread at random", [sys.executable, "-c", SCATTERED, data], [data])
+        self.is_harmless("pread in memory", [sys.executable, "-c", PREAD, local])
         with open(local, "rb") as file:
             (self.backing / "slice").write_bytes(file.read(16 << 20))
         with self.mount("fixed:latency=1ms,parallel=64,bandwidth=5MB/s"):
@@ -257,6 +286,7 @@ def main():
         shim(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", choices=["gain", "harmless", "disk"], default=["gain", "harmless", "disk"])
+    parser.add_argument("--program", nargs="+", help="of the case gain, only these: gzip md5sum xz zstd sh (which runs tar)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=96)
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 /*
- * sakiyomi: a reader that has its file read ahead while the program computes.
+ * sakiyomi: a reader that has its file read ahead while the program computes, and rates of processes on a drive.
  *
  *     sakiyomi_prefetch *reader;
  *     if (sakiyomi_prefetch_open("large.csv", NULL, &reader) < 0)
@@ -113,6 +113,22 @@ int sakiyomi_prefetch_stats(const sakiyomi_prefetch *reader, sakiyomi_prefetch_s
  * until that has ended. Null is allowed. Always returns 0.
  */
 int sakiyomi_prefetch_close(sakiyomi_prefetch *reader);
+
+/*
+ * Gives the process `pid` so many percent, 1 to 100, of the drive that `dev_path` lies on: from now on each of its I/Os
+ * takes a constant time, whatever others do. 0 takes the rate back. It ends with the process. Returns 0.
+ *
+ * `dev_path` is any file or directory below a mount that was made with `sakiyomi mount BACKING DIR --regulate`; it ends
+ * with a zero byte. Threads share their process's rate; children have none unless they are given one. Only root and the
+ * process's own user may call this.
+ *
+ * Fails with -EINVAL for a rate that is none; -EBUSY for one that cannot be kept beside the others, of which
+ * sakiyomi_last_error() says the best that can; -ENOTTY if `dev_path` is on no mount that regulates; -ESRCH if there is
+ * no such process, or none as the mount counts them (from within a container); -EPERM for another user's; -ENODATA if
+ * there is no rate to take back; -ENOSPC if as many have one as can; -EPROTO if the mount is served by another version;
+ * the numbers of open(2) for `dev_path`; -EIO if the mount does not answer.
+ */
+int sakiyomi_set_iorate(pid_t pid, const char *dev_path, int req_iorate);
 
 /*
  * Why the calling thread's last call failed that did, in one sentence; "" if none has. Never null. The text is valid

@@ -7,6 +7,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use sakiyomi_iorate::protocol::Refusal;
+
 /// An error number and why.
 pub(crate) struct Failure {
     number: i32,
@@ -22,6 +24,10 @@ impl Failure {
         Failure::invalid(format!("{what} is a null pointer, which is not allowed here"))
     }
 
+    pub(crate) fn no_process(pid: i32) -> Failure {
+        Failure { number: libc::ESRCH, text: format!("there is no process {pid}") }
+    }
+
     /// Of a system call; `what` says what was tried.
     pub(crate) fn system(what: &str, error: &io::Error) -> Failure {
         Failure { number: number_of(error), text: format!("{what}: {error}") }
@@ -35,9 +41,39 @@ impl From<sakiyomi_linux::Error> for Failure {
             sakiyomi_linux::Error::Open { source, .. } => number_of(source),
             _ => libc::EIO,
         };
-        let text = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-        Failure { number, text }
+        Failure { number, text: in_full(&error) }
     }
+}
+
+impl From<sakiyomi_iorate::Error> for Failure {
+    fn from(error: sakiyomi_iorate::Error) -> Failure {
+        use sakiyomi_iorate::Error as E;
+        let number = match &error {
+            E::Open { source, .. } => number_of(source),
+            E::NotMounted(_) => libc::ENOTTY,
+            E::Refused { why, .. } => number_of_refusal(why),
+            // The mount's own troubles, which are not the caller's; and what later versions know.
+            _ => libc::EIO,
+        };
+        Failure { number, text: in_full(&error) }
+    }
+}
+
+fn number_of_refusal(why: &Refusal) -> i32 {
+    match why {
+        Refusal::NotRegulated => libc::ENOTTY,
+        Refusal::Namespace | Refusal::NoProcess { .. } | Refusal::NoGroup { .. } => libc::ESRCH,
+        Refusal::NotYours { .. } => libc::EPERM,
+        Refusal::NoRate { .. } => libc::ENODATA,
+        Refusal::BadRate { .. } => libc::EINVAL,
+        Refusal::NoRoom { .. } => libc::EBUSY,
+        Refusal::TooMany { .. } => libc::ENOSPC,
+        Refusal::Version { .. } | Refusal::Malformed { .. } => libc::EPROTO,
+    }
+}
+
+fn in_full(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 fn number_of(error: &io::Error) -> i32 {
@@ -85,6 +121,26 @@ mod tests {
         let number: i64 = guarded(|| panic!("an example"));
         assert_eq!(number, -i64::from(libc::EIO));
         LAST.with(|last| assert!(last.borrow().to_str().unwrap().contains("(an example)")));
+    }
+
+    #[test]
+    fn why_a_rate_was_refused_is_told_by_number_and_sentence() {
+        let path = std::path::PathBuf::from("/mnt/disk");
+        let no_room =
+            Refusal::NoRoom { words: "45 % can".to_owned(), best_percent: Some(45), best_every_ns: None };
+        for (why, number, words) in [
+            (Refusal::NoProcess { pid: 7 }, libc::ESRCH, "there is no process 7"),
+            (Refusal::NotYours { what: "process 7".to_owned() }, libc::EPERM, "another user's"),
+            (Refusal::NotRegulated, libc::ENOTTY, "mounted without --regulate"),
+            (Refusal::BadRate { asked: "0 %".to_owned() }, libc::EINVAL, "ask for 1 to 100 %"),
+            (no_room, libc::EBUSY, "45 % can"),
+        ] {
+            let failed: i32 = guarded(|| {
+                Err(sakiyomi_iorate::Error::Refused { path: path.clone(), why: why.clone() }.into())
+            });
+            assert_eq!(failed, -number);
+            LAST.with(|last| assert!(last.borrow().to_str().unwrap().contains(words), "{why}"));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The C interface of the prefetching reader. What each function does is said in `include/sakiyomi.h`; a test holds the
+//! The C interface of the prefetching reader, and of rates. What each function does is said in `include/sakiyomi.h`; a test holds the
 //! two to each other.
 //!
 //! Nothing panics across the boundary, and no null pointer is followed. What C has to see to, and cannot be checked, is
@@ -210,6 +210,35 @@ pub unsafe extern "C" fn sakiyomi_prefetch_close(reader: *mut Prefetch) -> c_int
             // SAFETY: it was made by `given`, and is not used any more.
             drop(unsafe { Box::from_raw(reader) });
         }
+        Ok(0)
+    })
+}
+
+/// Gives a process a rate.
+///
+/// # Safety
+/// `dev_path` is null or ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sakiyomi_set_iorate(
+    pid: libc::pid_t,
+    dev_path: *const c_char,
+    req_iorate: c_int,
+) -> c_int {
+    guarded(|| {
+        if dev_path.is_null() {
+            return Err(Failure::null("dev_path"));
+        }
+        // SAFETY: it is not null, and ends with a zero byte as the caller has promised.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(dev_path) }.to_bytes());
+        let Some(pid) = u32::try_from(pid).ok().filter(|&pid| pid > 0) else {
+            return Err(Failure::no_process(pid));
+        };
+        let Some(percent) = u32::try_from(req_iorate).ok().filter(|&percent| percent <= 100) else {
+            let text =
+                format!("a rate of {req_iorate} % is not possible; give 1 to 100, or 0 to take it back");
+            return Err(Failure::invalid(text));
+        };
+        sakiyomi_iorate::set_iorate(pid, path, percent)?;
         Ok(0)
     })
 }

@@ -114,11 +114,23 @@ static void refuses(const char *path) {
     CHECK(sakiyomi_prefetch_close(NULL) == 0);
 }
 
+static void refuses_rates(const char *path) {
+    CHECK(sakiyomi_set_iorate(getpid(), path, 20) == -ENOTTY);
+    CHECK(strstr(sakiyomi_last_error(), "is not on a mount of sakiyomi's") != NULL);
+    CHECK(sakiyomi_set_iorate(getpid(), "/nowhere/at/all", 20) == -ENOENT);
+    CHECK(sakiyomi_set_iorate(getpid(), NULL, 20) == -EINVAL);
+    CHECK(sakiyomi_set_iorate(getpid(), path, 101) == -EINVAL);
+    CHECK(sakiyomi_set_iorate(getpid(), path, -1) == -EINVAL);
+    CHECK(sakiyomi_set_iorate(0, path, 20) == -ESRCH);
+    CHECK(sakiyomi_set_iorate(-1, path, 20) == -ESRCH);
+}
+
 int main(int count, char **names) {
     CHECK(count == 2);
     CHECK(*sakiyomi_last_error() == 0);
     reads_and_seeks(names[1]);
     reads_descriptors(names[1]);
     refuses(names[1]);
+    refuses_rates(names[1]);
     return 0;
 }

@@ -2,12 +2,17 @@
 #![allow(clippy::print_stderr)] // what is skipped is said
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
-use sakiyomi::{Options, Statistics};
+use sakiyomi::Statistics;
+use sakiyomi_iorate::Control;
+use sakiyomi_iorate::protocol::{Rate, Target};
+use sakiyomi_mount::{Behind, Options, Regulate, mount};
 
 /// How a program is linked.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +79,7 @@ fn layout() -> Vec<String> {
             ]
         };
     }
-    let mut layout = at!("OPTIONS", Options, size, limit_bytes, step_bytes, memory_bytes);
+    let mut layout = at!("OPTIONS", sakiyomi::Options, size, limit_bytes, step_bytes, memory_bytes);
     layout.extend(at!(
         "STATISTICS",
         Statistics,
@@ -89,9 +94,9 @@ fn layout() -> Vec<String> {
     layout.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
 }
 
-/// Runs a program on a file, and takes both away.
-fn run(program: &Path, file: &Path) -> Output {
-    let output = Command::new(program).arg(file).output().unwrap();
+/// Runs a program with some words, and takes it away.
+fn run<W: AsRef<OsStr>>(program: &Path, words: impl IntoIterator<Item = W>) -> Output {
+    let output = Command::new(program).args(words).output().unwrap();
     let _ = fs::remove_file(program);
     output
 }
@@ -101,7 +106,7 @@ fn each_way(test: &str, source: &str, content: &[u8], check: impl Fn(Output)) {
     fs::write(&file, content).unwrap();
     for linked in [Linked::Shared, Linked::Static, Linked::Watched] {
         if let Some(program) = compiled(test, source, linked) {
-            check(run(&program, &file));
+            check(run(&program, [&file]));
         }
     }
     let _ = fs::remove_file(&file);
@@ -123,11 +128,73 @@ fn the_example_counts_words() {
         assert!(output.status.success() && output.stderr.is_empty());
     });
     if let Some(program) = compiled("words-missing", "examples/words.c", Linked::Shared) {
-        let output = run(&program, Path::new("/nowhere/at/all"));
+        let output = run(&program, ["/nowhere/at/all"]);
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.starts_with("cannot open /nowhere/at/all: "), "{said}");
     }
+}
+
+#[test]
+fn the_example_says_why_a_rate_is_not_given() {
+    let own = std::process::id().to_string();
+    for (words, sentence) in [
+        (
+            [&own, "/proc", "20"],
+            "/proc is not on a mount of sakiyomi's; `sakiyomi mount BACKING DIR --regulate` makes one",
+        ),
+        (
+            [&own, "/nowhere/at/all", "20"],
+            "cannot open /nowhere/at/all: No such file or directory (os error 2)",
+        ),
+        ([&own, "/proc", "120"], "a rate of 120 % is not possible; give 1 to 100, or 0 to take it back"),
+        (["-3", "/proc", "20"], "there is no process -3"),
+    ] {
+        let Some(program) = compiled("iorate", "examples/iorate.c", Linked::Shared) else { return };
+        let output = run(&program, words);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), format!("{sentence}\n"));
+    }
+}
+
+#[test]
+fn the_example_gives_a_rate_and_takes_it_back() {
+    let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
+    if fuse.is_err() || !fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0") {
+        eprintln!("SKIPPED the_example_gives_a_rate: needs /dev/fuse and root");
+        return;
+    }
+    let Some(program) = compiled("iorate-mounted", "examples/iorate.c", Linked::Shared) else { return };
+    let (backing, disk) = (scratch("backing"), scratch("disk"));
+    for directory in [&backing, &disk] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    let behind = Some(Behind::Fixed("fixed:latency=1ms".parse().unwrap()));
+    let options = Options { behind, regulate: Some(Regulate::default()), ..Options::default() };
+    let mounted = mount(&backing, &disk, &options).unwrap();
+    let pid = std::process::id();
+    // A mount that hangs would hang whoever asks it.
+    let set = |percent: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "30"]).arg(&program).arg(pid.to_string()).arg(&disk).arg(percent);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let rate = || {
+        let view = Control::open(&disk).unwrap().look(false).unwrap();
+        view.owners.iter().map(|owner| (owner.target.clone(), owner.rate)).collect::<Vec<_>>()
+    };
+    assert_eq!(set("20"), (Some(0), String::new()));
+    assert_eq!(rate(), [(Target::Process { pid }, Some(Rate::Percent(20)))]);
+    let (code, said) = set("99");
+    assert!(code == Some(2) && said.contains("99 % cannot be kept") && said.contains(" % can"), "{said}");
+    assert_eq!(rate(), [(Target::Process { pid }, Some(Rate::Percent(20)))]);
+    assert_eq!(set("0"), (Some(0), String::new()));
+    assert_eq!(rate(), []);
+    let (code, said) = set("0");
+    assert!(code == Some(2) && said.ends_with(&format!(": process {pid} has no rate\n")), "{said}");
+    mounted.finish(Duration::from_secs(5)).unwrap();
+    let _ = (fs::remove_file(program), fs::remove_dir_all(backing), fs::remove_dir_all(disk));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_linux::{Access, MethodKind, MethodSpec};
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_task::read::{BlockedRead, IoThread, blocked_read};
+use sakiyomi_task::read::{BlockedRead, IoThread, blocked_reads};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Colour;
@@ -186,6 +186,11 @@ enum Reader {
 impl ReadingArgs {
     /// A file that is read so.
     pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
+        self.read_all([path])
+    }
+
+    /// Files that are read so.
+    pub(crate) fn read_all(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<BlockedRead> {
         let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
         ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
         ensure!(
@@ -197,7 +202,7 @@ impl ReadingArgs {
             Reader::Dedicated => IoThread::Dedicated,
             Reader::Shared => IoThread::Shared,
         };
-        let mut read = blocked_read(path).block(block).access(access).io_thread(io);
+        let mut read = blocked_reads(paths).block(block).access(access).io_thread(io);
         read = self.threads.map_or(read.clone(), |threads| read.threads(usize::from(threads)));
         Ok(self.method.map_or(read.clone(), |method| read.method(method)))
     }

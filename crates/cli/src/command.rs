@@ -4,6 +4,7 @@ mod compare;
 mod doctor;
 mod drive;
 mod grep;
+pub(crate) mod iorate;
 mod mount;
 mod probe;
 mod run;
@@ -22,6 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::args::{Common, HELP};
+use crate::child;
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -38,10 +40,11 @@ use crate::args::{Common, HELP};
   sakiyomi wc -lw big.txt
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
   sakiyomi run -- gzip -k big.tar
+  sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; `run` ends as its program does."
+Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; `run` and `iorate run` end as\ntheir program does."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -72,6 +75,9 @@ pub(crate) enum Command {
     /// Show a directory's files at the speed of a hard disk: any program meets the drive
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
+    /// Keep the I/O time of a process on a mount constant: give it a rate, and watch how it is kept
+    #[command(subcommand, help_template = HELP, before_help = iorate::EXAMPLES)]
+    Iorate(iorate::Iorate),
     /// Take a mount away
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
@@ -105,7 +111,11 @@ pub(crate) enum Command {
 impl Command {
     /// Whether signals are not for us, but for the program that we run.
     pub(crate) fn holds_signals(&self) -> bool {
-        matches!(self, Command::Run(_))
+        match self {
+            Command::Run(_) => true,
+            Command::Iorate(iorate) => iorate.holds_signals(),
+            _ => false,
+        }
     }
 }
 
@@ -116,11 +126,17 @@ impl Command {
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     // Nobody may be there to read it.
     let _ = error.print();
-    let command = std::env::args_os().nth(1).unwrap_or_default();
-    let code = match command.to_str() {
+    let words = std::env::args_os()
+        .skip(1)
+        .filter_map(|word| word.into_string().ok())
+        .filter(|word| !word.starts_with('-'))
+        .take(2)
+        .collect::<Vec<_>>();
+    let word = |place: usize| words.get(place).map_or("", String::as_str);
+    let code = match (word(0), word(1)) {
         _ if !error.use_stderr() => error.exit_code(),
-        Some("run") => run::OWN_FAILURE.into(),
-        Some("wc") => 1,
+        ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),
+        ("wc", _) => 1,
         _ => error.exit_code(),
     };
     std::process::exit(code)
@@ -135,6 +151,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Validate(validate) => validate.run(common),
         Command::Run(run) => Ok(run.run(common)),
         Command::Mount(mount) => mount.run(common),
+        Command::Iorate(iorate) => iorate.run(common),
         Command::Umount(umount) => umount.run(),
         Command::Probe(probe) => probe.run(common),
         Command::Scenario(scenario) => scenario.run(common),

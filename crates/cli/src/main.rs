@@ -1,9 +1,11 @@
 //! The command line. Each command has a file of its own under `command/`; what they share stands beside this one.
 //!
 //! Results go to stdout, progress and warnings to stderr. Exit codes: 0 done, 1 a check that was asked for failed,
-//! 2 usage or operating error, 130 ended by Ctrl-C; `run` ends as its program does. A reader that closes its end of a pipe ends us quietly.
+//! 2 usage or operating error, 130 ended by Ctrl-C; `run` and `iorate run` end as their program does. A reader that
+//! closes its end of a pipe ends us quietly.
 
 mod args;
+mod child;
 mod command;
 mod console;
 mod drive_file;
@@ -12,6 +14,7 @@ mod measurement;
 mod outcome;
 mod output;
 mod progress;
+mod screen;
 mod simulation;
 mod vary;
 

@@ -1,5 +1,6 @@
 //! What the simulator observed, in the words of the reports' schema.
 
+pub(crate) mod iorate;
 pub(crate) mod mount;
 pub(crate) mod probe;
 pub(crate) mod run;

@@ -4,42 +4,18 @@
 mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
+mod slow;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use fuse::can_mount;
+use sakiyomi_linux::tracefs;
 use scratch::{Scratch, json};
-use serde_json::Value;
-
-/// `sakiyomi run` with options, and a program with its arguments.
-fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-    command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
-    command
-}
-
-fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output {
-    command(scratch, options, program).output().unwrap()
-}
-
-/// Runs a program, and gives the result that is told of it.
-fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
-    let output = run(scratch, &format!("{options} --out out --quiet"), program);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
-    assert_eq!(document["schema"], "sakiyomi.run/1");
-    assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
-    document["result"].clone()
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("{key} of {value}"))
-}
+use slow::{Slow, command, number, result, run, soon};
 
 #[test]
 fn it_ends_as_the_program_ends() {
@@ -174,14 +150,6 @@ fn a_program_that_is_stopped_stops_it_and_both_go_on() {
     assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
 }
 
-fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_file_that_is_in_memory_is_left_alone() {
     let scratch = Scratch::new("run_resident");
@@ -191,38 +159,6 @@ fn a_file_that_is_in_memory_is_left_alone() {
     let script = "while head -c 262144 > /dev/null && [ $(( n += 1 )) -lt 32 ]; do sleep 0.02; done < file";
     let result = result(&scratch, "", &["sh", "-c", script]);
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
-}
-
-/// `files` of a scratch directory on `slow`, where each access takes long.
-struct Slow {
-    process: Child,
-    directory: PathBuf,
-}
-
-impl Slow {
-    fn new(scratch: &Scratch, files: &[(&str, usize)]) -> Slow {
-        let directory = scratch.0.join("slow");
-        for name in ["files", "slow"] {
-            fs::create_dir_all(scratch.0.join(name)).unwrap();
-        }
-        for (name, size) in files {
-            scratch.file(&format!("files/{name}"), vec![7; *size]);
-        }
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
-        command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
-        let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
-        let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
-        soon("the mount", || device(&directory) != device(&scratch.0));
-        Slow { process, directory }
-    }
-}
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        // A mount that hangs would hang whoever touches it.
-        let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
-        soon("the mount's end", || self.process.try_wait().unwrap().is_some());
-    }
 }
 
 #[test]
@@ -419,10 +355,11 @@ fn a_file_may_shrink_grow_and_vanish_meanwhile() {
         "truncate -s 3M files/file",
         "truncate -s 40M files/file",
         "rm files/file",
+        "mv files/other files/file",
         "truncate -s 0 files/file",
     ] {
         let scratch = Scratch::new("run_changes");
-        let _slow = Slow::new(&scratch, &[("file", 24 << 20)]);
+        let _slow = Slow::new(&scratch, &[("file", 24 << 20), ("other", 400_000)]);
         let script =
             format!("exec 3< slow/file; head -c 2M <&3 | wc -c; {change}; cat <&3 > /dev/null; exit 7");
         let output = run(&scratch, "--json", &["sh", "-c", &script]);
@@ -496,7 +433,7 @@ fn what_is_no_ordinary_file_is_left_to_the_program() {
 }
 
 #[test]
-fn who_reads_a_mapping_is_left_alone_and_that_is_said() {
+fn who_reads_a_mapping_here_and_there_is_left_alone() {
     if !can_mount("who_reads_a_mapping") || Command::new("python3").arg("-V").output().is_err() {
         return;
     }
@@ -507,6 +444,32 @@ f = open('slow/file', 'rb')
 m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
 sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 20) + 600000, 4096))";
     let result = result(&scratch, "", &["python3", "-c", python]);
-    assert!(result["notes"].to_string().contains("without moving a position"), "{result}");
+    let said = result["notes"].to_string().contains("without moving a position");
+    assert_eq!(said, tracefs::check().is_err(), "where it can be followed, it is: {result}");
     assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+}
+
+/// Tracing needs root: without, such a program is left alone, and told why.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {
+    const NOBODY: u32 = 65534;
+    let test = "who_reads_by_pread_without_being_root";
+    let has_python = Command::new("python3").arg("-V").output().is_ok();
+    let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
+    if !has_python || !is_root {
+        return eprintln!("SKIPPED {test}: needs root, to become another user, and python3");
+    }
+    let scratch = Scratch::new("run_pread_nobody");
+    scratch.file("file", vec![7; 4 << 20]);
+    let python = "import os, time
+f = os.open('file', os.O_RDONLY)
+for i in range(60): os.pread(f, 1 << 20, (i % 3) << 20); time.sleep(0.01)";
+    let mut nobody = command(&scratch, "--json", &["python3", "-c", python]);
+    let Ok(output) = nobody.uid(NOBODY).gid(NOBODY).output() else {
+        return eprintln!("SKIPPED {test}: another user may not run the program here");
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    let notes = json(&said)["result"]["notes"].to_string();
+    assert!(notes.contains("without moving a position") && notes.contains("tracing needs root"), "{said}");
 }

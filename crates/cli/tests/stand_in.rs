@@ -69,6 +69,7 @@ fn wc_prints_what_gnu_wc_prints() {
             "numbers noise small empty",
             "missing small",
             "directory",
+            "numbers small directory - missing noise /dev/null empty small < small",
             "$'new\\nline\\'s' small",
             "< noise",
             "- - small < small",
@@ -128,6 +129,7 @@ fn grep_prints_what_gnu_grep_prints() {
             "'^$' small empty",
             "word3 numbers small",
             "LAST small missing",
+            "a small numbers missing empty - numbers small < small",
             "-e xyz -e last < small",
         ] {
             let theirs = format!("LC_ALL=C.UTF-8 grep -a -E {options}");

@@ -1,10 +1,10 @@
 //! Talking to a mount.
 
-use std::fs::File;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_linux::exchange::exchange;
+use sakiyomi_linux::exchange::{SIZE, exchange, open};
 
 use crate::protocol::{Answer, Call, Message, Refusal, Set, Target, VERSION, View, decode, encode};
 
@@ -41,11 +41,19 @@ pub enum Error {
     },
 }
 
+/// Carries a question to a mount, and puts the answer in its place.
+type Exchange = dyn Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync;
+
 /// A mount that can be asked.
-#[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    file: File,
+    exchange: Box<Exchange>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Control {
@@ -54,11 +62,25 @@ impl Control {
     /// # Errors
     /// If it cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Control, Error> {
-        let path = path.as_ref().to_owned();
-        match File::open(&path) {
-            Ok(file) => Ok(Control { path, file }),
-            Err(source) => Err(Error::Open { path, source }),
+        let path = path.as_ref();
+        match open(path) {
+            Ok(file) => Ok(Control::over(path, move |message| exchange(&file, message))),
+            Err(source) => Err(Error::Open { path: path.to_owned(), source }),
         }
+    }
+
+    /// Whoever answers such messages, for tests.
+    pub fn over(
+        path: impl AsRef<Path>,
+        exchange: impl Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Control {
+        Control { path: path.as_ref().to_owned(), exchange: Box::new(exchange) }
+    }
+
+    /// Where it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Gives a rate; says whether it is kept only as well as can be.
@@ -90,12 +112,28 @@ impl Control {
     pub fn look(&self, all: bool) -> Result<View, Error> {
         let mut view = self.look_after(0, all)?;
         while view.more {
-            let after = view.owners.last().map_or(u64::MAX, |last| last.number);
-            let next = self.look_after(after, all)?;
+            // Who says that there are more but tells of nobody has no more to tell.
+            let Some(last) = view.owners.last().map(|last| last.number) else { break };
+            let next = self.look_after(last, all)?;
+            if next.owners.first().is_some_and(|first| first.number <= last) {
+                return Err(self.nonsense());
+            }
             view.more = next.more && !next.owners.is_empty();
             view.owners.extend(next.owners);
         }
+        view.more = false;
         Ok(view)
+    }
+
+    /// The device, and this one who has a rate; also who had it until it ended, lately.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn find(&self, target: &Target) -> Result<View, Error> {
+        match self.ask(Call::Find(target.clone()))? {
+            Answer::Seen(view) => Ok(view),
+            _ => Err(self.nonsense()),
+        }
     }
 
     fn look_after(&self, after: u64, all: bool) -> Result<View, Error> {
@@ -109,7 +147,7 @@ impl Control {
         let message = Message { version: VERSION, asker: std::process::id(), call };
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the name is too long");
         let mut message = encode(&message).ok_or_else(|| self.broken(too_long()))?;
-        exchange(&self.file, &mut message).map_err(|error| match error.raw_os_error() {
+        (self.exchange)(&mut message).map_err(|error| match error.raw_os_error() {
             // ENOTTY or ENOSYS: who serves it does not know such messages.
             Some(25 | 38) => Error::NotMounted(self.path.clone()),
             _ => self.broken(error),
@@ -126,5 +164,129 @@ impl Control {
 
     fn nonsense(&self) -> Error {
         self.broken(io::Error::new(io::ErrorKind::InvalidData, "it answered something else"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::protocol::{Bypass, DeviceView, Owner, Rate};
+
+    /// A mount that answers each question by `answer`.
+    fn mount(answer: impl Fn(Message) -> Answer + Send + Sync + 'static) -> Control {
+        Control::over("/mnt/disk", move |message| {
+            *message = *encode(&answer(decode(message)?)).unwrap();
+            Ok(())
+        })
+    }
+
+    fn view(owners: impl Iterator<Item = u64>, more: bool) -> Answer {
+        let bypass = Bypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 };
+        let device = DeviceView {
+            name: "drive".to_owned(),
+            policy: "ours".to_owned(),
+            service_ns: 10_000_000,
+            allowance: 4,
+            parallel_ratio: 1.0,
+            in_device: 1,
+            waiting: 2,
+            requests: 3,
+            busy_ns: None,
+            bypass: Some(bypass),
+        };
+        let owner = |number: u64| Owner {
+            number,
+            target: Target::Process { pid: number as u32 },
+            name: "cat".to_owned(),
+            rate: Some(Rate::Percent(20)),
+            best_effort: false,
+            ideal_ns: Some(50_000_000),
+            ios: 7,
+            late: 1,
+            mean_ns: 50_100_000,
+            accuracy_ratio: Some(1.002),
+            cov_ratio: 0.02,
+            unanswered: 1,
+        };
+        Answer::Seen(View { at_ns: 9, device, owners: owners.map(owner).collect(), more })
+    }
+
+    #[test]
+    fn a_view_in_parts_is_put_together() {
+        let control = mount(|message| match message.call {
+            Call::Look { after, all: true } => view((after + 1..=100).take(7), after + 7 < 100),
+            _ => panic!("{message:?}"),
+        });
+        let seen = control.look(true).unwrap();
+        assert!(seen.owners.iter().map(|owner| owner.number).eq(1..=100) && !seen.more);
+    }
+
+    #[test]
+    fn a_mount_that_goes_on_about_nobody_is_not_asked_for_ever() {
+        let asked = Mutex::new(0);
+        let control = mount(move |_| {
+            *asked.lock().unwrap() += 1;
+            assert!(*asked.lock().unwrap() < 3);
+            view(std::iter::empty(), true)
+        });
+        assert!(!control.look(false).unwrap().more);
+        // Nor one that says the same again and again.
+        let asked = Mutex::new(0);
+        let control = mount(move |_| {
+            *asked.lock().unwrap() += 1;
+            assert!(*asked.lock().unwrap() < 4);
+            view(1..=5, true)
+        });
+        let error = control.look(false).unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_is_asked_arrives_with_who_asks() {
+        let control = mount(|message| {
+            assert_eq!((message.version, message.asker), (VERSION, std::process::id()));
+            match message.call {
+                Call::Set(set) => Answer::Given { best_effort: set.best_effort },
+                Call::Clear(Target::Process { pid: 7 }) => Answer::Cleared,
+                Call::Clear(target) => Answer::Refused(Refusal::NoRate { what: target.to_string() }),
+                Call::Look { .. } => Answer::Cleared,
+                Call::Find(_) => view(1..=1, false),
+            }
+        });
+        let target = Target::Process { pid: 7 };
+        for best_effort in [false, true] {
+            let set = Set { target: target.clone(), rate: Rate::Percent(20), best_effort };
+            assert_eq!(control.set(&set).unwrap(), best_effort);
+        }
+        control.clear(&target).unwrap();
+        assert_eq!(control.find(&target).unwrap().owners.len(), 1);
+        let error = control.clear(&Target::Tree { pid: 8 }).unwrap_err();
+        assert_eq!(error.to_string(), "/mnt/disk: process 8 and all that it starts has no rate");
+        let error = control.look(false).unwrap_err();
+        assert_eq!(error.to_string(), "the mount of /mnt/disk does not answer");
+    }
+
+    #[test]
+    fn who_does_not_know_such_messages_is_no_mount_of_ours() {
+        for number in [25, 38] {
+            let control = Control::over("/mnt", move |_| Err(io::Error::from_raw_os_error(number)));
+            assert!(matches!(control.look(false).unwrap_err(), Error::NotMounted(_)));
+        }
+        let control = Control::over("/mnt", |_| Err(io::Error::from_raw_os_error(107)));
+        assert!(matches!(control.look(false).unwrap_err(), Error::Broken { .. }));
+        let control = Control::open("/proc").unwrap();
+        assert!(
+            control.look(false).unwrap_err().to_string().starts_with("/proc is not on a mount of sakiyomi's")
+        );
+        assert!(matches!(Control::open("/nowhere/at/all").unwrap_err(), Error::Open { .. }));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_not_sent() {
+        let control = mount(|_| panic!("nothing is sent"));
+        let target = Target::Group { path: "x".repeat(SIZE) };
+        assert!(matches!(control.clear(&target).unwrap_err(), Error::Broken { .. }));
     }
 }

@@ -9,6 +9,21 @@
 //! | the call, with the shape that the thesis gives it | [`set_iorate`] |
 //! | everything else that can be asked of a mount | [`Control`] |
 //! | what is said on the way | [`protocol`] |
+//!
+//! ```no_run
+//! use sakiyomi_iorate::protocol::{Rate, Set, Target};
+//! use sakiyomi_iorate::{Control, set_iorate};
+//!
+//! let own = std::process::id();
+//! set_iorate(own, "/mnt/disk", 20)?;
+//! let control = Control::open("/mnt/disk")?;
+//! let rate = Rate::EveryNs(40_000_000);
+//! control.set(&Set { target: Target::Tree { pid: own }, rate, best_effort: true })?;
+//! for owner in control.look(false)?.owners {
+//!     println!("{}: {:?}", owner.target, owner.accuracy_ratio);
+//! }
+//! # Ok::<(), sakiyomi_iorate::Error>(())
+//! ```
 
 pub mod protocol;
 

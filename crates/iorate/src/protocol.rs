@@ -38,6 +38,8 @@ pub enum Call {
         /// Also those who have no rate.
         all: bool,
     },
+    /// The device, and one of those who have a rate or had one until they ended, lately.
+    Find(Target),
 }
 
 /// A rate for somebody.

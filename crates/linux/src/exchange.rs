@@ -2,10 +2,12 @@
 //! says who asks, so that no socket and no secret is needed.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
-use rustix::fs::fstatfs;
+use rustix::fs::{Mode, OFlags, fstatfs, open as open_path};
 
 /// Bytes of a message and of its answer: as many as an ioctl's number can say, but for a few.
 pub const SIZE: usize = 0x3ff8;
@@ -15,6 +17,15 @@ pub const CODE: u32 = 3 << 30 | (SIZE as u32) << 16 | (b's' as u32) << 8 | 1;
 
 /// `FUSE_SUPER_MAGIC` (linux/magic.h).
 const FUSE: i64 = 0x6573_5546;
+
+/// Opens a file or directory to ask who serves it. A pipe that nobody writes to is not waited for.
+///
+/// # Errors
+/// If it is not there, or not to be read.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(open_path(path, flags, Mode::empty())?.into())
+}
 
 /// Hands `message` over to who serves the file system of `file`, and puts the answer in its place.
 ///
@@ -36,7 +47,7 @@ mod tests {
 
     #[test]
     fn other_file_systems_are_not_asked() {
-        let here = std::fs::File::open("/proc").unwrap();
+        let here = open(Path::new("/proc")).unwrap();
         let error = exchange(here, &mut [0; SIZE]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }

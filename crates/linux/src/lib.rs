@@ -13,6 +13,7 @@
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
+//! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //! | a message to a file system that is a program | [`exchange`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
@@ -35,6 +36,7 @@ pub mod page_cache;
 pub mod priority;
 pub mod process;
 pub mod source;
+pub mod tracefs;
 pub mod writer;
 
 mod crew;

@@ -312,6 +312,22 @@ pub fn read_ahead(device: u64) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
+/// What the kernel reads of a file first, for a call at its beginning that wants so many bytes, where its windows then
+/// grow up to `most`; all in bytes (`get_init_ra_size` in mm/readahead.c).
+#[must_use]
+pub fn first_window(call: u64, most: u64) -> u64 {
+    let page = page_size() as u64;
+    let (pages, most) = (call.div_ceil(page).max(1).next_power_of_two(), most / page);
+    let first = if pages <= most / 32 {
+        4 * pages
+    } else if pages <= most / 4 {
+        2 * pages
+    } else {
+        most
+    };
+    first * page
+}
+
 /// A device as `/sys` names it.
 #[must_use]
 pub fn device_numbers(device: u64) -> (u32, u32) {
@@ -431,6 +447,18 @@ mod tests {
             [("/dev/block/8:1/../bdi/read_ahead_kb", "16"), ("/dev/block/8:1/../queue/max_sectors_kb", "32")];
         assert_eq!(sysfs(&partition), 32 << 10);
         assert_eq!(sysfs(&[("/class/bdi/8:1/read_ahead_kb", "what?")]), 128 << 10);
+    }
+
+    #[test]
+    fn the_first_window_is_a_multiple_of_the_call_while_that_is_short() {
+        if page_size() as u64 != PAGE {
+            return;
+        }
+        let kib = |call: u64, most: u64| first_window(call << 10, most << 10) >> 10;
+        let windows = [1, 4, 8, 12, 32, 33, 128, 1024].map(|call| (kib(call, 128), kib(call, 256)));
+        let of_8 = [(16, 16), (16, 16), (16, 32), (32, 32), (64, 64), (128, 128), (128, 256), (128, 256)];
+        assert_eq!(windows, of_8);
+        assert_eq!(first_window(4096, 0), 0);
     }
 
     /// What is done to the pages of a file.

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | the `read` that a thread sleeps in | [`ReadCall`] |
+//! | files that it has mapped | [`Mapped`] |
 //! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
@@ -22,6 +24,7 @@ pub mod memory;
 mod descriptor;
 mod directory;
 mod kin;
+mod mappings;
 mod thread;
 
 use std::ffi::OsString;
@@ -42,6 +45,7 @@ pub use rustix::fs::CWD;
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
 pub use kin::{Status, all, is_of_our_namespace};
+pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};
 
 /// A process, by its directory in `/proc`.
@@ -219,6 +223,26 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
+    /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
+    #[must_use]
+    pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        ReadCall::of(reread(file.as_fd(), &mut buffer).ok()?)
+    }
+
+    /// Pages of mappings so far that it had touched and that were not mapped yet, whether in memory or not.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn all_faults(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        let fields = stat.after_name().enumerate();
+        let faults = fields.filter(|(index, _)| [MINOR_FAULTS, MAJOR_FAULTS].contains(index));
+        Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
+    }
+
     /// One of its threads.
     ///
     /// # Errors
@@ -244,6 +268,26 @@ impl Process {
     }
 }
 
+/// A call that reads from where a file's position is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadCall {
+    /// The number of the open file.
+    pub file: u32,
+    /// How much has been asked for, in bytes.
+    pub bytes: u64,
+}
+
+impl ReadCall {
+    /// The number of the call, then what it was called with; a word or -1 instead if the thread is in none.
+    fn of(text: &str) -> Option<ReadCall> {
+        let mut words = text.split_ascii_whitespace();
+        let call: i64 = words.next()?.parse().ok()?;
+        let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let (file, _, bytes) = (next()?, next()?, next()?);
+        (call == libc::SYS_read).then_some(ReadCall { file: u32::try_from(file).ok()?, bytes })
+    }
+}
+
 /// The names in a directory that are numbers.
 fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -262,6 +306,7 @@ fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
 const STAT: usize = 1024;
 
 /// Fields of `stat`, counted from the one after the name.
+const MINOR_FAULTS: usize = 7;
 const MAJOR_FAULTS: usize = 9;
 const START_OF_STACK: usize = 25;
 

@@ -6,6 +6,7 @@
 //! | `regulation/messages.rs` | what is said, in bytes (pure) |
 //! | `regulation/owners.rs` | whose I/O it is |
 //! | `regulation/seen.rs` | a process, held |
+//! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
 //! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
 //! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
@@ -15,6 +16,7 @@
 
 mod bypass;
 mod disk;
+mod ended;
 mod ends;
 mod keeper;
 mod messages;
@@ -34,6 +36,7 @@ use crate::engine::Engine;
 use crate::fs::direct::Issued;
 use crate::live::{Figures, Kept, Past, Seen, Stopped};
 pub(crate) use disk::Disk;
+use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
 use owners::{Held, Owners, is_within};
@@ -68,6 +71,7 @@ pub(crate) struct Regulation {
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
     changes: Mutex<()>,
+    ended: Ended,
     beside: Option<Mutex<Beside>>,
 }
 
@@ -133,6 +137,7 @@ impl Regulation {
             name,
             policy,
             changes: Mutex::default(),
+            ended: Ended::default(),
             beside: beside.map(Mutex::new),
         })
     }
@@ -156,6 +161,7 @@ impl Regulation {
             Call::Set(set) => self.set(set, caller.user)?,
             Call::Clear(target) => self.clear(&target, caller.user)?,
             Call::Look { after, all } => Ok(Answer::Seen(messages::fitting(self.look(after, all)?))),
+            Call::Find(target) => self.find(&target)?.map(Answer::Seen),
         };
         Ok(done.unwrap_or_else(Answer::Refused))
     }
@@ -270,6 +276,10 @@ impl Regulation {
     fn wait_for_ends(&self, patience: Duration) -> io::Result<()> {
         let ended = self.owners.wait_for_ends(patience)?;
         let _changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        // First, so that at no time it is neither among those that are there nor among these.
+        for &number in ended.iter().filter(|&&number| self.owners.has_rate(number)) {
+            let _ = self.remember(number);
+        }
         for number in self.owners.take_ended(&ended) {
             // A device that has stopped keeps no rates.
             let _ = self.ask(move |kept, now| kept.gone(now, number));

@@ -12,6 +12,11 @@
 //! missing is asked for piece by piece, as the program uses up what is there. The distance never exceeds
 //! `limit + one piece`.
 //!
+//! **Where it begins.** After some moves forward, when the program has been seen to wait; but if it sleeps in its very
+//! first read of a file, from its beginning, and the kernel's windows are short, the least limit is begun at once: those
+//! few accesses are all that a program that hardly waits has to lose. Whoever only looks at the beginning of a file has gained nothing then; so one such
+//! start at a time must prove right, by the program's coming through half of it, and the first that does not is the last.
+//!
 //! A reading is left alone ([`Idle`]) where nothing can be gained: what it reads is in memory already, the kernel's own
 //! read-ahead suffices, its accesses are not sequential, or the device is so slow that reading ahead of the program
 //! does not make it faster (equation 2 of the paper). All readings together keep within one budget of memory.
@@ -26,7 +31,7 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
-use reading::{Reading, Wish};
+use reading::{Reading, Start, Wish};
 
 /// Names a reading for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +88,15 @@ pub enum Event {
         id: ReadingId,
         /// Its position.
         at: u64,
+    },
+    /// The program sleeps in a read from where it is; told after that.
+    Waits {
+        /// Which reading.
+        id: ReadingId,
+        /// How much it has asked for, in bytes.
+        wants: u64,
+        /// What the kernel reads ahead at a time, in bytes.
+        window: u64,
     },
     /// There are more bytes, or fewer, than before.
     Resized {
@@ -184,6 +198,10 @@ pub struct Controller {
     taken: u64,
     /// How many of them read ahead, among whom the room is shared.
     active: u64,
+    /// How many were begun at the first read and have not been proved right.
+    unproven: u64,
+    /// Whether a reading may be begun so.
+    is_bold: bool,
     readings: BTreeMap<ReadingId, Reading>,
 }
 
@@ -191,7 +209,8 @@ impl Controller {
     /// A controller with unlimited memory, until it is told of its [room](Event::Room).
     #[must_use]
     pub fn new(limit: Limit) -> Controller {
-        Controller { limit, room: u64::MAX, taken: 0, active: 0, readings: BTreeMap::new() }
+        let readings = BTreeMap::new();
+        Controller { limit, room: u64::MAX, taken: 0, active: 0, unproven: 0, is_bold: true, readings }
     }
 
     /// Takes in what was seen at `now`, and appends what is to be done to `todo`.
@@ -217,6 +236,7 @@ impl Controller {
             }
             Event::Spent { id, .. }
             | Event::At { id, .. }
+            | Event::Waits { id, .. }
             | Event::Resized { id, .. }
             | Event::Fetched { id, .. }
             | Event::Found { id, .. } => id,
@@ -225,12 +245,15 @@ impl Controller {
         // What the others have, for the time being.
         self.taken -= reading.distance();
         self.active -= u64::from(reading.is_active());
+        self.unproven -= u64::from(reading.start() == Start::Unproven);
         reading.see(now, &event);
+        self.is_bold &= reading.start() != Start::Wrong;
         // What a program has spent is half of a sight: its position comes next.
         if !matches!(event, Event::Spent { .. }) {
             let share = self.room / (self.active + 1);
             let spare = self.room.saturating_sub(self.taken + reading.distance());
-            reading.decide(now, share, spare, |wish| {
+            let may_start = self.is_bold && self.unproven == 0;
+            reading.decide(now, share, spare, may_start, |wish| {
                 todo.push(match wish {
                     Wish::Fetch(range) => Action::Fetch { id, range },
                     Wish::Look(range) => Action::Look { id, range },
@@ -239,12 +262,17 @@ impl Controller {
         }
         self.taken += reading.distance();
         self.active += u64::from(reading.is_active());
+        self.unproven += u64::from(reading.start() == Start::Unproven);
     }
 
     fn forget(&mut self, id: ReadingId) {
         if let Some(reading) = self.readings.remove(&id) {
             self.taken -= reading.distance();
             self.active -= u64::from(reading.is_active());
+            if reading.start() == Start::Unproven {
+                self.unproven -= 1;
+                self.is_bold = false;
+            }
         }
     }
 

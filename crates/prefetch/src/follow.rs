@@ -7,6 +7,9 @@
 //!                       in a row
 //! ```
 //!
+//! Who reads by `pread` or through a mapping moves no position: then the kernel's tracepoints tell what is touched, where
+//! that is allowed (`tracer`, `streams`, `traced`).
+//!
 //! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
 //! passes between the two is the page cache. If the follower fails, they go on alone.
 //!
@@ -21,7 +24,10 @@ mod named;
 mod program;
 mod reading;
 mod row;
+mod streams;
 mod summary;
+mod traced;
+mod tracer;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,11 +42,13 @@ use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Fetcher;
-use crate::{Action, Controller, Event, Limit, ReadingId, State};
+use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 use coming::{Coming, OPEN};
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
 use reading::{Reading, Seen};
+use traced::Traced;
+use tracer::Tracer;
 
 pub use account::Point;
 pub use summary::{Advice, ReadingSummary, Summary};
@@ -59,14 +67,21 @@ pub struct Options {
 /// Files smaller than this are left alone, unless they are one of many in a row.
 const LEAST: u64 = 256 << 10;
 
+/// Files of a row that are opened ahead of a program while what it reads is in memory.
+const OPEN_IF_RESIDENT: usize = 32;
+
 /// How often the memory that may be filled is asked for.
 const ROOM: Nanos = Nanos(1_000_000_000);
 
 /// The follower rests this many times as long as its looks take.
 const REST: u64 = 60;
 
-/// The same while a program has just begun.
+/// The same while a program has just begun, but not where many begin all the time.
 const REST_WHILE_YOUNG: u64 = 6;
+const MANY: usize = 8;
+
+/// Files of one program that are considered in one look; the others are found again in the next.
+const FILES: usize = 128;
 
 /// It looks no more often, and no more seldom, than this.
 const SHORTEST: Nanos = Nanos(300_000);
@@ -101,6 +116,8 @@ struct Follower {
     ran: Duration,
     /// No program is looked into before.
     discover_at: Nanos,
+    tracer: Tracer,
+    traced: Traced,
     tally: summary::Tally,
 }
 
@@ -122,6 +139,8 @@ impl Follower {
             cost: Nanos::ZERO,
             ran: cpu::of_this_thread(),
             discover_at: Nanos::ZERO,
+            tracer: Tracer::new(),
+            traced: Traced::default(),
             tally: summary::Tally::default(),
         })
     }
@@ -136,6 +155,7 @@ impl Follower {
         self.take_answers(now);
         self.ask_for_room(now);
         self.discover(now);
+        self.take_touches(now);
         self.look(now);
         self.carry_out();
         self.pause(now)
@@ -146,12 +166,16 @@ impl Follower {
         let cost = nanos(ran.saturating_sub(self.ran));
         self.ran = ran;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        let rest = Nanos(self.cost.0 * if is_young { REST_WHILE_YOUNG } else { REST }).max(SHORTEST);
+        let rest = Nanos(self.cost.0 * self.rest(now)).max(SHORTEST);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
-        let due = discover.into_iter().chain(look).min().unwrap_or(now + LONGEST);
+        let due = discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + LONGEST);
         Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
+    }
+
+    fn rest(&self, now: Nanos) -> u64 {
+        let young = self.programs.values().filter(|program| program.is_young(now)).take(MANY + 1).count();
+        if (1..=MANY).contains(&young) { REST_WHILE_YOUNG } else { REST }
     }
 
     fn ask_for_room(&mut self, now: Nanos) {
@@ -192,8 +216,7 @@ impl Follower {
             self.discover_in(number, now);
         }
         let took = nanos(cpu::of_this_thread().saturating_sub(before));
-        let is_young = self.programs.values().any(|program| program.is_young(now));
-        self.discover_at = now + Nanos(took.0 * if is_young { REST_WHILE_YOUNG } else { REST });
+        self.discover_at = now + Nanos(took.0 * self.rest(now));
     }
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
@@ -213,9 +236,14 @@ impl Follower {
                 self.tally.programs += 1;
             }
         }
-        for (file, identity) in found.files {
-            self.consider(number, file, identity, now);
+        for (index, (file, identity)) in found.files.into_iter().enumerate() {
+            if index < FILES {
+                self.consider(number, file, identity, now);
+            } else if let Some(program) = self.programs.get_mut(&number) {
+                program.forget_file(file);
+            }
         }
+        self.consider_tracing(number, now);
     }
 
     fn end_program(&mut self, number: u32, now: Nanos) {
@@ -226,6 +254,7 @@ impl Follower {
             .map(|reading| reading.id)
             .collect();
         of_it.into_iter().for_each(|id| self.end(id, now));
+        self.end_touches(number);
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
             self.tally.end_program(program.spent());
@@ -297,11 +326,17 @@ impl Follower {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
         let size = reading.row.size();
+        let gone = reading.gone;
         let seen = reading.look(program, now);
+        program.moved += reading.gone.saturating_sub(gone);
         program.sample(now);
         let spent = program.spent();
-        reading.grow(program, self.controller.limit(id).unwrap_or(0), &self.fetcher);
-        let (position, is_alone) = (reading.position, reading.row.len() == 1);
+        let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
+        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
+        // What it reads elsewhere in the same file counts as well where touches are told.
+        let is_alone = reading.row.len() == 1 && reading.stream.is_none();
+        let position = reading.position;
         let state = self.controller.state(id).filter(|_| !self.options.watch_only);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
         reading.account_for(now, spent, state, prefetch);
@@ -317,8 +352,20 @@ impl Follower {
             self.end(id, now);
             return None;
         }
+        if self.controller.state(id) == Some(State::Watching) {
+            self.look_at_first_read(id, now);
+        }
         let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
         self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        Some(())
+    }
+
+    /// A program that sleeps in its first read of a file can be helped before it is known how it goes on.
+    fn look_at_first_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
+        let program = self.programs.get(&reading.program)?;
+        let (wants, beginning) = reading.first_read(program, now)?;
+        self.fetcher.start(Errand { id, order: Order::FirstWindow { beginning, wants } });
         Some(())
     }
 
@@ -328,8 +375,10 @@ impl Follower {
             && let Some(program) = self.programs.get_mut(&reading.program)
         {
             program.sample(now);
+            let gone = reading.gone;
             reading.settle(program);
             reading.pass_by(program, reading.row.len());
+            program.moved += reading.gone.saturating_sub(gone);
             let (position, spent) = (reading.position, program.spent());
             let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
@@ -375,9 +424,16 @@ impl Follower {
                 let cached = cached + (range.end - range.start).saturating_sub(bytes);
                 self.tell(now, Event::Found { id, range, cached, evicted });
             }
+            Answer::FirstWindow { wants, found } => {
+                let window = reading.take_first_window(wants, found?)?;
+                self.tell(now, Event::Waits { id, wants, window });
+            }
             Answer::Examined { index, handle, found } => {
                 reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
-                reading.due = now;
+                // Opening files that are in memory already would soon cost as much as reading them.
+                if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
+                    reading.due = now;
+                }
             }
             Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
             Answer::Listed { entries } => {
@@ -426,6 +482,7 @@ impl Follower {
     fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);
+        self.take_touches(now);
         let all: Vec<ReadingId> = self.readings.keys().copied().collect();
         for id in all {
             self.look_at(id, now);
@@ -433,7 +490,7 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        self.tally.summary(now)
+        self.tally.summary(now, self.tracer.refusal())
     }
 }
 
@@ -466,7 +523,7 @@ impl Reading {
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.
-    fn grow(&mut self, program: &Program, limit: u64, fetcher: &Fetcher<Errand>) {
+    fn grow(&mut self, program: &Program, limit: u64, files: usize, fetcher: &Fetcher<Errand>) {
         const MORE: u64 = 1 << 20;
         let Some(coming) = &mut self.coming else { return };
         while let Some((identity, handle)) = coming.take() {
@@ -475,7 +532,7 @@ impl Reading {
             }
         }
         let known = self.row.size() - self.position;
-        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= OPEN;
+        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
             let order = Order::Examine { index, handle: handle.into() };
             fetcher.start(Errand { id: self.id, order });

@@ -10,6 +10,7 @@
 //! | one SVG per chart | [`chart`] |
 //! | one self-contained page | [`html`] |
 //! | numbers with scaled units | [`number`] |
+//! | what a monitoring system collects | [`prometheus`] |
 //! | which points of a sweep nothing beats | [`pareto`] |
 //!
 //! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
@@ -20,6 +21,7 @@ pub mod chart;
 pub mod html;
 pub mod number;
 pub mod pareto;
+pub mod prometheus;
 pub mod schema;
 pub mod text;
 
@@ -33,5 +35,6 @@ mod verdict;
 mod sample;
 
 pub use schema::{
-    Document, Machine, ProbeResult, Run, RunResult, ScenarioResult, SimResult, SweepResult, ValidateResult,
+    Document, IorateResult, Machine, ProbeResult, Run, RunResult, ScenarioResult, SimResult, SweepResult,
+    ValidateResult,
 };

@@ -1,6 +1,7 @@
 //! Made-up results for tests: the shape of the paper's table 4, and anything at all.
 
 mod any_probe;
+mod iorate;
 mod probe;
 mod run;
 mod scenario;
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
+pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 

@@ -3,6 +3,7 @@
 //! Keys end in their base unit (`_ns`, `_bytes`, `_ratio`; counts are bare). `result` holds the same bytes for the same
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
+mod iorate;
 mod probe;
 mod run;
 mod scenario;
@@ -12,6 +13,7 @@ mod validate;
 
 use serde::{Deserialize, Serialize};
 
+pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
@@ -38,6 +40,9 @@ pub const PROBE_SCHEMA: &str = "sakiyomi.probe/1";
 
 /// The name and version of a [`RunResult`] document.
 pub const RUN_SCHEMA: &str = "sakiyomi.run/1";
+
+/// The name and version of an [`IorateResult`].
+pub const IORATE_SCHEMA: &str = "sakiyomi.iorate/1";
 
 /// The name and version of a [`ScenarioResult`] document.
 pub const SCENARIO_SCHEMA: &str = "sakiyomi.scenario/1";
@@ -183,6 +188,22 @@ mod tests {
         document.result.points.truncate(1);
         document.result.points[0].processes[0].distance.truncate(1);
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn keys_of_a_regulated_device_are_stable_and_read_back() {
+        let mut result = sample::iorate();
+        result.device.bypass =
+            Some(IorateBypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 });
+        result.program = Some(IorateProgram {
+            words: vec!["true".to_owned()],
+            exit_code: Some(0),
+            signal: None,
+            elapsed_ns: 7,
+        });
+        let text = serde_json::to_string_pretty(&result).unwrap();
+        assert_eq!(serde_json::from_str::<IorateResult>(&text).unwrap(), result);
+        insta::assert_snapshot!(text);
     }
 
     #[test]

@@ -1,21 +1,26 @@
 //! What the terminal shows: a summary that can be read at a glance, with scaled units.
 
 mod compare;
+mod iorate;
 mod probe;
 mod run;
 mod scenario;
 mod sim;
 mod style;
 mod sweep;
+mod top;
 mod validate;
 
 pub use compare::compare;
+pub use iorate::{iorate, iorate_bypass, iorate_lines, iorate_owner};
 pub use probe::probe;
 pub use run::run;
 pub use scenario::scenario;
 pub use sim::sim;
 pub use style::Style;
+pub(crate) use style::one_line;
 pub use sweep::sweep;
+pub use top::{Window, top};
 pub use validate::validate;
 
 #[cfg(test)]
@@ -74,6 +79,43 @@ mod tests {
     }
 
     #[test]
+    fn a_regulated_device() {
+        let mut result = sample::iorate();
+        let mut texts = vec![iorate(&result, PLAIN), iorate_lines(&result)];
+        result.owners.clear();
+        result.device.bypass = Some(crate::schema::IorateBypass {
+            device: "sda".to_owned(),
+            requests_per_s: 120.4,
+            share_ratio: 0.55,
+        });
+        texts.push(iorate(&result, PLAIN));
+        insta::assert_snapshot!(texts.join("\n--\n"));
+    }
+
+    #[test]
+    fn a_live_view_in_windows_of_all_sizes() {
+        let mut result = sample::iorate();
+        let view = |result: &crate::IorateResult, columns, rows| {
+            let frame = top(result, Window { columns, rows }, false).join("\n");
+            format!("{columns} x {rows}\n{frame}\n")
+        };
+        let mut frames = vec![view(&result, 120, 24), view(&result, 60, 24), view(&result, 30, 7)];
+        result.device.bypass = Some(crate::schema::IorateBypass {
+            device: "sda".to_owned(),
+            requests_per_s: 120.4,
+            share_ratio: 0.55,
+        });
+        frames.push(view(&result, 100, 8));
+        insta::assert_snapshot!(frames.join("\n"));
+        let coloured = top(&result, Window { columns: 100, rows: 24 }, true);
+        // Loss of control, and a rate that is not kept, stand out.
+        assert!(
+            coloured[3].starts_with("\x1b[1;31mBYPASSED") && coloured[6].starts_with("\x1b[33m4712"),
+            "{coloured:#?}"
+        );
+    }
+
+    #[test]
     fn nothing_at_all() {
         assert!(!probe(&Document::probe(Run::default(), ProbeResult::default()), PLAIN).is_empty());
         assert!(!validate(&Document::validate(Run::default(), ValidateResult::default()), PLAIN).is_empty());
@@ -112,6 +154,23 @@ mod tests {
         fn any_scenario_has_a_text(result in sample::any_scenario(), width: usize) {
             let text = scenario(&Document::scenario(Run::default(), result), Style { width, colour: false });
             prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
+        }
+
+        #[test]
+        fn any_regulated_device_has_a_text(result in sample::any_iorate(), width: usize) {
+            let style = Style { width, colour: false };
+            for text in [iorate(&result, style), iorate_lines(&result)] {
+                prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
+            }
+        }
+
+        #[test]
+        fn any_live_view_fits_its_window(result in sample::any_iorate(), columns in 0usize..200, rows in 0usize..40) {
+            let frame = top(&result, Window { columns, rows }, false);
+            prop_assert!(frame.len() <= rows);
+            for line in frame {
+                prop_assert!(line.chars().count() <= columns && !line.chars().any(char::is_control), "{line:?}");
+            }
         }
 
         #[test]

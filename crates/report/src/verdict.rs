@@ -11,7 +11,7 @@ use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
 
 pub(crate) use probe::{Finding, probe};
-pub(crate) use run::{figures as run_figures, reason as run_reason, run, title as run_title};
+pub(crate) use run::{command_line, figures as run_figures, reason as run_reason, run, title as run_title};
 
 /// A space at which no line is broken.
 pub(crate) const NO_BREAK_SPACE: char = '\u{a0}';

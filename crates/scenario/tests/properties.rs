@@ -1,7 +1,8 @@
 //! What must hold for any program: the distance stays within its bound, and reading ahead does no harm.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngSeed, TestRunner};
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_scenario::spec::{
@@ -199,6 +200,20 @@ proptest! {
     }
 }
 
+/// `xz -1` on storage that takes 10 ms: it waits for a twenty-fifth of its time, so what it loses to the first few accesses
+/// would be much of that.
+#[test]
+fn a_program_that_hardly_waits_waits_for_its_first_access_only() {
+    let file = "name = 'xz'\n[drive]\nfixed = 'latency=10ms,parallel=64,bandwidth=200MB'\n\
+                [memory]\nsize = '512MiB'\nread_ahead = '128KiB'\n\
+                [[process]]\nname = 'xz'\nsize = '128MiB'\ncall = '8KiB'\ncompute = '13MB'\n";
+    let scenario = Scenario::from_toml(file, "xz").unwrap();
+    let waited = |limit| outcome(&with_limit(&scenario, limit)).processes[0].waited_read;
+    let (alone, ahead) = (waited(Distance::Off), waited(Distance::Auto));
+    assert!(alone > Nanos(250 * MILLISECOND), "{alone:?}");
+    assert!(ahead < Nanos(13 * MILLISECOND), "{ahead:?} of {alone:?}");
+}
+
 /// What a search over random programs, and over a grid of long ones, found once: a limit that stopped growing while the
 /// program still waited, and runs so long that a drive which reorders its queue served their beginning last.
 #[test]
@@ -233,14 +248,48 @@ fn programs_that_are_harmed() {
     assert!(harmed.is_empty(), "{}", harmed.join("\n"));
 }
 
-/// Those of the programs that take longer with reading ahead than alone, by more than a fiftieth and 10 ms.
+/// A judge of changes to the controller: PROPTEST_CASES programs, the same each time, how many of them it harms and by
+/// how much, and what all of them take with it beside what they take alone.
+#[test]
+#[ignore = "a search: says what it finds, for PROPTEST_CASES programs"]
+#[expect(clippy::print_stdout, reason = "what it finds is what it is for")]
+fn a_search_for_programs_that_are_harmed() {
+    let config = config();
+    let cases = config.cases * 4;
+    let mut runner = TestRunner::new(config);
+    let (mut found, mut sum) = (0, [0.0, 0.0]);
+    for _ in 0..cases {
+        let scenario = any_scenario().new_tree(&mut runner).unwrap().current();
+        let [alone, ahead] = times(&scenario);
+        sum = [sum[0] + ahead.0 as f64 / alone.0.max(1) as f64, sum[1] + 1.0];
+        if is_harmed(alone, ahead) {
+            found += 1;
+            let (alone, ahead) = (alone.as_secs_f64(), ahead.as_secs_f64());
+            println!("{alone:.3} s alone, {ahead:.3} s with\n{}", scenario.to_toml());
+        }
+    }
+    println!(
+        "{found} of {cases} programs are harmed; on average they take {:.4} of their time",
+        sum[0] / sum[1]
+    );
+}
+
+/// What a program takes alone, and with reading ahead.
+fn times(scenario: &Scenario) -> [Nanos; 2] {
+    [Distance::Off, Distance::Auto].map(|limit| outcome(&with_limit(scenario, limit)).elapsed)
+}
+
+/// More than a fiftieth and 10 ms longer.
+fn is_harmed(alone: Nanos, ahead: Nanos) -> bool {
+    ahead.0 > alone.0 + alone.0 / 50 + 10 * MILLISECOND
+}
+
+/// Those of the programs that take longer with reading ahead than alone.
 fn harmed(files: &[&str]) -> Vec<String> {
     let told = |file: &&str| {
         let scenario = Scenario::from_toml(&format!("name = 'harmed'\n{file}"), "harmed").unwrap();
-        let elapsed = |limit| outcome(&with_limit(&scenario, limit)).elapsed;
-        let (alone, ahead) = (elapsed(Distance::Off), elapsed(Distance::Auto));
-        let is_harmed = ahead.0 > alone.0 + alone.0 / 50 + 10 * MILLISECOND;
-        is_harmed
+        let [alone, ahead] = times(&scenario);
+        is_harmed(alone, ahead)
             .then(|| format!("{:.3} s alone, {:.3} s with\n{file}", alone.as_secs_f64(), ahead.as_secs_f64()))
     };
     files.iter().filter_map(told).collect()

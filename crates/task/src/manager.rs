@@ -35,7 +35,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use node::{Cause, Failure, Handle, Inputs, SharedHandle};
-use node::{Node, Slot};
+use node::{Core, Function, Run, Task};
 
 pub use crate::queues::Priority;
 use crate::queues::{For, Queues};
@@ -62,6 +62,9 @@ pub struct Manager {
     live_max: usize,
 }
 
+/// How many tasks the caller runs before it looks how many are live.
+const LOOK_EVERY: usize = 16;
+const NOTHING_AWAITED: usize = usize::MAX;
 /// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
 const LIVE_MAX: usize = 1 << 10;
 /// The I/O thread's: a high weight, and turns so short that it may interrupt those that compute.
@@ -130,10 +133,13 @@ impl Drop for Closing<'_, '_> {
 /// The run in which tasks are made, as a task sees it.
 pub struct Tasks<'env> {
     id: usize,
-    queues: Queues<Arc<Node<'env>>>,
-    live: AtomicUsize,
+    queues: Queues<Task<'env>>,
+    /// Of each thread, and of those that are none of the run's.
+    counts: Box<[Counts]>,
     live_max: usize,
-    /// The caller wants to know when no more than so many are live.
+    /// How many more the caller makes before it looks whether there is room.
+    room: AtomicUsize,
+    /// The caller sleeps until no more than so many are live.
     awaited: AtomicUsize,
     cancelled: AtomicBool,
     /// Whether the I/O thread was refused a higher priority.
@@ -170,9 +176,10 @@ impl<'env> Tasks<'env> {
         Tasks {
             id: RUNS.fetch_add(1, Ordering::Relaxed),
             queues: Queues::new(manager.threads, 1),
-            live: AtomicUsize::new(0),
+            counts: (0..manager.threads + 2).map(|_| Counts::default()).collect(),
             live_max: manager.live_max,
-            awaited: AtomicUsize::new(0),
+            room: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(NOTHING_AWAITED),
             cancelled: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -203,14 +210,23 @@ impl<'env> Tasks<'env> {
     {
         assert!(at_a_time > 0, "none at a time");
         let name = name.into();
-        // Ends when all who have a hold on it have let go: each live task, and this function.
-        let gate = Node::new(name.clone(), Device::Any, Priority::High, Box::new(|_| Ok(())));
-        self.live.fetch_add(1, Ordering::Relaxed);
+        // Ends when all those have that make up the series, and this function has let go.
+        let core = Core::new(name.clone(), Device::Any, Priority::High);
+        let end = Handle { task: Arc::new(Function::new(core, |_: &Tasks<'env>| Ok(()))) };
+        self.count_made();
         let items = Mutex::new(items.into_iter());
-        let series = Arc::new(Series { name, items, what, gate: Arc::clone(&gate) });
-        (0..at_a_time).for_each(|_| series.make_next(self));
-        self.release(&gate);
-        Handle::new(gate, Slot::full(()))
+        let series = Arc::new(Series { items, what, end: end.of_any() });
+        for _ in 0..at_a_time {
+            let Some(item) = series.next(self) else { break };
+            let core = Core::new(name.clone(), Device::Any, Priority::Normal);
+            let one: Task<'env> =
+                Arc::new(OneOfSeries { core, item: Mutex::new(Some(item)), series: Arc::clone(&series) });
+            one.core().then(&series.end);
+            self.count_made();
+            self.release(one);
+        }
+        self.release(end.of_any());
+        end
     }
 
     /// Tasks that have not begun end without being run, and so do those that are made from now on. The run's failure
@@ -236,19 +252,44 @@ impl<'env> Tasks<'env> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
 
-    /// One of those that a node waits for is gone; the last makes it active.
-    fn release(&self, node: &Arc<Node<'env>>) {
-        if node.let_go() {
-            let computing = self.queues.computing();
-            let (run, thread) = PLACE.get();
-            let by = (run == self.id && thread < computing).then_some(thread);
-            let whose = match node.device {
-                Device::Any => For::Any(by),
-                Device::Io => For::Thread(computing),
-                Device::Thread(index) => For::Thread(index % computing),
-            };
-            self.queues.push(Arc::clone(node), whose, node.priority);
+    /// One of those that a task waits for is gone; the last makes it active.
+    fn release(&self, task: Task<'env>) {
+        if task.core().let_go() {
+            self.push(task);
         }
+    }
+
+    fn push(&self, task: Task<'env>) {
+        let computing = self.queues.computing();
+        let whose = match task.core().device {
+            Device::Any => For::Any(self.thread().filter(|&thread| thread < computing)),
+            Device::Io => For::Thread(computing),
+            Device::Thread(index) => For::Thread(index % computing),
+        };
+        let priority = task.core().priority;
+        self.queues.push(task, whose, priority);
+    }
+
+    /// Which of this run's threads this one is, if it is one.
+    fn thread(&self) -> Option<usize> {
+        let (run, thread) = PLACE.get();
+        (run == self.id).then_some(thread)
+    }
+
+    fn counts(&self) -> &Counts {
+        // Who is not of this run shares the last one.
+        &self.counts[self.thread().unwrap_or(self.counts.len() - 1)]
+    }
+
+    fn count_made(&self) {
+        self.counts().made.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many tasks are live; never fewer than there are, since those that have ended are counted first.
+    fn live(&self) -> usize {
+        let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::SeqCst)).sum();
+        let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::SeqCst)).sum();
+        made - ended
     }
 
     /// The life of a thread that is not the caller's.
@@ -257,98 +298,132 @@ impl<'env> Tasks<'env> {
         if index == self.queues.computing() && sakiyomi_linux::priority::hurry(IO_NICE, IO_TURN).is_err() {
             self.refused.store(true, Ordering::Relaxed);
         }
-        while let Some(node) = self.queues.next(index, || false) {
-            self.execute(&node);
+        while let Some(task) = self.queues.next(index, || false) {
+            self.execute(task);
         }
+    }
+
+    /// Before the caller makes a task.
+    fn wait_for_room(&self) {
+        let room = self.room.load(Ordering::Relaxed);
+        let room = if room > 0 {
+            room
+        } else {
+            if self.live() >= self.live_max {
+                // Half of them, so that one does not wait for room again at once.
+                self.work_until_live(self.live_max / 2);
+            }
+            self.live_max.saturating_sub(self.live()).max(1)
+        };
+        self.room.store(room - 1, Ordering::Relaxed);
     }
 
     /// Runs tasks on the caller's thread until no more than `most` are live.
     fn work_until_live(&self, most: usize) {
+        // The other threads' counts are in their caches: to look at them costs as much as a small task.
+        while let Some(task) = (self.live() > most).then(|| self.queues.next_at_once(0)).flatten() {
+            self.execute(task);
+            let more = std::iter::from_fn(|| self.queues.next_at_once(0));
+            more.take(LOOK_EVERY - 1).for_each(|task| self.execute(task));
+        }
         self.awaited.store(most, Ordering::SeqCst);
-        self.work_until(|| self.live.load(Ordering::SeqCst) <= most);
-        self.awaited.store(0, Ordering::SeqCst);
+        self.work_until(|| self.live() <= most);
+        self.awaited.store(NOTHING_AWAITED, Ordering::SeqCst);
     }
 
     fn work_until(&self, enough: impl Fn() -> bool) {
-        while let Some(node) = self.queues.next(0, &enough) {
-            self.execute(&node);
+        while let Some(task) = self.queues.next(0, &enough) {
+            self.execute(task);
             if enough() {
                 return;
             }
         }
     }
 
-    fn execute(&self, node: &Arc<Node<'env>>) {
-        let body = node.begin();
-        let result = match body {
-            Err(failure) => Err(failure),
+    fn execute(&self, task: Task<'env>) {
+        let core = task.core();
+        let spared = if core.is_broken() { core.failure() } else { None };
+        let result = match spared.or_else(|| self.is_cancelled().then(Failure::cancelled)) {
             // What it borrows and holds is dropped all the same.
-            Ok(body) if self.is_cancelled() => {
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
-                Err(dropped.map_or_else(
-                    |panic| Failure::of_panic(node.name.clone(), &*panic),
-                    |()| Failure::cancelled(),
-                ))
-            }
-            Ok(body) => catch_unwind(AssertUnwindSafe(|| body(self)))
-                .unwrap_or_else(|panic| Err(Cause::of_panic(&*panic)))
-                .map_err(|cause| Failure::new(node.name.clone(), cause)),
+            Some(failure) => catch_unwind(AssertUnwindSafe(|| task.discard())).map(|()| Err(failure)),
+            None => match catch_unwind(AssertUnwindSafe(|| task.run(self))) {
+                Ok(Ok(true)) => return self.push(task),
+                Ok(Ok(false)) => Ok(Ok(())),
+                Ok(Err(cause)) => Ok(Err(Failure::new(core.name.clone(), cause))),
+                Err(panic) => Err(panic),
+            },
         };
+        let result = result.unwrap_or_else(|panic| Err(Failure::of_panic(core.name.clone(), &*panic)));
         if let Err(failure) = &result {
             self.note_failure(failure.clone());
         }
-        self.ended(node, result);
-    }
-
-    fn ended(&self, node: &Arc<Node<'env>>, result: Result<(), Failure>) {
-        let end = node.end(result);
-        end.after.iter().chain(&end.gate).for_each(|next| self.release(next));
+        let end = core.end(result);
+        end.after.into_iter().for_each(|next| self.release(next));
+        drop(task);
+        self.counts().ended.fetch_add(1, Ordering::SeqCst);
         // One order of all: either the caller sees that there are fewer, or this thread sees what it waits for.
-        let live = self.live.fetch_sub(1, Ordering::SeqCst) - 1;
-        if end.is_watched || live == self.awaited.load(Ordering::SeqCst) {
+        let awaited = self.awaited.load(Ordering::SeqCst);
+        if end.is_watched || awaited != NOTHING_AWAITED && self.live() <= awaited {
             self.queues.wake(0);
         }
     }
 }
 
-/// Tasks made of items, one after the other.
-struct Series<'env, T, F> {
-    name: Name,
-    items: Mutex<T>,
-    what: F,
-    gate: Arc<Node<'env>>,
+/// Tasks that a thread has made and ended, in cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counts {
+    made: AtomicUsize,
+    ended: AtomicUsize,
 }
 
-impl<'env, I, T, F, E> Series<'env, T, F>
+/// Tasks made of items, one after the other.
+struct Series<'env, T, F> {
+    items: Mutex<T>,
+    what: F,
+    end: Task<'env>,
+}
+
+/// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
+/// allocated for each.
+struct OneOfSeries<'env, I, T, F> {
+    core: Core<'env>,
+    item: Mutex<Option<I>>,
+    series: Arc<Series<'env, T, F>>,
+}
+
+impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
+    /// The next item, unless there are to be no more.
+    fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
+        if self.end.core().is_broken() || tasks.is_cancelled() {
+            return None;
+        }
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+}
+
+impl<'env, I, T, F, E> Run<'env> for OneOfSeries<'env, I, T, F>
 where
     I: Send + 'env,
     T: Iterator<Item = I> + Send + 'env,
     F: Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    fn make_next(self: &Arc<Self>, tasks: &Tasks<'env>) {
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-        let item = if self.gate.is_broken() || tasks.is_cancelled() { None } else { items.next() };
-        drop(items);
-        let Some(item) = item else { return };
-        let series = Arc::clone(self);
-        let body = move |tasks: &Tasks<'env>| {
-            let done = catch_unwind(AssertUnwindSafe(|| (series.what)(item, tasks)));
-            let result = match done {
-                Ok(result) => result.map_err(Cause::failed),
-                Err(panic) => Err(Cause::of_panic(&*panic)),
-            };
-            if let Err(cause) = &result {
-                series.gate.break_with(Failure::new(series.name.clone(), cause.clone()));
-            }
-            series.make_next(tasks);
-            result
-        };
-        let node = Node::new(self.name.clone(), Device::Any, Priority::Normal, Box::new(body));
-        self.gate.hold();
-        node.holds(Arc::clone(&self.gate));
-        tasks.live.fetch_add(1, Ordering::Relaxed);
-        tasks.release(&node);
+    fn core(&self) -> &Core<'env> {
+        &self.core
+    }
+
+    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        let item = self.item.lock().unwrap_or_else(PoisonError::into_inner).take();
+        (self.series.what)(item.expect("an item for each time"), tasks).map_err(Cause::failed)?;
+        let next = self.series.next(tasks);
+        let again = next.is_some();
+        *self.item.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(again)
+    }
+
+    fn discard(&self) {
+        drop(self.item.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
@@ -376,13 +451,16 @@ impl<'env> Caller<'_, 'env> {
     /// # Errors
     /// If it failed, or one that it depends on.
     pub fn wait<T>(&self, handle: Handle<'env, T>) -> Result<T, Failure> {
-        handle.node.watch();
-        self.tasks.work_until(|| handle.node.has_ended());
-        let result = handle.node.result();
-        if result.is_err() {
-            *self.tasks.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let core = handle.task.core();
+        core.watch();
+        self.tasks.work_until(|| core.has_ended());
+        match core.failure() {
+            None => Ok(handle.task.take()),
+            Some(failure) => {
+                *self.tasks.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Err(failure)
+            }
         }
-        result.map(|()| handle.slot.take())
     }
 }
 
@@ -395,7 +473,7 @@ pub struct Builder<'t, 'env> {
     name: Name,
     device: Device,
     priority: Priority,
-    after: Vec<Arc<Node<'env>>>,
+    after: Vec<Task<'env>>,
 }
 
 impl<'t, 'env> Builder<'t, 'env> {
@@ -413,13 +491,13 @@ impl<'t, 'env> Builder<'t, 'env> {
 
     /// It begins when that one has ended.
     pub fn wait_for<T>(mut self, handle: &Handle<'env, T>) -> Builder<'t, 'env> {
-        self.after.push(Arc::clone(&handle.node));
+        self.after.push(handle.of_any());
         self
     }
 
     /// Its inputs are these tasks' outputs, and it begins when they have ended.
     pub fn with<I: Inputs<'env>>(mut self, inputs: I) -> WithInputs<'t, 'env, I> {
-        inputs.nodes(&mut self.after);
+        inputs.tasks(&mut self.after);
         WithInputs { builder: self, inputs }
     }
 
@@ -428,12 +506,7 @@ impl<'t, 'env> Builder<'t, 'env> {
         self,
         what: impl FnOnce(&Tasks<'env>) -> T + Send + 'env,
     ) -> Handle<'env, T> {
-        let slot = Slot::empty();
-        let output = Arc::clone(&slot);
-        self.make(slot, move |tasks| {
-            output.put(what(tasks));
-            Ok(())
-        })
+        self.make(move |tasks| Ok(what(tasks)))
     }
 
     /// Makes a task that may fail.
@@ -441,29 +514,24 @@ impl<'t, 'env> Builder<'t, 'env> {
         self,
         what: impl FnOnce(&Tasks<'env>) -> Result<T, E> + Send + 'env,
     ) -> Handle<'env, T> {
-        let slot = Slot::empty();
-        let output = Arc::clone(&slot);
-        self.make(slot, move |tasks| {
-            output.put(what(tasks).map_err(Cause::failed)?);
-            Ok(())
-        })
+        self.make(move |tasks| what(tasks).map_err(Cause::failed))
     }
 
-    fn make<T>(
+    fn make<T: Send + 'env>(
         self,
-        slot: Arc<Slot<T>>,
-        body: impl FnOnce(&Tasks<'env>) -> Result<(), Cause> + Send + 'env,
+        what: impl FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
     ) -> Handle<'env, T> {
         let tasks = self.tasks;
-        if self.waits && tasks.live.load(Ordering::Relaxed) >= tasks.live_max {
-            // Half of them, so that one does not wait for room again at once.
-            tasks.work_until_live(tasks.live_max / 2);
+        if self.waits {
+            tasks.wait_for_room();
         }
-        let node = Node::new(self.name, self.device, self.priority, Box::new(body));
-        tasks.live.fetch_add(1, Ordering::Relaxed);
-        self.after.iter().for_each(|before| before.then(&node));
-        tasks.release(&node);
-        Handle::new(node, slot)
+        let core = Core::new(self.name, self.device, self.priority);
+        let handle = Handle { task: Arc::new(Function::new(core, what)) };
+        let task = handle.of_any();
+        tasks.count_made();
+        self.after.iter().for_each(|before| before.core().then(&task));
+        tasks.release(task);
+        handle
     }
 }
 

@@ -13,7 +13,7 @@ mod model;
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
-use system::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, pause};
+use system::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, now, pause};
 
 /// Whose locks these are: the system's, or loom's, which goes through every order in which threads can meet.
 mod system {
@@ -22,13 +22,22 @@ mod system {
     #[cfg(not(all(test, loom)))]
     pub(super) use std::sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     };
 
-    /// Waits a moment without sleeping.
+    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: who looks into a queue all
+    /// the time takes its cache line from who fills it.
     #[cfg(not(all(test, loom)))]
-    pub(super) fn pause() {
+    pub(super) fn pause(look: usize) {
+        (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
         std::thread::yield_now();
+    }
+
+    /// Nanoseconds since the first call.
+    #[cfg(not(all(test, loom)))]
+    pub(super) fn now() -> u64 {
+        static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        FIRST.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 }
 
@@ -57,7 +66,10 @@ pub(crate) enum For {
 const STOLEN_MAX: usize = 64;
 /// A thread that has just run out leaves another so many, until it would sleep: one that makes tasks is about to make
 /// more, and to steal each singly would cost both more than the tasks.
-const LEFT: usize = 16;
+const LEFT: usize = 32;
+/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
+/// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
+const WORTH_STEALING: u64 = 500;
 /// How often a thread looks again before it sleeps. To be woken costs microseconds.
 const LOOKS: usize = 16;
 
@@ -74,11 +86,16 @@ pub(crate) struct Queues<T> {
     closed: AtomicBool,
 }
 
+/// In cache lines of its own: threads write to theirs all the time.
+#[repr(align(128))]
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
     bound: Mutex<VecDeque<T>>,
     /// How many are bound to it.
     bound_count: AtomicUsize,
+    /// How many it stole last, and when.
+    stolen: AtomicUsize,
+    stolen_at: AtomicU64,
     wake: Condvar,
 }
 
@@ -114,6 +131,8 @@ impl<T> Queues<T> {
             own: Mutex::new(VecDeque::new()),
             bound: Mutex::new(VecDeque::new()),
             bound_count: AtomicUsize::new(0),
+            stolen: AtomicUsize::new(0),
+            stolen_at: AtomicU64::new(0),
             wake: Condvar::new(),
         };
         let shared = Shared { high: VecDeque::new(), normal: VecDeque::new(), low: VecDeque::new() };
@@ -179,17 +198,26 @@ impl<T> Queues<T> {
         (0..self.threads.len()).for_each(|thread| self.wake_of(&mut asleep, thread));
     }
 
+    /// A task for thread `me`, if there is one that it need not wait for.
+    pub(crate) fn next_at_once(&self, me: usize) -> Option<T> {
+        self.take(me, LEFT)
+    }
+
     /// The next task for thread `me`, which waits for one until `enough` or until they are closed. What makes it
     /// enough is to be followed by [`Queues::wake`].
     pub(crate) fn next(&self, me: usize, enough: impl Fn() -> bool) -> Option<T> {
-        for _ in 0..LOOKS {
+        let mut left = usize::MAX;
+        for look in 0..LOOKS {
             if enough() {
                 return None;
             }
-            if let Some(task) = self.take(me, LEFT) {
+            if let Some(task) = self.take(me, left) {
                 return Some(task);
             }
-            pause();
+            if look == 0 && !self.has_stolen_small_ones(me) {
+                left = LEFT;
+            }
+            pause(look);
         }
         loop {
             let mut asleep = lock(&self.asleep);
@@ -244,6 +272,12 @@ impl<T> Queues<T> {
         self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
     }
 
+    /// Whether those that it stole last, and has just run, were not worth it.
+    fn has_stolen_small_ones(&self, me: usize) -> bool {
+        let stolen = self.threads[me].stolen.swap(0, Ordering::Relaxed) as u64;
+        stolen > 0 && now() - self.threads[me].stolen_at.load(Ordering::Relaxed) < stolen * WORTH_STEALING
+    }
+
     /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
     fn steal(&self, me: usize, left: usize) -> Option<T> {
         (1..self.computing).map(|step| (me + step) % self.computing).find_map(|other| {
@@ -256,6 +290,8 @@ impl<T> Queues<T> {
             if more > 0 {
                 let stolen: VecDeque<T> = theirs.drain(..more).rev().collect();
                 drop(theirs);
+                self.threads[me].stolen.store(1 + more, Ordering::Relaxed);
+                self.threads[me].stolen_at.store(now(), Ordering::Relaxed);
                 lock(&self.threads[me].own).extend(stolen);
             }
             Some(first)

@@ -36,6 +36,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         fuse(),
         root(),
         cgroups(),
+        regulation(),
     ];
     if common.json {
         let result = serde_json::json!({ "machine": machine, "findings": findings });
@@ -169,10 +170,7 @@ fn loop_devices() -> Finding {
 
 fn fuse() -> Finding {
     let device = Path::new("/dev/fuse").exists();
-    let helper = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|directory| directory.join("fusermount3").exists())
-    });
-    let found = match (device, helper) {
+    let found = match (device, has_helper()) {
         (true, true) => "/dev/fuse and fusermount3".to_owned(),
         (true, false) => "/dev/fuse; without fusermount3 only root can mount".to_owned(),
         (false, _) => "no /dev/fuse".to_owned(),
@@ -180,14 +178,34 @@ fn fuse() -> Finding {
     Finding { what: "FUSE", available: device, found, consequence: "an emulated drive can be mounted" }
 }
 
+fn has_helper() -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|directory| directory.join("fusermount3").exists())
+    })
+}
+
+/// A mount that regulates, and what it needs to regulate whom.
+fn regulation() -> Finding {
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let (available, found) = match device {
+        Err(error) => (false, format!("/dev/fuse cannot be opened: {error}")),
+        Ok(_) if is_root() => (true, "mounts regulate all users' processes".to_owned()),
+        Ok(_) if has_helper() => (true, "your own mounts regulate your own processes".to_owned()),
+        Ok(_) => (false, "without fusermount3 (package fuse3) only root can mount".to_owned()),
+    };
+    let consequence = "`mount --regulate` and `iorate`: the I/O time of processes, trees of them and groups is kept constant";
+    Finding { what: "regulation", available, found, consequence }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 fn root() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    let effective = user.split_whitespace().nth(1).unwrap_or("?");
     Finding {
         what: "root",
-        available: effective == "0",
-        found: format!("running as user {effective}"),
+        available: is_root(),
+        found: format!("running as user {}", rustix::process::geteuid().as_raw()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
 }
@@ -204,6 +222,6 @@ fn cgroups() -> Finding {
         what: "control groups",
         available: unified || split,
         found: found.to_owned(),
-        consequence: "memory limits are respected by read-ahead, and groups can be regulated",
+        consequence: "memory limits are respected by read-ahead, and groups can be given rates",
     }
 }

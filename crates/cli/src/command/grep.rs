@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use sakiyomi_task::read::{self, Report};
+use sakiyomi_task::read::{self, Event, Mapped, Report, Wanted};
 use sakiyomi_task::search::{Meaning, Searcher, lines};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{Common, ReadingArgs};
-use crate::command::wc::{add_report, in_words, run, stdin};
+use crate::command::wc::{in_words, run, stdin};
 use crate::console::{complain, say_json};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -95,29 +95,27 @@ impl Grep {
         // What is wrong with these is not a file's fault.
         let _ = self.reading.read(Path::new("-"))?;
         let named = (files.len() > 1 || self.with_filename) && !self.no_filename;
-        let (mut found, mut failed, mut sum, mut counts) = (false, false, Report::default(), Vec::new());
-        for name in &files {
-            match self.search(name, named, &searcher, common) {
-                Ok((count, report)) => {
-                    add_report(&mut sum, &report);
-                    found |= count > 0;
-                    counts.push(json!({ "path": name.to_string_lossy(), "lines": count }));
-                    if common.quiet && found {
-                        return Ok(ExitCode::SUCCESS);
-                    }
-                }
+        let search = Search { grep: self, common, searcher, named };
+        let mut sum = Sum::default();
+        let mut at = 0;
+        while at < files.len() && !sum.enough {
+            // Those that are read side by side; stdin is read when it is its turn.
+            let many = files[at..].iter().take_while(|name| *name != "-").count().max(1);
+            match search.files(&files[at..at + many], &mut sum) {
+                Err(_) if sum.enough => {}
                 Err(read::Error::Write(error)) => return Err(error.into()),
-                Err(error) => {
-                    complain(&format!("grep: {}: {}", Path::new(name).display(), in_words(&error)));
-                    failed = true;
-                }
+                searched => searched?,
             }
+            at += many;
+        }
+        if sum.enough {
+            return Ok(ExitCode::SUCCESS);
         }
         if common.json {
-            let run = run(&sum, begun.elapsed());
-            say_json(&json!({ "schema": "sakiyomi.grep/1", "run": run, "result": { "files": counts } }))?;
+            let run = run(&sum.report, begun.elapsed());
+            say_json(&json!({ "schema": "sakiyomi.grep/1", "run": run, "result": { "files": sum.files } }))?;
         }
-        Ok(ExitCode::from(if failed { 2 } else { u8::from(!found) }))
+        Ok(ExitCode::from(if sum.failed { 2 } else { u8::from(!sum.found) }))
     }
 
     fn patterns_and_files(&self) -> (Vec<String>, Vec<OsString>) {
@@ -137,120 +135,229 @@ impl Grep {
             invert: self.invert_match,
         }
     }
+}
 
-    /// Searches a file, prints what is to be printed, and says how many lines were found.
-    fn search(
+/// What is looked for, and what becomes of it.
+struct Search<'g> {
+    grep: &'g Grep,
+    common: &'g Common,
+    searcher: Searcher,
+    /// Whether each line is printed with its file's name.
+    named: bool,
+}
+
+/// What came of all files so far.
+#[derive(Default)]
+struct Sum {
+    found: bool,
+    failed: bool,
+    /// Nothing more need be read.
+    enough: bool,
+    report: Report,
+    files: Vec<Value>,
+}
+
+impl Search<'_> {
+    /// Searches files, of which the next is read while the last is searched; or stdin.
+    fn files(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
+        let prefixes: Vec<Vec<u8>> = names.iter().map(|name| self.prefix(name)).collect();
+        let records = self.read(names)?.records(b'\n');
+        let is_silent = self.common.quiet || self.common.json;
+        if is_silent || self.grep.count || self.grep.files_with_matches {
+            let count = records.map(|block| self.searcher.count(block));
+            return self.count(names, &prefixes, count, sum);
+        }
+        let found = records.map_of_each(|file, block| self.find(block, &prefixes[file]));
+        self.print_lines(names, &prefixes, found, sum)
+    }
+
+    fn prefix(&self, name: &OsStr) -> Vec<u8> {
+        if self.named { [label(name), b":"].concat() } else { Vec::new() }
+    }
+
+    fn read(&self, names: &[OsString]) -> Result<read::BlockedRead, read::Error> {
+        self.grep.reading.read_all(names).map_err(|error| read::Error::Stream {
+            path: names[0].clone().into(),
+            source: io::Error::other(error.to_string()),
+        })
+    }
+
+    /// Counts lines, all of them or up to the first block in which there is one.
+    fn count(
+        &self,
+        names: &[OsString],
+        prefixes: &[Vec<u8>],
+        mapped: Mapped<impl Fn(usize, &[u8]) -> u64 + Sync>,
+        sum: &mut Sum,
+    ) -> Result<(), read::Error> {
+        let one_is_enough = self.grep.files_with_matches && !self.common.json || self.common.quiet;
+        if !one_is_enough {
+            let add = |first, next| first + next;
+            if names == ["-"] {
+                let counted = stream().and_then(|stdin| mapped.reduce_stream(stdin, 0, add));
+                return self.counted(&names[0], &prefixes[0], counted, sum).map_err(read::Error::Write);
+            }
+            let each = |file: usize, counted| self.counted(&names[file], &prefixes[file], counted, sum);
+            return mapped.reduce_each(|| 0, add, each).map(drop);
+        }
+        let mut found = 0;
+        if names == ["-"] {
+            let take = |count| {
+                found += count;
+                if count > 0 { Err(io::Error::other("enough")) } else { Ok(()) }
+            };
+            let ended = stream().and_then(|stdin| mapped.in_order_stream(stdin, take));
+            let report = match ended {
+                Err(read::Error::Write(_)) => Ok(Report::default()),
+                ended => ended,
+            };
+            let counted = report.map(|report| (found, report));
+            return self.counted(&names[0], &prefixes[0], counted, sum).map_err(read::Error::Write);
+        }
+        let take = |file: usize, event: Event<u64>| match event {
+            Event::Result(count) => {
+                found += count;
+                Ok(if count > 0 { Wanted::NextFile } else { Wanted::More })
+            }
+            Event::End(end) => {
+                let count = std::mem::take(&mut found);
+                self.counted(&names[file], &prefixes[file], end.map(|report| (count, report)), sum)?;
+                Ok(Wanted::More)
+            }
+        };
+        mapped.each_in_order(take).map(drop)
+    }
+
+    /// Prints what a file came to, if it is to be.
+    fn counted(
         &self,
         name: &OsStr,
-        named: bool,
-        searcher: &Searcher,
-        common: &Common,
-    ) -> Result<(u64, Report), read::Error> {
-        let label: &[u8] = if name == "-" { b"(standard input)" } else { name.as_bytes() };
-        let prefix = if named { [label, b":"].concat() } else { Vec::new() };
-        let silent = common.quiet || common.json;
-        if !silent && !self.count && !self.files_with_matches {
-            return self.print_lines(name, &prefix, searcher);
+        prefix: &[u8],
+        counted: Result<(u64, Report), read::Error>,
+        sum: &mut Sum,
+    ) -> io::Result<()> {
+        let Some(count) = sum.note(name, counted) else { return Ok(()) };
+        if self.common.quiet && count > 0 {
+            sum.enough = true;
+            return Err(io::Error::other("enough"));
         }
-        let (count, report) = if self.files_with_matches && !common.json || common.quiet {
-            self.find_one(name, searcher)?
-        } else {
-            self.count(name, searcher)?
-        };
         let mut out = io::stdout().lock();
-        let written = match () {
-            () if silent => Ok(()),
-            () if self.files_with_matches && count > 0 => out.write_all(&[label, b"\n"].concat()),
-            () if self.files_with_matches => Ok(()),
-            () => out.write_all(&prefix).and_then(|()| writeln!(out, "{count}")),
-        };
-        written.map_err(read::Error::Write)?;
-        Ok((count, report))
-    }
-
-    fn count(&self, name: &OsStr, searcher: &Searcher) -> Result<(u64, Report), read::Error> {
-        let mapped = self.read(name)?.records(b'\n').map(|block| searcher.count(block));
-        let add = |first, next| first + next;
-        if name == "-" { mapped.reduce_stream(stream()?, 0, add) } else { mapped.reduce(0, add) }
-    }
-
-    /// Ends with the first block in which there is one.
-    fn find_one(&self, name: &OsStr, searcher: &Searcher) -> Result<(u64, Report), read::Error> {
-        let mapped = self.read(name)?.records(b'\n').map(|block| searcher.count(block));
-        let mut found = 0;
-        let mut take = |count| {
-            found += count;
-            if count > 0 { Err(io::Error::other("enough")) } else { Ok(()) }
-        };
-        let report = if name == "-" {
-            mapped.in_order_stream(stream()?, &mut take)
-        } else {
-            mapped.in_order(&mut take)
-        };
-        match report {
-            Err(read::Error::Write(_)) => Ok((found, Report::default())),
-            report => Ok((found, report?)),
+        match () {
+            () if self.common.quiet || self.common.json => Ok(()),
+            () if self.grep.files_with_matches && count > 0 => out.write_all(&[label(name), b"\n"].concat()),
+            () if self.grep.files_with_matches => Ok(()),
+            () => out.write_all(prefix).and_then(|()| writeln!(out, "{count}")),
         }
     }
 
     fn print_lines(
         &self,
-        name: &OsStr,
-        prefix: &[u8],
-        searcher: &Searcher,
-    ) -> Result<(u64, Report), read::Error> {
-        let mapped = self.read(name)?.records(b'\n').map(|block| self.find(block, prefix, searcher));
-        let (mut before, mut total) = (0, 0);
-        let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout());
-        let take = |found: Found| {
-            total += found.found;
-            if self.line_number {
-                let mut from = 0;
-                for (number, end) in found.numbers {
-                    out.write_all(prefix)?;
-                    write!(out, "{}:", before + number + 1)?;
-                    out.write_all(&found.text[from..end])?;
-                    from = end;
-                }
-                before += found.lines;
-                return Ok(());
+        names: &[OsString],
+        prefixes: &[Vec<u8>],
+        mapped: Mapped<impl Fn(usize, &[u8]) -> Found + Sync>,
+        sum: &mut Sum,
+    ) -> Result<(), read::Error> {
+        let mut printed =
+            Printed { lines: 0, found: 0, out: BufWriter::with_capacity(1 << 16, io::stdout()) };
+        if names == ["-"] {
+            let ended = stream()
+                .and_then(|stdin| mapped.in_order_stream(stdin, |found| printed.print(found, &prefixes[0])));
+            if let Err(error @ read::Error::Write(_)) = ended {
+                return Err(error);
             }
-            out.write_all(&found.text)
+            let found = printed.end().map_err(read::Error::Write)?;
+            sum.note(&names[0], ended.map(|report| (found, report)));
+            return Ok(());
+        }
+        let take = |file: usize, event| {
+            match event {
+                Event::Result(found) => printed.print(found, &prefixes[file])?,
+                Event::End(end) => {
+                    let found = printed.end()?;
+                    sum.note(&names[file], end.map(|report| (found, report)));
+                }
+            }
+            Ok(Wanted::More)
         };
-        let report =
-            if name == "-" { mapped.in_order_stream(stream()?, take) } else { mapped.in_order(take) }?;
-        out.flush().map_err(read::Error::Write)?;
-        Ok((total, report))
+        mapped.each_in_order(take).map(drop)
     }
 
-    fn find(&self, block: &[u8], prefix: &[u8], searcher: &Searcher) -> Found {
+    fn find(&self, block: &[u8], prefix: &[u8]) -> Found {
         let mut found = Found { text: Vec::new(), numbers: Vec::new(), found: 0, lines: 0 };
-        let mut seen = 0;
-        searcher.lines(block, |at, line| {
+        let (mut seen, numbered) = (0, self.grep.line_number);
+        self.searcher.lines(block, |at, line| {
             found.found += 1;
-            if !self.line_number {
+            if !numbered {
                 found.text.extend_from_slice(prefix);
             }
             found.text.extend_from_slice(line);
             if !line.ends_with(b"\n") {
                 found.text.push(b'\n');
             }
-            if self.line_number {
+            if numbered {
                 found.lines += lines(&block[seen..at]);
                 seen = at;
                 found.numbers.push((found.lines, found.text.len()));
             }
         });
-        found.lines += lines(&block[seen..]);
+        if numbered {
+            found.lines += lines(&block[seen..]);
+        }
         found
     }
+}
 
-    fn read(&self, name: &OsStr) -> Result<read::BlockedRead, read::Error> {
-        self.reading.read(Path::new(name)).map_err(|error| read::Error::Stream {
-            path: name.into(),
-            source: io::Error::other(error.to_string()),
-        })
+/// Lines of a file on their way to stdout.
+struct Printed {
+    /// Lines that the blocks before had, where they are numbered.
+    lines: u64,
+    found: u64,
+    out: BufWriter<io::Stdout>,
+}
+
+impl Printed {
+    fn print(&mut self, found: Found, prefix: &[u8]) -> io::Result<()> {
+        self.found += found.found;
+        let mut from = 0;
+        for (number, end) in found.numbers {
+            self.out.write_all(prefix)?;
+            write!(self.out, "{}:", self.lines + number + 1)?;
+            self.out.write_all(&found.text[from..end])?;
+            from = end;
+        }
+        self.lines += found.lines;
+        self.out.write_all(&found.text[from..])
     }
+
+    /// The file has ended: says how many lines were found in it.
+    fn end(&mut self) -> io::Result<u64> {
+        self.lines = 0;
+        self.out.flush()?;
+        Ok(std::mem::take(&mut self.found))
+    }
+}
+
+impl Sum {
+    /// Adds what came of a file; says how many lines, or else what is wrong.
+    fn note(&mut self, name: &OsStr, found: Result<(u64, Report), read::Error>) -> Option<u64> {
+        match found {
+            Ok((count, report)) => {
+                self.report.add(&report);
+                self.found |= count > 0;
+                self.files.push(json!({ "path": name.to_string_lossy(), "lines": count }));
+                Some(count)
+            }
+            Err(error) => {
+                complain(&format!("grep: {}: {}", Path::new(name).display(), in_words(&error)));
+                self.failed = true;
+                None
+            }
+        }
+    }
+}
+
+fn label(name: &OsStr) -> &[u8] {
+    if name == "-" { b"(standard input)" } else { name.as_bytes() }
 }
 
 fn stream() -> Result<File, read::Error> {

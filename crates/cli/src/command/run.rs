@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use sakiyomi_linux::process::command::{End, Running, Signals, StartError, Status, end_by, wait_for_other};
+use sakiyomi_linux::process::command::{End, Running, Signals, wait_for_other};
 use sakiyomi_model::Bytes;
 use sakiyomi_prefetch::Limit;
 use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, RunResult, chart, html, text};
 
 use crate::args::Common;
+use crate::child;
 use crate::console::{complain, note};
 use crate::outcome;
 use crate::output::OutDir;
@@ -31,12 +32,6 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run --limit 64MiB --step 16MiB -- sort big.csv -o sorted.csv
   sakiyomi run --pid 4711
 ";
-
-/// What a failure of ours ends with, as of `env`, `nice` and `timeout`; a program that may not be run; one that is not
-/// there.
-pub(crate) const OWN_FAILURE: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
 
 /// How long the follower's summary is waited for when the program has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -95,15 +90,7 @@ impl FromStr for Distance {
 
 impl Run {
     pub(crate) fn run(&self, common: &Common) -> ExitCode {
-        self.followed(common).unwrap_or_else(|error| {
-            complain(&format!("{error:#}"));
-            match error.downcast_ref::<StartError>() {
-                Some(StartError::NotFound(_)) => NOT_FOUND,
-                Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE,
-                None => OWN_FAILURE,
-            }
-            .into()
-        })
+        self.followed(common).unwrap_or_else(|error| child::failed(&error))
     }
 
     fn followed(&self, common: &Common) -> Result<ExitCode> {
@@ -124,14 +111,7 @@ impl Run {
         let summary = follower.and_then(Follower::finish);
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
-        Ok(match end.status {
-            // As of `wait`, which gives the low byte.
-            Status::Code(code) => ExitCode::from(code as u8),
-            Status::Signal(signal) => {
-                end_by(signal);
-                ExitCode::from(128u8.saturating_add(signal as u8))
-            }
-        })
+        Ok(child::end_as(end.status))
     }
 
     fn options(&self) -> Result<Options> {

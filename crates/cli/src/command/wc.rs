@@ -127,6 +127,24 @@ struct Counted {
     failed: bool,
 }
 
+/// What is counted, and how it is printed.
+struct Setting<'w> {
+    shown: Shown,
+    counter: Counter,
+    /// Of the numbers.
+    width: usize,
+    common: &'w Common,
+}
+
+/// What all files so far came to.
+#[derive(Default)]
+struct Sum {
+    figures: Figures,
+    report: Report,
+    failed: bool,
+    files: Vec<Value>,
+}
+
 impl Wc {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         Ok(self.count_all(common).unwrap_or_else(|error| {
@@ -147,42 +165,83 @@ impl Wc {
         let counter = counter(&shown)?;
         let names = self.names()?;
         let width = if self.total == Total::Only { 1 } else { self.width(&names, &shown) };
-        let (mut total, mut failed, mut files) = (Figures::default(), false, Vec::new());
-        let mut sum = Report::default();
-        let mut out = io::stdout().lock();
-        for (index, name) in names.iter().enumerate() {
-            let Some(counted) = self.count_named(name, index, &shown, &counter)? else {
-                failed = true;
-                continue;
-            };
-            failed |= counted.failed;
-            add(&mut total, &counted.figures);
-            add_report(&mut sum, &counted.report);
-            let label = self.label(name);
-            if common.json {
-                let name = label.map(|name| name.to_string_lossy().into_owned());
-                files.push(json!({ "path": name, "figures": shown.in_json(&counted.figures) }));
-            } else if self.total != Total::Only {
-                write_line(&mut out, &shown, &counted.figures, width, label)?;
+        let setting = Setting { shown, counter, width, common };
+        let mut sum = Sum::default();
+        let mut at = 0;
+        while at < names.len() {
+            // Those that are read side by side.
+            let many = names[at..].iter().take_while(|name| self.is_read_by_blocks(name, &setting)).count();
+            if many > 0 {
+                self.count_files(&names[at..at + many], &setting, &mut sum)?;
+            } else if let Some(counted) = self.count_named(&names[at], at, &setting)? {
+                self.note(&names[at], counted, &setting, &mut sum)?;
+            } else {
+                sum.failed = true;
             }
+            at += many.max(1);
         }
-        drop(out);
+        self.print_total(names.len() > 1, &sum, &setting, begun.elapsed())?;
+        Ok(if sum.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn is_read_by_blocks(&self, name: &OsStr, setting: &Setting<'_>) -> bool {
+        !self.is_stdin(name) && !name.is_empty() && !setting.shown.are_only_bytes(&setting.counter)
+    }
+
+    /// Counts files of which the next is read while the last is counted.
+    fn count_files(&self, names: &[OsString], setting: &Setting<'_>, sum: &mut Sum) -> Result<()> {
+        let counter = &setting.counter;
+        let mapped = self.reading.read_all(names)?.map(|block| counter.count(block));
+        let join = |part, next| counter.join(part, &next);
+        let counted = mapped.reduce_each(Part::default, join, |index, counted| {
+            let name = &names[index];
+            if let Err(read::Error::Open { source, .. }) = &counted {
+                complain(&format!("wc: {}: {}", Path::new(name).display(), plainly(source)));
+                sum.failed = true;
+                return Ok(());
+            }
+            let counted = counted.map(|(part, report)| (counter.figures(&part), report));
+            self.note(name, said(name, counted), setting, sum)
+        });
+        match counted {
+            Ok(_) => Ok(()),
+            Err(read::Error::Write(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds what a file came to, and prints it.
+    fn note(&self, name: &OsStr, counted: Counted, setting: &Setting<'_>, sum: &mut Sum) -> io::Result<()> {
+        sum.failed |= counted.failed;
+        add(&mut sum.figures, &counted.figures);
+        sum.report.add(&counted.report);
+        let label = self.label(name);
+        if setting.common.json {
+            let name = label.map(|name| name.to_string_lossy().into_owned());
+            sum.files.push(json!({ "path": name, "figures": setting.shown.in_json(&counted.figures) }));
+        } else if self.total != Total::Only {
+            setting.write_line(&counted.figures, label)?;
+        }
+        Ok(())
+    }
+
+    fn print_total(&self, several: bool, sum: &Sum, setting: &Setting<'_>, elapsed: Duration) -> Result<()> {
         let wants_total = match self.total {
-            Total::Auto => names.len() > 1,
+            Total::Auto => several,
             Total::Always | Total::Only => true,
             Total::Never => false,
         };
-        if common.json {
+        if setting.common.json {
             say_json(&json!({
                 "schema": "sakiyomi.wc/1",
-                "run": run(&sum, begun.elapsed()),
-                "result": { "files": files, "total": shown.in_json(&total) },
+                "run": run(&sum.report, elapsed),
+                "result": { "files": sum.files, "total": setting.shown.in_json(&sum.figures) },
             }))?;
         } else if wants_total {
             let label = (self.total != Total::Only).then(|| OsStr::new("total"));
-            write_line(&mut io::stdout().lock(), &shown, &total, width, label)?;
+            setting.write_line(&sum.figures, label)?;
         }
-        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(())
     }
 
     /// The files' names; one that is empty stands for stdin without a name.
@@ -232,14 +291,8 @@ impl Wc {
         name == "-" || self.is_unnamed()
     }
 
-    /// Counts a file; none if nothing is to be printed for it, which has been said then.
-    fn count_named(
-        &self,
-        name: &OsStr,
-        index: usize,
-        shown: &Shown,
-        counter: &Counter,
-    ) -> Result<Option<Counted>> {
+    /// Counts what is not read beside others; none if nothing is to be printed for it, which has been said then.
+    fn count_named(&self, name: &OsStr, index: usize, setting: &Setting<'_>) -> Result<Option<Counted>> {
         if let Some(list) = &self.files0_from {
             if list == "-" && name == "-" {
                 complain("wc: when reading file names from stdin, no file name of '-' allowed");
@@ -251,31 +304,25 @@ impl Wc {
                 return Ok(None);
             }
         }
-        let counted = if self.is_stdin(name) {
-            self.count_stdin(shown, counter)?
-        } else if name.is_empty() {
+        if self.is_stdin(name) {
+            return Ok(Some(said(name, self.count_stdin(&setting.shown, &setting.counter)?)));
+        }
+        if name.is_empty() {
             complain("wc: invalid zero-length file name");
             return Ok(None);
-        } else {
-            let mut file = match File::open(name) {
-                Ok(file) => file,
-                Err(error) => {
-                    complain(&format!("wc: {}: {}", Path::new(name).display(), plainly(&error)));
-                    return Ok(None);
-                }
-            };
-            match shown.are_only_bytes(counter).then(|| size(&mut file)).flatten() {
-                Some(bytes) => Ok((Figures { bytes, chars: bytes, ..Figures::default() }, Report::default())),
-                None => self.count(Path::new(name), 0, counter)?,
+        }
+        let mut file = match File::open(name) {
+            Ok(file) => file,
+            Err(error) => {
+                complain(&format!("wc: {}: {}", Path::new(name).display(), plainly(&error)));
+                return Ok(None);
             }
         };
-        Ok(Some(counted.map_or_else(
-            |error| {
-                complain(&format!("wc: {}: {}", Path::new(name).display(), in_words(&error)));
-                Counted { figures: Figures::default(), report: Report::default(), failed: true }
-            },
-            |(figures, report)| Counted { figures, report, failed: false },
-        )))
+        let counted = match size(&mut file) {
+            Some(bytes) => Ok((Figures { bytes, chars: bytes, ..Figures::default() }, Report::default())),
+            None => self.count(Path::new(name), 0, &setting.counter)?,
+        };
+        Ok(Some(said(name, counted)))
     }
 
     fn count(
@@ -361,14 +408,6 @@ fn add(total: &mut Figures, figures: &Figures) {
     total.columns = total.columns.max(figures.columns);
 }
 
-pub(crate) fn add_report(sum: &mut Report, report: &Report) {
-    sum.bytes += report.bytes;
-    sum.resident_bytes += report.resident_bytes;
-    sum.computing += report.computing;
-    sum.method = sum.method.or(report.method);
-    sum.io_is_urgent = sum.io_is_urgent.or(report.io_is_urgent);
-}
-
 /// What a run tells of itself.
 pub(crate) fn run(report: &Report, elapsed: Duration) -> Value {
     json!({
@@ -381,22 +420,30 @@ pub(crate) fn run(report: &Report, elapsed: Duration) -> Value {
     })
 }
 
-fn write_line(
-    out: &mut impl Write,
-    shown: &Shown,
-    figures: &Figures,
-    width: usize,
-    name: Option<&OsStr>,
-) -> Result<()> {
-    let numbers: Vec<String> =
-        shown.numbers(figures).iter().map(|number| format!("{number:>width$}")).collect();
-    let mut line = numbers.join(" ").into_bytes();
-    if let Some(name) = name {
-        line.push(b' ');
-        line.extend(quoted(name.as_bytes()));
+impl Setting<'_> {
+    fn write_line(&self, figures: &Figures, name: Option<&OsStr>) -> io::Result<()> {
+        let width = self.width;
+        let numbers: Vec<String> =
+            self.shown.numbers(figures).iter().map(|number| format!("{number:>width$}")).collect();
+        let mut line = numbers.join(" ").into_bytes();
+        if let Some(name) = name {
+            line.push(b' ');
+            line.extend(quoted(name.as_bytes()));
+        }
+        line.push(b'\n');
+        io::stdout().write_all(&line)
     }
-    line.push(b'\n');
-    Ok(out.write_all(&line)?)
+}
+
+/// What a file came to; what is wrong with it is said.
+fn said(name: &OsStr, counted: Result<(Figures, Report), read::Error>) -> Counted {
+    match counted {
+        Ok((figures, report)) => Counted { figures, report, failed: false },
+        Err(error) => {
+            complain(&format!("wc: {}: {}", Path::new(name).display(), in_words(&error)));
+            Counted { figures: Figures::default(), report: Report::default(), failed: true }
+        }
+    }
 }
 
 /// A name, as a shell would read it if a newline is in it.
@@ -425,7 +472,7 @@ pub(crate) fn plainly(error: &io::Error) -> String {
 /// What is wrong with a file that is named before it.
 pub(crate) fn in_words(error: &read::Error) -> String {
     match error {
-        read::Error::Stream { source, .. } => plainly(source),
+        read::Error::Open { source, .. } | read::Error::Stream { source, .. } => plainly(source),
         error => format!("{:#}", anyhow::Error::msg(error.to_string())),
     }
 }

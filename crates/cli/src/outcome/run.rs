@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::command::{End, Status};
+use sakiyomi_linux::process::command::End;
 use sakiyomi_model::Nanos;
 use sakiyomi_prefetch::Idle;
 use sakiyomi_prefetch::follow::{Advice, Point, ReadingSummary, Summary};
 use sakiyomi_report::RunResult;
 use sakiyomi_report::schema::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason};
+
+use crate::child::code_and_signal;
 
 /// Readings of which the positions over time are kept.
 const WITH_POINTS: usize = 8;
@@ -22,7 +24,7 @@ pub(crate) struct Asked {
 
 /// What was seen, of a program that took this long and has ended so, if it is ours.
 pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Option<End>) -> RunResult {
-    let status = end.map(|end| end.status);
+    let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
     // Of children that were too short to be seen, the system knows the time all the same.
     let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
     let compute = waited_for.max(Duration::from_nanos(summary.ran.0));
@@ -34,10 +36,8 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
     idle.sort_by_key(|idle| std::cmp::Reverse(idle.read_bytes));
     RunResult {
         program: asked.program,
-        exit_code: status
-            .and_then(|status| if let Status::Code(code) = status { Some(code.into()) } else { None }),
-        signal: status
-            .and_then(|status| if let Status::Signal(signal) = status { Some(signal.into()) } else { None }),
+        exit_code,
+        signal,
         limit: asked.limit,
         dry_run: asked.dry_run,
         elapsed_ns: elapsed.as_nanos() as u64,
@@ -66,8 +66,9 @@ fn notes(summary: &Summary) -> Vec<String> {
     }
     if summary.still > 0 {
         notes.push(format!(
-            "{} file(s) are read without moving a position, by pread or in mappings: those are left alone.",
-            summary.still
+            "{} file(s) are read without moving a position, by pread or in mappings, and are left alone: {}.",
+            summary.still,
+            summary.untraced.as_deref().unwrap_or("the program hardly waits for them")
         ));
     }
     notes

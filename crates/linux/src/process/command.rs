@@ -8,6 +8,8 @@
 //! Signals are not caught but held back and read, so that one that is ignored stays ignored for the command (`nohup`).
 #![allow(unsafe_code)]
 
+mod gate;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem;
@@ -20,7 +22,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, kill_process, pidfd_open, setrlimit,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, child_subreaper, getpid, kill_process, pidfd_open,
+    set_child_subreaper, setrlimit,
 };
 
 use super::Process;
@@ -108,6 +111,9 @@ pub enum StartError {
     /// It may not be run, or is no program.
     #[error("cannot run {}", _0.display())]
     NotExecutable(OsString, #[source] io::Error),
+    /// Whoever was asked whether it may begin has said no.
+    #[error("{} was not run", _0.display())]
+    Withheld(OsString),
 }
 
 /// A command that runs.
@@ -146,8 +152,32 @@ impl Running {
     /// # Panics
     /// If `words` is empty.
     pub fn start(words: &[OsString], signals: &Signals) -> Result<Running, StartError> {
+        Running::begin(words, signals, |mut command| command.spawn().map(Some))
+    }
+
+    /// The same, but the program begins only when `ready` agrees, which is told the number of the process that is to
+    /// become it. `ready` may be asked twice, about different processes.
+    ///
+    /// # Errors
+    /// If it cannot be started, or `ready` does not agree.
+    ///
+    /// # Panics
+    /// If `words` is empty.
+    pub fn start_after(
+        words: &[OsString],
+        signals: &Signals,
+        mut ready: impl FnMut(u32) -> bool + Send,
+    ) -> Result<Running, StartError> {
+        Running::begin(words, signals, |command| gate::spawn(command, &mut ready))
+    }
+
+    fn begin(
+        words: &[OsString],
+        signals: &Signals,
+        mut spawn: impl FnMut(Command) -> io::Result<Option<Child>>,
+    ) -> Result<Running, StartError> {
         let (program, arguments) = words.split_first().expect("a command has a name");
-        let start = |mut command: Command| {
+        let mut start = |mut command: Command| {
             let before = signals.before;
             // SAFETY: between fork and exec only a system call is made, on a copy of a set.
             unsafe {
@@ -158,7 +188,7 @@ impl Running {
                     }
                 });
             }
-            command.spawn()
+            spawn(command)
         };
         let command = |program: &OsStr| {
             let mut command = Command::new(program);
@@ -174,10 +204,14 @@ impl Running {
             }
             other => other,
         };
-        let child = started.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => StartError::NotFound(program.clone()),
-            _ => StartError::NotExecutable(program.clone(), source),
-        })?;
+        let child = match started {
+            Ok(Some(child)) => child,
+            Ok(None) => return Err(StartError::Withheld(program.clone())),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                return Err(StartError::NotFound(program.clone()));
+            }
+            Err(source) => return Err(StartError::NotExecutable(program.clone(), source)),
+        };
         let opened = pidfd_open(pid(child.id()), PidfdFlags::empty());
         let pidfd = opened.map_err(|error| StartError::NotExecutable(program.clone(), error.into()))?;
         Ok(Running { child, pidfd })
@@ -207,6 +241,7 @@ impl Running {
 
     fn pass_on(&self, came: &Came) {
         if came.signal == libc::SIGCHLD {
+            self.forget_orphans();
             if self.is_stopped() {
                 self.stop_as_well();
             }
@@ -215,6 +250,27 @@ impl Running {
         {
             // One that has just ended needs none.
             let _ = kill_process(pid(self.number()), signal);
+        }
+    }
+
+    /// Lets go of what was started by it, has lost its parent, and has ended. [`adopt_orphans`] makes those ours.
+    fn forget_orphans(&self) {
+        while let Ok(Some(_)) = child_subreaper() {
+            // SAFETY: all zeros are a valid structure, which the kernel fills; the second call asks for nothing.
+            let ended = unsafe {
+                let mut info: libc::siginfo_t = mem::zeroed();
+                let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+                if libc::waitid(libc::P_ALL, 0, &raw mut info, flags) < 0 {
+                    return;
+                }
+                info.si_pid()
+            };
+            // The command's own status is for who asks how it has ended.
+            if ended == 0 || ended.cast_unsigned() == self.number() {
+                return;
+            }
+            // SAFETY: nothing is written.
+            unsafe { libc::waitpid(ended, ptr::null_mut(), libc::WNOHANG) };
         }
     }
 
@@ -260,6 +316,15 @@ impl Running {
         let span = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
         Ok(End { status, user: span(usage.ru_utime), system: span(usage.ru_stime) })
     }
+}
+
+/// From now on processes that are started by ours, and theirs, become ours when their parents end, so that all can be
+/// told from others by their ancestors.
+///
+/// # Errors
+/// If the system cannot do that (Linux 3.4 can).
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// Waits until a process that is not ours has ended, or until somebody asks us to end by a signal.

@@ -49,6 +49,8 @@ pub struct Identity {
 pub enum Kind {
     /// A regular file.
     Regular,
+    /// A block device, with the device itself as what it lies on.
+    BlockDevice,
     /// A directory.
     Directory,
     /// Anything else.
@@ -117,10 +119,25 @@ fn stat(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> io::Result<Id
     let kind = match FileType::from_raw_mode(u32::from(found.stx_mode)) {
         FileType::RegularFile => Kind::Regular,
         FileType::Directory => Kind::Directory,
+        FileType::BlockDevice => Kind::BlockDevice,
         _ => Kind::Other,
     };
-    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    Ok(Identity { device, inode: found.stx_ino, kind, size: found.stx_size })
+    let (device, size) = if kind == Kind::BlockDevice {
+        let (major, minor) = (found.stx_rdev_major, found.stx_rdev_minor);
+        (makedev(major, minor), size_of_device(major, minor))
+    } else {
+        (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_size)
+    };
+    Ok(Identity { device, inode: found.stx_ino, kind, size })
+}
+
+/// As `/sys` says it, in sectors of 512 bytes whatever the device's are: it need not be opened. 0 where it does not.
+fn size_of_device(major: u32, minor: u32) -> u64 {
+    let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+    sectors
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .map_or(0, |sectors| sectors.saturating_mul(512))
 }
 
 #[cfg(test)]

@@ -166,6 +166,25 @@ fn a_thread_that_computes_runs_and_one_that_waits_for_a_pipe_sleeps_without_io()
 }
 
 #[test]
+fn the_call_that_a_program_reads_in_is_seen_with_what_it_asks_for() {
+    let started = Started::new(&["cat"]);
+    let process = started.process();
+    if let Err(error) = fs::read("/proc/self/syscall") {
+        return skipped("read calls", error);
+    }
+    // Until it is a cat that reads its standard input, and no shell's child or loader.
+    soon("its call", || process.read_call(process.number()).is_some_and(|call| call.bytes > 1000));
+    assert_eq!(process.read_call(process.number()).unwrap().file, 0);
+    let file = |text| ReadCall::of(text).map(|call| (call.file, call.bytes));
+    let text = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_read);
+    assert_eq!(file(&text), Some((4, 0x20000)));
+    let other = format!("{} 0x4 0x7f3a572e5000 0x20000 0x0 0x0 0x0 0x7fff 0x7f3a", libc::SYS_pread64);
+    assert!(
+        [&*other, "running", "-1 0x7fff 0x7f3a", "", "0 0x4"].into_iter().all(|text| file(text).is_none())
+    );
+}
+
+#[test]
 fn files_of_a_directory_come_in_its_order_and_without_its_directories() {
     let scratch = Scratch::new("process_directory");
     (0..50).for_each(|index| fs::write(scratch.path(&format!("file{index}")), "x").unwrap());
@@ -187,4 +206,36 @@ fn files_of_a_directory_come_in_its_order_and_without_its_directories() {
         );
     }
     assert!(open_beside(&directory, Path::new("missing")).is_err());
+}
+
+#[test]
+fn a_program_begins_when_it_may_in_the_process_that_was_named() {
+    use super::command::{Running, Signals, Status};
+    // Signals are held back in this thread only, which ends with the test.
+    let signals = Signals::hold().unwrap();
+    let mut named = 0;
+    let words = ["sh", "-c", "exit 7"].map(OsString::from);
+    let running = Running::start_after(&words, &signals, |number| {
+        named = number;
+        // It is not the shell yet.
+        let mine = own().command_line().unwrap();
+        Process::open(number).unwrap().command_line().unwrap() == mine
+    });
+    let running = running.unwrap();
+    assert_eq!(running.number(), named);
+    running.wait(&signals).unwrap();
+    assert_eq!(running.end().unwrap().status, Status::Code(7));
+}
+
+#[test]
+fn a_program_that_may_not_begin_does_nothing() {
+    use super::command::{Running, Signals, StartError};
+    let scratch = Scratch::new("process_withheld");
+    let signals = Signals::hold().unwrap();
+    let words = ["touch".into(), scratch.path("file").into_os_string()];
+    let withheld = Running::start_after(&words, &signals, |_| false).unwrap_err();
+    assert!(matches!(withheld, StartError::Withheld(_)), "{withheld}");
+    assert_eq!(scratch.entries(), 0);
+    let missing = Running::start_after(&["/nowhere/at/all".into()], &signals, |_| true).unwrap_err();
+    assert!(matches!(missing, StartError::NotFound(_)), "{missing}");
 }

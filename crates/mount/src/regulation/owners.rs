@@ -170,6 +170,10 @@ impl Owners {
         Some((number, table.rated.get(&number)?.clone()))
     }
 
+    pub(super) fn has_rate(&self, number: u32) -> bool {
+        self.table().rated.contains_key(&number)
+    }
+
     /// How many have a rate.
     pub(super) fn rated_count(&self) -> usize {
         self.table().rated.len()

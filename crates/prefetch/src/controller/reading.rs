@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
-use super::pace::{Pace, Told};
+use super::pace::{Pace, START, Told};
 use super::{Event, Idle, Limit, State};
 
 /// What is asked for at a time where the limit is automatic, in bytes, at most.
@@ -24,6 +24,11 @@ const WAITS: u64 = 2;
 /// A program whose accesses skip at most this much, in bytes, is still sequential: positions and amounts are not seen
 /// at the same instant.
 const SLACK: u64 = 256 << 10;
+/// How many moves forward make accesses sequential, at first.
+const WANTED: u32 = 2;
+
+/// Who asks for less at a time does not read a file from beginning to end, in bytes.
+const LITTLE: u64 = 4 << 10;
 
 /// What a reading wants done.
 pub(super) enum Wish {
@@ -55,6 +60,17 @@ enum Phase {
     Refused,
 }
 
+/// Whether reading ahead was begun at the program's first read, before it was known how it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It was not.
+    Usual,
+    /// It was, and that will have been right when the program comes to half of what was asked for.
+    Unproven,
+    Right,
+    Wrong,
+}
+
 /// How the position moves.
 #[derive(Debug)]
 struct Access {
@@ -74,6 +90,9 @@ pub(super) struct Reading {
     prefetch: u64,
     access: Access,
     phase: Phase,
+    start: Start,
+    /// The program sleeps in a read of the first bytes.
+    waits_for_first: bool,
     pace: Pace,
     spent: Spent,
     /// When the present watch began, and what had been spent by then.
@@ -104,8 +123,10 @@ impl Reading {
             size,
             main,
             prefetch: main,
-            access: Access { forward: 0, wanted: 2, from: (main, None) },
+            access: Access { forward: 0, wanted: WANTED, from: (main, None) },
             phase: Phase::Watching,
+            start: Start::Usual,
+            waits_for_first: false,
             pace: Pace::new(most),
             spent: Spent::default(),
             watch: (now, Spent::default()),
@@ -133,6 +154,10 @@ impl Reading {
         matches!(self.phase, Phase::Ahead | Phase::Trial { .. })
     }
 
+    pub(super) fn start(&self) -> Start {
+        self.start
+    }
+
     pub(super) fn limit(&self) -> u64 {
         match self.limit {
             Limit::Fixed { limit, .. } => limit,
@@ -148,7 +173,8 @@ impl Reading {
             _ if self.cramped => State::Idle(Idle::NoMemory),
             Phase::Ahead if self.prefetch >= self.size => State::Idle(Idle::Done),
             Phase::Ahead => State::Ahead,
-            Phase::Watching if self.access.wanted > 2 && !self.access.is_sequential() => {
+            Phase::Watching if self.main < self.prefetch => State::Ahead,
+            Phase::Watching if self.access.wanted > WANTED && !self.access.is_sequential() => {
                 State::Idle(Idle::NotSequential)
             }
             Phase::Watching if self.main < self.resident_to => State::Idle(Idle::Resident),
@@ -184,6 +210,11 @@ impl Reading {
         match *event {
             Event::Spent { ran, waited, read, .. } => self.spent = Spent { ran, waited, read },
             Event::At { at, .. } => self.move_to(now, at),
+            Event::Waits { wants, window, .. } => {
+                let is_first = self.main == 0 && self.access.is_fresh();
+                let is_longer = START >= 2 * window && self.size >= LEAST;
+                self.waits_for_first = is_first && is_longer && wants >= LITTLE;
+            }
             Event::Resized { size, .. } => {
                 self.size = size;
                 self.main = self.main.min(size);
@@ -207,6 +238,7 @@ impl Reading {
         let sought = at < self.main;
         let stays = self.access.see(self.main, at, self.spent.read);
         self.main = at;
+        self.prove(sought || !stays);
         if sought || !stays {
             // What was asked for from here on is asked for again: what is in memory still, costs nothing.
             self.prefetch = at;
@@ -217,6 +249,18 @@ impl Reading {
             self.begin_watch(now);
         }
         self.prefetch = self.prefetch.max(at);
+    }
+
+    /// Whether it was right to begin at the first read.
+    fn prove(&mut self, is_elsewhere: bool) {
+        self.waits_for_first &= self.main == 0;
+        if self.start == Start::Unproven {
+            if is_elsewhere {
+                self.start = Start::Wrong;
+            } else if self.main >= START.min(self.size) / 2 {
+                self.start = Start::Right;
+            }
+        }
     }
 
     fn begin_watch(&mut self, now: Nanos) {
@@ -248,9 +292,21 @@ impl Reading {
     }
 
     /// What is to be done now. At most `share` bytes may be ahead, and `spare` more be taken.
-    pub(super) fn decide(&mut self, now: Nanos, share: u64, spare: u64, mut wish: impl FnMut(Wish)) {
+    ///
+    /// `may_start`: even at the program's first read.
+    pub(super) fn decide(
+        &mut self,
+        now: Nanos,
+        share: u64,
+        spare: u64,
+        may_start: bool,
+        mut wish: impl FnMut(Wish),
+    ) {
         self.cramped = share.min(spare.saturating_add(self.distance())) < LEAST;
         match self.phase {
+            Phase::Watching if self.waits_for_first && may_start && !self.cramped => {
+                self.start_at_once(START.min(share).min(spare), &mut wish);
+            }
             Phase::Watching => self.watch_on(now, &mut wish),
             Phase::Ahead if matches!(self.limit, Limit::Auto { .. }) => self.keep_pace(now),
             Phase::Trial { with, alone } => self.try_alone(now, with, alone),
@@ -265,12 +321,24 @@ impl Reading {
         }
     }
 
+    /// Brings what comes next, while it is being found out whether more pays.
+    fn start_at_once(&mut self, bytes: u64, wish: &mut impl FnMut(Wish)) {
+        self.waits_for_first = false;
+        if matches!(self.limit, Limit::Auto { .. }) {
+            self.start = Start::Unproven;
+            let end = self.size.min(self.main + bytes - bytes % GRAIN);
+            while self.prefetch < end {
+                self.fetch_to(end.min(self.prefetch + GRAIN), wish);
+            }
+        }
+    }
+
     fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(Wish)) {
         if !self.access.is_sequential() {
             return;
         }
         // Whether it is there already is asked well before the program comes to where nobody has looked.
-        let from = self.looked_to.max(self.main);
+        let from = self.looked_to.max(self.prefetch);
         if !self.looking && from < self.size && from < self.main + LOOK / 4 {
             self.looking = true;
             wish(Wish::Look(from..self.size.min(from + LOOK)));
@@ -407,6 +475,11 @@ impl Access {
             self.from = (at, read);
         }
         true
+    }
+
+    /// Nothing has been seen to move.
+    fn is_fresh(&self) -> bool {
+        self.forward == 0 && self.wanted == WANTED
     }
 
     fn is_sequential(&self) -> bool {

@@ -96,6 +96,85 @@ fn a_step_is_at_most_the_limit() {
     assert!(world.fetched.iter().all(|range| range.end - range.start == 64 << 10));
 }
 
+/// The program sleeps in its first read, for a while.
+fn waits_in_its_first_read(world: &mut World, id: ReadingId, wants: u64, window: u64) {
+    world.now += Nanos(1_000_000);
+    world.waited += Nanos(1_000_000);
+    let (ran, waited) = (world.ran, world.waited);
+    world.tell(Event::Spent { id, ran, waited, read: Some(world.at) });
+    world.tell(Event::At { id, at: world.at });
+    world.tell(Event::Waits { id, wants, window });
+}
+
+#[test]
+fn who_sleeps_in_the_first_read_of_a_file_is_begun_with_at_once() {
+    let mut world = World::new(Limit::AUTO, 64 * MIB);
+    waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+    assert_eq!(world.controller.ahead(ID), Some(0..512 << 10));
+    assert_eq!((world.state(), world.fetched.len()), (State::Ahead, 4));
+    // It is the usual beginning from here on.
+    waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+    assert_eq!(world.fetched.len(), 4);
+    (1..8).for_each(|step| world.go(1_000_000, 1_000_000, step * 64 * 1024));
+    assert!(world.controller.ahead(ID).unwrap().end > 512 << 10);
+}
+
+#[test]
+fn nobody_else_is_begun_with_at_once() {
+    // Who looks at the beginning, whom the kernel reads far ahead of, who reads a small file, who is further on.
+    for (wants, window, size, at) in
+        [(1, 128, 4096, 0), (8, 1024, 4096, 0), (8, 128, 200, 0), (8, 128, 4096, 100)]
+    {
+        let mut world = World::new(Limit::AUTO, size << 10);
+        if at > 0 {
+            world.go(1_000_000, 0, at << 10);
+        }
+        let wants = if wants == 1 { 1 } else { wants << 10 };
+        waits_in_its_first_read(&mut world, ID, wants, window << 10);
+        assert!(world.fetched.is_empty(), "{wants} {window} {size} {at}");
+    }
+    let mut world = World::new(Limit::AUTO, 64 * MIB);
+    world.tell(Event::Room { bytes: 100 << 10 });
+    waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+    assert!(world.fetched.is_empty());
+    let mut world = World::new(Limit::Fixed { limit: 4 * MIB, step: MIB }, 64 * MIB);
+    waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+    assert!(world.fetched.is_empty());
+}
+
+#[test]
+fn one_beginning_that_was_wrong_is_the_last_and_one_is_tried_at_a_time() {
+    let later = ReadingId(1);
+    for (read, may) in [(64 << 10, false), (256 << 10, true)] {
+        let mut world = World::new(Limit::AUTO, 64 * MIB);
+        waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+        let at_the_same_time = ReadingId(7);
+        world.tell(Event::Begun { id: at_the_same_time, at: 0, size: 64 * MIB });
+        waits_in_its_first_read(&mut world, at_the_same_time, 8 << 10, 128 << 10);
+        assert_eq!(world.fetched.len(), 4);
+        world.go(0, 0, read);
+        world.tell(Event::Ended { id: ID });
+        let before = world.fetched.len();
+        world.at = 0;
+        world.tell(Event::Begun { id: later, at: 0, size: 64 * MIB });
+        waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
+        assert_eq!(world.fetched.len() > before, may, "{read}");
+    }
+    // Who goes elsewhere was not right either.
+    let mut world = World::new(Limit::AUTO, 64 * MIB);
+    waits_in_its_first_read(&mut world, ID, 8 << 10, 128 << 10);
+    world.ran += Nanos(1_000_000);
+    let (ran, waited) = (world.ran, world.waited);
+    world.tell(Event::Spent { id: ID, ran, waited, read: Some(8 << 10) });
+    world.tell(Event::At { id: ID, at: 60 * MIB });
+    assert_eq!(world.controller.ahead(ID), Some(60 * MIB..60 * MIB));
+    world.at = 0;
+    world.tell(Event::Begun { id: later, at: 0, size: 64 * MIB });
+    let before = world.fetched.len();
+    waits_in_its_first_read(&mut world, later, 8 << 10, 128 << 10);
+    assert_eq!(world.fetched.len(), before);
+}
+
 #[test]
 fn who_does_not_wait_is_left_alone() {
     let mut world = World::new(Limit::AUTO, 64 * MIB);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use sakiyomi_linux::page_cache;
 use sakiyomi_model::Nanos;
 
 use super::program::Spent;
@@ -234,6 +235,16 @@ impl Account {
         let set = self.read_ahead;
         let is_double = self.window_seen.is_some_and(|seen| seen > 2 * set + set / 4);
         if is_double { 2 * set } else { set }
+    }
+
+    /// How long the kernel's windows will be, if what it read first for a call that wanted so many bytes tells.
+    pub(super) fn window_by_first(&mut self, wants: u64, found: u64) -> Option<u64> {
+        let set = self.read_ahead;
+        let mut fitting =
+            [set, 2 * set].into_iter().filter(|&most| page_cache::first_window(wants, most) == found);
+        let window = fitting.next().filter(|_| fitting.next().is_none())?;
+        self.window_seen = Some(2 * window);
+        Some(window)
     }
 
     /// Up to where windows grow.
@@ -483,6 +494,25 @@ mod tests {
         (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
         let hidden = made.hidden_micros();
         assert!(hidden.abs_diff(200_000) < 10_000, "{hidden}");
+    }
+
+    #[test]
+    fn the_first_window_may_tell_how_long_those_to_come_will_be() {
+        let seen = |wants: u64, found: u64| {
+            let mut account = Account { read_ahead: 128 * KIB, ..Account::default() };
+            let told = account.window_by_first(wants * KIB, found * KIB);
+            (told.map(|bytes| bytes / KIB), account.window_seen.map(|_| account.window() / KIB))
+        };
+        if page_cache::first_window(KIB, 128 * KIB) != 16 * KIB {
+            return;
+        }
+        // xz, which says that it reads from beginning to end; somebody who does not; and both with calls of 32 KiB.
+        assert_eq!(seen(8, 32), (Some(256), Some(256)));
+        assert_eq!(seen(8, 16), (Some(128), Some(128)));
+        assert_eq!(seen(128, 256), (Some(256), Some(256)));
+        assert_eq!(seen(32, 64), (None, None));
+        assert_eq!(seen(8, 20), (None, None));
+        assert_eq!(seen(8, 512), (None, None));
     }
 
     #[test]

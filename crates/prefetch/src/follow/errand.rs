@@ -45,6 +45,8 @@ pub(super) enum Order {
     Time { last: Piece, since: Instant },
     /// See how much of parts of files is there.
     Look { range: Range<u64>, pieces: Vec<Piece> },
+    /// See what the kernel reads of a file first, for a program that waits for it and wants so many bytes.
+    FirstWindow { beginning: Piece, wants: u64 },
     /// Open a file that will be needed, and find out what it is.
     Examine { index: usize, handle: Arc<Handle> },
     /// List a directory.
@@ -67,6 +69,11 @@ pub(super) enum Answer {
     Found {
         range: Range<u64>,
         found: Option<Found>,
+    },
+    /// Bytes; none where the system does not tell.
+    FirstWindow {
+        wants: u64,
+        found: Option<u64>,
     },
     Examined {
         index: usize,
@@ -113,6 +120,9 @@ impl Job for Errand {
                 Answer::Timed { latency: arrived.then(|| since.elapsed()) }
             }
             Order::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
+            Order::FirstWindow { beginning: (handle, range), wants } => {
+                Answer::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
+            }
             Order::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
             Order::List { directory } => Answer::Listed { entries: entries(&directory).unwrap_or_default() },
         };

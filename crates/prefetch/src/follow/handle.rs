@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sakiyomi_linux::process::Mapped;
 use sakiyomi_linux::process::{Identity, Kind, Process, identity, identity_at, open_beside};
 
 use crate::cached_file::{Brought, CachedFile, Found};
@@ -40,6 +41,8 @@ enum Opened {
 pub(super) enum Place {
     /// A process has it open under this number.
     Open(Arc<Process>, u32),
+    /// A process has it mapped.
+    Mapped(Arc<Process>, Mapped),
     /// Under this name, seen from a directory.
     Named(Arc<OwnedFd>, PathBuf),
 }
@@ -70,6 +73,7 @@ impl Handle {
         // Opening something else can have effects.
         let what = match &self.place {
             Place::Open(process, number) => process.identity(*number)?,
+            Place::Mapped(process, mapped) => process.identity_mapped(&mapped.place)?,
             Place::Named(directory, name) => identity_at(directory.as_fd(), name)?,
         };
         if !self.is_it(&what) {
@@ -77,13 +81,19 @@ impl Handle {
         }
         let file = match &self.place {
             Place::Open(process, number) => process.reopen(*number)?,
+            Place::Mapped(process, mapped) => process.reopen_mapped(&mapped.place)?,
             Place::Named(directory, name) => open_beside(directory, name)?,
         };
         Ok(self.is_it(&identity(&file)?).then_some(file))
     }
 
     fn is_it(&self, found: &Identity) -> bool {
-        self.expected.is_none_or(|expected| expected.is_same(found)) && found.kind == Kind::Regular
+        // A device is only opened if the program has: that may wake what it stands for.
+        let of_it = match self.place {
+            Place::Open(..) => matches!(found.kind, Kind::Regular | Kind::BlockDevice),
+            Place::Mapped(..) | Place::Named(..) => found.kind == Kind::Regular,
+        };
+        of_it && self.expected.is_none_or(|expected| expected.is_same(found))
     }
 
     /// Gives the descriptor back: the program is past this file.

@@ -11,6 +11,7 @@ use sakiyomi_linux::process::{CWD, Identity, Kind, Process, Sleeps, Thread, Time
 use sakiyomi_model::Nanos;
 
 use super::named::Named;
+use super::tracer::Signs;
 
 /// Threads of a process that are timed; what more there are only adds to what is seen of these.
 const THREADS: usize = 16;
@@ -43,6 +44,11 @@ pub(super) struct Program {
     pub(super) discover_at: Nanos,
     pause: Nanos,
     pub(super) sampled: Nanos,
+    /// How far it has moved positions in all, in bytes; how many pages of mappings it had to have
+    /// mapped; and what that looks like.
+    pub(super) moved: u64,
+    pub(super) faults: u64,
+    pub(super) signs: Signs,
 }
 
 /// What a program has done since it is followed.
@@ -77,7 +83,7 @@ struct Timed {
 /// What was found in a look at a program's files.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Regular files that are newly open, each under its number.
+    /// Regular files and block devices that are newly open, each under its number.
     pub(super) files: Vec<(u32, Identity)>,
     pub(super) children: Vec<u32>,
     /// Its files may not be looked at.
@@ -105,6 +111,9 @@ impl Program {
             discover_at: now,
             pause: SOON,
             sampled: Nanos::ZERO,
+            moved: 0,
+            faults: 0,
+            signs: Signs::default(),
         })
     }
 
@@ -196,7 +205,7 @@ impl Program {
             }
             self.directories.remove(&number);
             match identity.kind {
-                Kind::Regular => found.files.push((number, identity)),
+                Kind::Regular | Kind::BlockDevice => found.files.push((number, identity)),
                 Kind::Directory => {
                     if let Ok(directory) = self.process.reopen_directory(number) {
                         self.directories.insert(number, (identity, Arc::new(directory)));
@@ -217,6 +226,14 @@ impl Program {
         self.directories.values().find(|(identity, _)| identity.is_same(&parent)).cloned()
     }
 
+    /// How much it has asked for of an open file, in bytes, if it sleeps in a read of that.
+    pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
+        let asleep =
+            self.threads.iter().filter(|(_, timed)| timed.slept && timed.sleeps == Some(Sleeps::ForIo));
+        let mut calls = asleep.filter_map(|(&thread, _)| self.process.read_call(thread));
+        calls.find(|call| call.file == file).map(|call| call.bytes)
+    }
+
     /// Notes that it has a file open for writing.
     pub(super) fn note_written(&mut self, file: Identity) {
         const MOST: usize = 64;
@@ -228,6 +245,13 @@ impl Program {
 
     pub(super) fn writes(&self, file: &Identity) -> bool {
         self.written.iter().any(|written| written.is_same(file))
+    }
+
+    /// Under which number it has a file open.
+    pub(super) fn open_as(&self, device: u64, inode: u64) -> Option<(u32, Identity)> {
+        let is_it = |identity: &Identity| (identity.device, identity.inode) == (device, inode);
+        let found = self.files.iter().find(|(_, identity)| is_it(identity))?;
+        self.process.identity(*found.0).ok().filter(is_it).map(|identity| (*found.0, identity))
     }
 
     /// Forgets that a file is open under this number, so that it is found again.

@@ -14,6 +14,7 @@ use super::errand::Piece;
 use super::handle::{Handle, Place};
 use super::program::{Program, Spent};
 use super::row::Row;
+use super::streams::Stream;
 use crate::{ReadingId, State};
 
 /// How often a file's size is looked at.
@@ -57,6 +58,12 @@ pub(super) struct Reading {
     faults: Option<(u64, Nanos)>,
     /// The kernel's read-ahead has been looked at.
     is_measured: bool,
+    /// So has what it reads first, while the program waited for that.
+    has_begun: bool,
+    /// Where it is, is known by touches: up to where pages were touched.
+    pub(super) stream: Option<u64>,
+    /// Touches of the same file are followed instead of its position, which does not move.
+    pub(super) is_traced: bool,
 }
 
 /// A file of the row.
@@ -133,12 +140,71 @@ impl Reading {
             is_still: false,
             faults: None,
             is_measured: false,
+            has_begun: false,
+            stream: None,
+            is_traced: false,
         }
+    }
+
+    /// A program reads at a place of a file that is known by touches.
+    pub(super) fn of_stream(
+        id: ReadingId,
+        program: u32,
+        name: String,
+        handle: Arc<Handle>,
+        identity: Identity,
+        stream: &Stream,
+        now: Nanos,
+    ) -> Reading {
+        let position = stream.at.min(identity.size);
+        Reading {
+            id,
+            program,
+            name,
+            row: Row::new(Member { identity, handle }, identity.size),
+            is_timed: Arc::default(),
+            seat: None,
+            vacant_since: None,
+            coming: None,
+            visited: vec![identity],
+            was_begun: false,
+            gone: position.saturating_sub(stream.from),
+            position,
+            first: stream.from,
+            passed: Passed::default(),
+            size_at: now + SIZE,
+            due: now,
+            account: Account::default(),
+            moved: (now, None),
+            read: None,
+            is_still: false,
+            faults: None,
+            is_measured: false,
+            has_begun: true,
+            stream: Some(stream.end),
+            is_traced: false,
+        }
+    }
+
+    /// Touches have shown where the program is.
+    pub(super) fn stream_to(&mut self, at: u64, end: u64, now: Nanos) {
+        let before = self.position;
+        self.position = at.min(self.row.size());
+        self.gone += self.position.saturating_sub(before);
+        self.stream = Some(end);
+        if self.position != before {
+            self.moved.0 = now;
+        }
+    }
+
+    /// Whether its position has moved since then.
+    pub(super) fn has_moved_since(&self, then: Nanos) -> bool {
+        self.gone > 0 && self.moved.0 > then
     }
 
     /// Whether the program has one of the files open.
     pub(super) fn is_vacant(&self) -> bool {
-        self.seat.is_none()
+        self.seat.is_none() && self.stream.is_none()
     }
 
     pub(super) fn has_open(&self, number: u32) -> bool {
@@ -156,6 +222,9 @@ impl Reading {
 
     /// Looks where the program is.
     pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
+        if self.stream.is_some() {
+            return Seen::There;
+        }
         let Some(seat) = &self.seat else {
             let since = *self.vacant_since.get_or_insert(now);
             let patient = self.coming.is_some() && now.saturating_sub(since) < PATIENCE;
@@ -223,6 +292,13 @@ impl Reading {
 
     /// The program is done with it, after it may have read some more since the last look.
     pub(super) fn settle(&mut self, program: &Program) {
+        if let Some(end) = self.stream {
+            self.stream_to(end, end, self.moved.0);
+        }
+        // What its program got, it got where touches show.
+        if self.is_traced {
+            return;
+        }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             let end = self.row.position(self.index(), u64::MAX);
             let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
@@ -348,6 +424,30 @@ impl Reading {
         let from = self.position - self.row.position(index, 0);
         let to = self.row.size_of(index).min(from + WINDOWS * self.account.read_ahead);
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
+    }
+
+    /// How much the program wants in its first read of the file, if it sleeps in that, and where what the kernel reads
+    /// for that is to be looked for; told once.
+    pub(super) fn first_read(&mut self, program: &Program, now: Nanos) -> Option<(u64, Piece)> {
+        const SOON: Nanos = Nanos(100_000_000);
+        let is_at_beginning = self.position == 0 && self.visited.len() == 1 && !self.has_begun;
+        if !is_at_beginning || now.saturating_sub(self.moved.0) > SOON {
+            return None;
+        }
+        let wants = program.reads_from(self.seat.as_ref()?.number)?;
+        self.has_begun = true;
+        let member = self.row.get(0);
+        self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
+        let windows = 0..self.row.size_of(0).min(4 * self.account.read_ahead);
+        (!windows.is_empty()).then(|| (wants, (Arc::clone(&member.handle), windows)))
+    }
+
+    /// So much did the kernel read first: how long its windows will be, if that tells, and nothing has moved meanwhile.
+    /// What would show it otherwise is not seen once reading ahead has begun.
+    pub(super) fn take_first_window(&mut self, wants: u64, found: u64) -> Option<u64> {
+        let window = self.account.window_by_first(wants, found).filter(|_| self.position == 0)?;
+        self.is_measured = true;
+        Some(window)
     }
 
     /// How many files lie ahead of the one that is read.

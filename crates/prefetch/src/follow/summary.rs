@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sakiyomi_linux::page_cache;
+use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::account::Point;
@@ -40,8 +41,10 @@ pub struct Summary {
     pub idle: BTreeMap<Idle, u64>,
     /// Processes whose files may not be looked at.
     pub refused: u64,
-    /// Files that were read without moving the position in them.
+    /// Files that were read without moving the position in them, and were not followed otherwise.
     pub still: u64,
+    /// Why such files cannot be followed otherwise here; none if they can.
+    pub untraced: Option<String>,
 }
 
 /// What was seen of one reading, and done for it.
@@ -107,6 +110,10 @@ impl Tally {
         let account = &reading.account;
         let read = reading.gone;
         self.files.extend(reading.visited.iter().map(|file| (file.device, file.inode)));
+        // Told by the places in it that touches have shown.
+        if reading.is_traced && read == 0 {
+            return;
+        }
         let told = ReadingSummary {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
@@ -123,19 +130,43 @@ impl Tally {
         summary.read += read;
         summary.brought += told.brought;
         summary.wasted += told.wasted;
-        summary.still += u64::from(reading.is_still);
+        summary.still += u64::from(reading.is_still && !reading.is_traced);
         if let Some(hidden) = told.hidden {
             *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
         }
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += read;
         }
-        summary.readings.push(told);
-        summary.readings.sort_by_key(|told| std::cmp::Reverse(told.read));
-        summary.readings.truncate(TOLD);
+        self.tell(told);
     }
 
-    pub(super) fn summary(mut self, now: Nanos) -> Summary {
+    /// A file was touched here and there.
+    pub(super) fn end_scattered(&mut self, name: String, file: &Identity, touched: u64) {
+        self.files.insert((file.device, file.inode));
+        let idle = Idle::NotSequential;
+        self.summary.read += touched;
+        *self.summary.idle.entry(idle).or_default() += touched;
+        let (size, read) = (file.size, touched);
+        self.tell(ReadingSummary {
+            name,
+            files: 1,
+            size,
+            read,
+            idle: Some(idle),
+            ..ReadingSummary::default()
+        });
+    }
+
+    fn tell(&mut self, told: ReadingSummary) {
+        let readings = &mut self.summary.readings;
+        readings.push(told);
+        readings.sort_by_key(|told| std::cmp::Reverse(told.read));
+        readings.truncate(TOLD);
+    }
+
+    /// `untraced` says why files that are read without moving a position cannot be followed here.
+    pub(super) fn summary(mut self, now: Nanos, untraced: Option<String>) -> Summary {
+        self.summary.untraced = untraced;
         self.summary.elapsed = now;
         self.summary.programs = self.programs;
         self.summary.files = self.files.len() as u64;

@@ -1,4 +1,4 @@
-//! Writes the five kinds of page, filled with made-up results, for those who work on the charts:
+//! Writes the kinds of page, filled with made-up results, for those who work on the charts:
 //!
 //! ```text
 //! cargo run --example gallery -- DIRECTORY
@@ -7,6 +7,8 @@
 //! The numbers imitate the published experiment: 1,000 s of bursty office work with a short read-ahead (A) and a long
 //! one (B), which raises the hit rate, halves the seeks, and worsens the worst response.
 
+#[path = "../../src/sample/run.rs"]
+mod followed;
 /// The tests' own, which is plausible enough to be looked at.
 #[path = "../../src/sample/probe.rs"]
 mod probe;
@@ -30,7 +32,16 @@ fn main() -> std::io::Result<()> {
     std::fs::write(directory.join("validate.html"), html::validate(&Document::validate(run(), validate())))?;
     let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
     let measured = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
-    std::fs::write(directory.join("probe.html"), html::probe(&Document::probe(measured, probe::result())))
+    std::fs::write(directory.join("probe.html"), html::probe(&Document::probe(measured, probe::result())))?;
+    let files = (0..400).map(|index| format!("/data/photographs/{index:04}.tar"));
+    let command =
+        ["sakiyomi", "run", "--", "gzip", "-3"].map(str::to_owned).into_iter().chain(files).collect();
+    let followed =
+        Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
+    std::fs::write(
+        directory.join("run.html"),
+        html::run(&Document::run(followed, followed::followed().result)),
+    )
 }
 
 /// A small generator (xorshift), so that the pages are the same each time.

@@ -108,14 +108,40 @@ fn draw(
 }
 
 fn stalls(reading: &RunReading, x: &Axis, plot: &mut Plot<'_>) -> Drawn {
-    let is_stall = |pair: &&[RunPoint]| {
-        let time = pair[1].at_ns.saturating_sub(pair[0].at_ns) as f64;
-        pair[1].io_wait_ns.saturating_sub(pair[0].io_wait_ns) as f64 > STALL * time && time > 0.0
-    };
-    let band = |pair: &[RunPoint]| {
-        let (from, to) = (x.place(pair[0].at_ns as f64), x.place(pair[1].at_ns as f64));
+    let band = |(from, to): (u64, u64)| {
+        let (from, to) = (x.place(from as f64), x.place(to as f64));
         Rectangle::new([(from, 0.0), (to, 1.0)], palette::STALL.filled())
     };
-    plot.draw_series(reading.points.windows(2).filter(is_stall).map(band))?;
+    plot.draw_series(stalled(&reading.points).into_iter().map(band))?;
     Ok(())
+}
+
+/// From when to when the program mostly waited. Stretches that follow each other are one, or seams would show.
+fn stalled(points: &[RunPoint]) -> Vec<(u64, u64)> {
+    let mut bands: Vec<(u64, u64)> = Vec::new();
+    for pair in points.windows(2) {
+        let (from, to) = (pair[0].at_ns, pair[1].at_ns);
+        let time = to.saturating_sub(from) as f64;
+        let is_stall =
+            pair[1].io_wait_ns.saturating_sub(pair[0].io_wait_ns) as f64 > STALL * time && time > 0.0;
+        match bands.last_mut().filter(|last| last.1 == from) {
+            _ if !is_stall => {}
+            Some(last) => last.1 = to,
+            None => bands.push((from, to)),
+        }
+    }
+    bands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_that_follow_each_other_are_one_band() {
+        let point = |(at_ns, io_wait_ns)| RunPoint { at_ns, io_wait_ns, ..RunPoint::default() };
+        let points = [(0, 0), (10, 9), (20, 18), (30, 19), (40, 19), (50, 26), (50, 26), (60, 31)].map(point);
+        assert_eq!(stalled(&points), [(0, 20), (40, 50)]);
+        assert!(stalled(&points[..1]).is_empty());
+    }
 }

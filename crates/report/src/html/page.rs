@@ -76,11 +76,13 @@ pub(super) fn charts(charts: &[Chart]) -> Markup {
 
 /// How, when and where a result was made. `name` is `A` or `B`, or empty.
 pub(super) fn provenance(name: &str, run: &Run) -> Markup {
+    const LONGEST: usize = 300;
     let machine = &run.machine;
+    let (command, whole) = (verdict::command_line(&run.command, LONGEST), run.command.join(" "));
     html! {
         p.provenance {
             @if !name.is_empty() { b { (name) } " " }
-            code { (run.command.join(" ")) }
+            code title=[(command != whole).then_some(&whole)] { (command) }
             br;
             "took " (number::duration(run.wall_ns))
             @if let Some(ratio) = run.simulated_per_wall_ratio { ", " (number::times(ratio)) " × real time" }

@@ -32,10 +32,13 @@ pub fn run(document: &Document<RunResult>) -> String {
 }
 
 fn readings(result: &RunResult) -> Markup {
-    let names = ["", "files", "read", "read ahead", "wasted", "hidden", "left alone, because"];
+    let names = ["", "files", "read", "read ahead", "wasted", "hidden"];
     html! {
         table.points {
-            thead { tr { @for name in names { th scope="col" { (name) } } } }
+            thead { tr {
+                @for name in names { th scope="col" { (name) } }
+                th.text scope="col" { "left alone, because" }
+            } }
             tbody {
                 @for reading in &result.readings {
                     tr {
@@ -45,7 +48,7 @@ fn readings(result: &RunResult) -> Markup {
                         td { (bytes(reading.prefetched_bytes)) }
                         td { (bytes(reading.wasted_bytes)) }
                         td { (reading.io_hidden_ns.map_or(NONE.to_owned(), duration)) }
-                        td { (reading.idle.map_or("", verdict::run_reason)) }
+                        td.text { (reading.idle.map_or("", verdict::run_reason)) }
                     }
                 }
             }

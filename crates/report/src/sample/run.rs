@@ -11,7 +11,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         let stalled = if step > 30 { 8 } else { 0 };
         let main = step.min(30) * MIB + step.saturating_sub(38) * MIB;
         RunPoint {
-            at_ns: step * 25 * MS,
+            at_ns: step * 28 * MS,
             main_bytes: main,
             prefetch_bytes: (main + (step * MIB / 2).min(8 * MIB)).min(160 * MIB),
             io_wait_ns: step.min(3) * 20 * MS + step.saturating_sub(30).min(stalled) * 24 * MS,
@@ -27,7 +27,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         io_hidden_ns: Some(3900 * MS),
         idle: None,
         advice: None,
-        points: (0..190).map(point).collect(),
+        points: (0..=168).map(point).collect(),
     };
     let small = RunReading {
         name: "/data/other".to_owned(),

@@ -27,7 +27,11 @@ impl Style {
 
     /// The text in an ANSI style, where colours are wanted.
     pub(super) fn paint(self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour && !text.is_empty() && !code.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     pub(super) fn heading(self, text: &str) -> String {
@@ -120,7 +124,7 @@ fn aligned(text: &str, column: usize, text_columns: usize) -> Cell {
 }
 
 /// `text` without control characters, which could move the cursor or forge a line.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

@@ -16,16 +16,19 @@ pub(crate) fn run(result: &RunResult) -> Vec<String> {
 
 /// The command line, cut short where it is long: what a shell has made of a pattern may be thousands of names.
 pub(crate) fn title(result: &RunResult) -> String {
-    const LONGEST: usize = 100;
-    let words = &result.program;
+    command_line(&result.program, 100)
+}
+
+/// The words of a command, up to about so many characters.
+pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     let mut title = String::new();
     for (index, word) in words.iter().enumerate() {
         let length = title.chars().count() + word.chars().count() + 1;
-        if index > 0 && length > LONGEST {
+        if index > 0 && length > longest {
             let _ = write!(title, " \u{2026} and {} more", count((words.len() - index) as u64));
             break;
         }
-        let _ = write!(title, "{}{}", if index > 0 { " " } else { "" }, short(word, LONGEST));
+        let _ = write!(title, "{}{}", if index > 0 { " " } else { "" }, short(word, longest));
     }
     title
 }
@@ -48,6 +51,12 @@ fn verdict(result: &RunResult) -> String {
         return nothing_done(result);
     }
     match result.io_hidden_ns {
+        // More than there was to hide it behind: accesses went on side by side.
+        Some(hidden) if hidden > result.compute_ns => format!(
+            "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
+            duration(hidden),
+            percent(waits)
+        ),
         Some(hidden) if hidden > 0 => format!(
             "Reading ahead hid about {} of I/O behind computation (estimated); {} of the time the program still waited.",
             duration(hidden),
@@ -175,5 +184,15 @@ mod tests {
         assert!(verdict(&result).contains("1.00 MiB were read ahead"), "{}", verdict(&result));
         result.io_hidden_ns = Some(0);
         assert!(verdict(&result).contains("gained nothing"), "{}", verdict(&result));
+    }
+
+    #[test]
+    fn no_more_is_said_to_be_hidden_behind_computation_than_there_was_of_it() {
+        let hidden = |compute_ns, hidden| {
+            let io_hidden_ns = Some(hidden);
+            verdict(&RunResult { prefetched_bytes: 1, compute_ns, io_hidden_ns, ..RunResult::default() })
+        };
+        assert!(hidden(5_000_000, 4_000_000).contains("hid about 4.00 ms of I/O behind computation"));
+        assert!(hidden(5_000_000, 6_000_000).contains("saved about 6.00 ms of waiting"));
     }
 }

@@ -87,8 +87,13 @@ impl World {
         let process = &self.processes[index];
         let spent = Event::Spent { id, ran, waited: process.waited(now), read: Some(process.read) };
         let at = Event::At { id, at: process.at };
+        let window = self.window_max * self.page_bytes;
+        let waits = process.wants().map(|wants| Event::Waits { id, wants, window });
         self.tell(index, spent);
         self.tell(index, at);
+        if let Some(waits) = waits {
+            self.tell(index, waits);
+        }
         self.fetch(index);
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Process {
     /// Where the next file may lie.
     pub(super) files_end: u64,
     reader: Reader,
-    /// Where the open file stands: behind the last call that has ended.
+    /// Where the open file stands: where the present call has begun, or the last one has ended.
     pub(super) at: u64,
     written: u64,
     doing: Doing,
@@ -107,6 +107,14 @@ impl Process {
         let waits = matches!(self.doing, Doing::Reading(_) | Doing::ReadingDirect(..) | Doing::Throttled);
         let present = if waits { now - self.since } else { Nanos::ZERO };
         self.waited_read + self.waited_write + present
+    }
+
+    /// How much it has asked for in the call that it waits in, in bytes, if it reads through the page cache.
+    pub(super) fn wants(&self) -> Option<u64> {
+        match self.doing {
+            Doing::Reading(end) => Some(end.saturating_sub(self.at)),
+            _ => None,
+        }
     }
 
     fn now_at(&mut self, now: Nanos, doing: Doing) {
@@ -248,6 +256,8 @@ impl World {
     fn begin_read(&mut self, index: usize, at: u64, length: u64) -> bool {
         let mut reader = self.processes[index].reader;
         reader.call(at, length, self.page_bytes);
+        // Whoever reads elsewhere has moved there first.
+        self.processes[index].at = at;
         let is_done = self.read(&mut reader);
         self.processes[index].reader = reader;
         if is_done {

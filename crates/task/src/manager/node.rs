@@ -5,53 +5,67 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Device, Name, Priority, Tasks};
 
-pub(super) type Body<'env> = Box<dyn FnOnce(&Tasks<'env>) -> Result<(), Cause> + Send + 'env>;
+/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread allocates
+/// and another frees is what an empty task costs most.
+pub(super) type Task<'env> = Arc<dyn Run<'env> + 'env>;
 
-pub(super) struct Node<'env> {
+/// What the threads that run tasks need of them.
+pub(super) trait Run<'env>: Send + Sync {
+    fn core(&self) -> &Core<'env>;
+
+    /// Runs it; `true` if it is to be run again, as the same task.
+    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause>;
+
+    /// Drops what it was to run, and all that this borrows.
+    fn discard(&self);
+}
+
+/// A task whose output is taken once it has ended.
+pub(super) trait Gives<'env, T>: Run<'env> {
+    /// # Panics
+    /// If the task has not ended well, or it was taken: handles are moved so that neither can be.
+    fn take(&self) -> T;
+}
+
+/// What the others see of a task.
+pub(super) struct Core<'env> {
     pub(super) name: Name,
     pub(super) device: Device,
+    /// Those that it waits for: its own making, and tasks before it.
+    missing: AtomicU32,
     pub(super) priority: Priority,
-    /// Those that it waits for: its own making, tasks before it, and who holds it.
-    missing: AtomicUsize,
+    /// Known to who runs it, since all that could break it have ended before.
+    broken: AtomicBool,
+    // The next two change under the lock of `state`.
+    watched: AtomicBool,
+    ended: AtomicBool,
     state: Mutex<State<'env>>,
 }
 
 struct State<'env> {
-    body: Option<Body<'env>>,
     /// Those that wait for it.
-    after: Vec<Arc<Node<'env>>>,
+    after: Vec<Task<'env>>,
     /// Why it is not to be run, or what it failed with.
-    broken: Option<Failure>,
-    /// Let go when it ends, run or not.
-    gate: Option<Arc<Node<'env>>>,
-    watched: bool,
-    ended: bool,
+    failure: Option<Box<Failure>>,
 }
 
 /// What follows from a task's end.
 pub(super) struct End<'env> {
-    pub(super) after: Vec<Arc<Node<'env>>>,
-    /// What waited for it besides.
-    pub(super) gate: Option<Arc<Node<'env>>>,
+    pub(super) after: Vec<Task<'env>>,
     pub(super) is_watched: bool,
 }
 
-impl<'env> Node<'env> {
-    pub(super) fn new(name: Name, device: Device, priority: Priority, body: Body<'env>) -> Arc<Node<'env>> {
-        let state = State {
-            body: Some(body),
-            after: Vec::new(),
-            broken: None,
-            gate: None,
-            watched: false,
-            ended: false,
-        };
-        Arc::new(Node { name, device, priority, missing: AtomicUsize::new(1), state: Mutex::new(state) })
+impl<'env> Core<'env> {
+    pub(super) fn new(name: Name, device: Device, priority: Priority) -> Core<'env> {
+        let no = || AtomicBool::new(false);
+        let (broken, watched, ended) = (no(), no(), no());
+        let state = Mutex::new(State { after: Vec::new(), failure: None });
+        Core { name, device, missing: AtomicU32::new(1), priority, broken, watched, ended, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State<'env>> {
@@ -60,20 +74,15 @@ impl<'env> Node<'env> {
     }
 
     /// `next` begins after this one, unless it has ended already.
-    pub(super) fn then(&self, next: &Arc<Node<'env>>) {
+    pub(super) fn then(&self, next: &Task<'env>) {
         let mut state = self.state();
-        if !state.ended {
-            next.hold();
+        if !self.ended.load(Ordering::Relaxed) {
+            next.core().missing.fetch_add(1, Ordering::Relaxed);
             state.after.push(Arc::clone(next));
-        } else if let Some(failure) = state.broken.clone() {
+        } else if let Some(failure) = state.failure.as_deref().cloned() {
             drop(state);
-            next.break_with(failure);
+            next.core().break_with(failure);
         }
-    }
-
-    /// It has one more to wait for.
-    pub(super) fn hold(&self) {
-        self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
     /// It has one less to wait for; says whether that was the last.
@@ -82,95 +91,110 @@ impl<'env> Node<'env> {
     }
 
     /// It is not to be run, because of this.
-    pub(super) fn break_with(&self, failure: Failure) {
-        self.state().broken.get_or_insert(failure);
+    fn break_with(&self, failure: Failure) {
+        self.state().failure.get_or_insert_with(|| Box::new(failure));
+        self.broken.store(true, Ordering::Release);
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        self.state().broken.is_some()
-    }
-
-    /// The gate waits for it.
-    pub(super) fn holds(&self, gate: Arc<Node<'env>>) {
-        self.state().gate = Some(gate);
+        self.broken.load(Ordering::Acquire)
     }
 
     pub(super) fn watch(&self) {
-        self.state().watched = true;
+        let _state = self.state();
+        self.watched.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.state().ended
+        let _state = self.state();
+        self.ended.load(Ordering::Relaxed)
     }
 
-    pub(super) fn result(&self) -> Result<(), Failure> {
-        self.state().broken.clone().map_or(Ok(()), Err)
-    }
-
-    /// What is to be run.
-    ///
-    /// # Errors
-    /// If it is not to be run. What it was to run is dropped.
-    pub(super) fn begin(&self) -> Result<Body<'env>, Failure> {
-        let mut state = self.state();
-        let body = state.body.take().expect("a task is begun once");
-        match state.broken.clone() {
-            None => Ok(body),
-            Some(failure) => {
-                drop(state);
-                drop(body);
-                Err(failure)
-            }
-        }
+    /// Why it has not ended well, or is not to be run.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.state().failure.as_deref().cloned()
     }
 
     pub(super) fn end(&self, result: Result<(), Failure>) -> End<'env> {
+        let failure = result.err().map(Box::new);
         let mut state = self.state();
-        state.ended = true;
-        state.broken = result.err();
-        let (after, broken) = (mem::take(&mut state.after), state.broken.clone());
-        let (gate, is_watched) = (state.gate.take(), state.watched);
+        self.ended.store(true, Ordering::Relaxed);
+        state.failure.clone_from(&failure);
+        let after = mem::take(&mut state.after);
+        let is_watched = self.watched.load(Ordering::Relaxed);
         drop(state);
-        if let Some(failure) = broken {
-            after.iter().for_each(|next| next.break_with(failure.clone()));
+        if let Some(failure) = failure {
+            after.iter().for_each(|next| next.core().break_with((*failure).clone()));
         }
-        End { after, gate, is_watched }
+        End { after, is_watched }
     }
 }
 
-/// The place of an output.
-pub(super) struct Slot<T>(Mutex<Option<T>>);
+/// A function, and what came of it.
+pub(super) struct Function<'env, F, T> {
+    core: Core<'env>,
+    work: Mutex<Work<F, T>>,
+}
 
-impl<T> Slot<T> {
-    pub(super) fn empty() -> Arc<Slot<T>> {
-        Arc::new(Slot(Mutex::new(None)))
+enum Work<F, T> {
+    ToDo(F),
+    /// It is being run, or was discarded, or the output has been taken.
+    Nothing,
+    Done(T),
+}
+
+impl<'env, F, T> Function<'env, F, T> {
+    pub(super) fn new(core: Core<'env>, function: F) -> Function<'env, F, T> {
+        Function { core, work: Mutex::new(Work::ToDo(function)) }
     }
 
-    pub(super) fn full(output: T) -> Arc<Slot<T>> {
-        Arc::new(Slot(Mutex::new(Some(output))))
+    fn replace(&self, next: Work<F, T>) -> Work<F, T> {
+        mem::replace(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner), next)
+    }
+}
+
+impl<'env, F, T> Run<'env> for Function<'env, F, T>
+where
+    F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send,
+    T: Send,
+{
+    fn core(&self) -> &Core<'env> {
+        &self.core
     }
 
-    pub(super) fn put(&self, output: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        let Work::ToDo(function) = self.replace(Work::Nothing) else { panic!("a task is run once") };
+        let output = function(tasks)?;
+        self.replace(Work::Done(output));
+        Ok(false)
     }
 
-    /// # Panics
-    /// If the task has not ended well, or it was taken: handles are moved so that neither can be.
-    pub(super) fn take(&self) -> T {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("an output is there once")
+    fn discard(&self) {
+        drop(self.replace(Work::Nothing));
+    }
+}
+
+impl<'env, F, T> Gives<'env, T> for Function<'env, F, T>
+where
+    F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send,
+    T: Send,
+{
+    fn take(&self) -> T {
+        let Work::Done(output) = self.replace(Work::Nothing) else { panic!("an output is there once") };
+        output
     }
 }
 
 /// A task that was made, and its output once it has ended.
 #[must_use = "an output that nobody takes was made for nothing; drop it with `.forget()` if only what is done counts"]
 pub struct Handle<'env, T> {
-    pub(super) node: Arc<Node<'env>>,
-    pub(super) slot: Arc<Slot<T>>,
+    pub(super) task: Arc<dyn Gives<'env, T> + 'env>,
 }
 
 impl<'env, T> Handle<'env, T> {
-    pub(super) fn new(node: Arc<Node<'env>>, slot: Arc<Slot<T>>) -> Handle<'env, T> {
-        Handle { node, slot }
+    /// As those see it who do not take its output.
+    pub(super) fn of_any(&self) -> Task<'env> {
+        Arc::clone(&self.task) as Task<'env>
     }
 
     /// Leaves the task to itself; its failure is still the run's.
@@ -180,21 +204,19 @@ impl<'env, T> Handle<'env, T> {
 impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
     /// An output that is the input of several tasks.
     pub fn share(self) -> SharedHandle<'env, T> {
-        SharedHandle { node: self.node, slot: self.slot, output: Arc::default() }
+        SharedHandle { task: self.task, output: Arc::default() }
     }
 }
 
 /// A task whose output is the input of several.
 pub struct SharedHandle<'env, T> {
-    node: Arc<Node<'env>>,
-    slot: Arc<Slot<T>>,
+    task: Arc<dyn Gives<'env, T> + 'env>,
     output: Arc<Mutex<Option<Arc<T>>>>,
 }
 
 impl<T> Clone for SharedHandle<'_, T> {
     fn clone(&self) -> Self {
-        let (node, slot) = (Arc::clone(&self.node), Arc::clone(&self.slot));
-        SharedHandle { node, slot, output: Arc::clone(&self.output) }
+        SharedHandle { task: Arc::clone(&self.task), output: Arc::clone(&self.output) }
     }
 }
 
@@ -204,7 +226,7 @@ pub trait Inputs<'env> {
     type Given;
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn nodes(&self, nodes: &mut Vec<Arc<Node<'env>>>);
+    fn tasks(&self, tasks: &mut Vec<Task<'env>>);
     #[doc(hidden)]
     fn take(self) -> Self::Given;
 }
@@ -213,12 +235,12 @@ impl<'env, T> Inputs<'env> for Handle<'env, T> {
     type Given = T;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn nodes(&self, nodes: &mut Vec<Arc<Node<'env>>>) {
-        nodes.push(Arc::clone(&self.node));
+    fn tasks(&self, tasks: &mut Vec<Task<'env>>) {
+        tasks.push(self.of_any());
     }
 
     fn take(self) -> T {
-        self.slot.take()
+        self.task.take()
     }
 }
 
@@ -226,13 +248,13 @@ impl<'env, T> Inputs<'env> for SharedHandle<'env, T> {
     type Given = Arc<T>;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn nodes(&self, nodes: &mut Vec<Arc<Node<'env>>>) {
-        nodes.push(Arc::clone(&self.node));
+    fn tasks(&self, tasks: &mut Vec<Task<'env>>) {
+        tasks.push(Arc::clone(&self.task) as Task<'env>);
     }
 
     fn take(self) -> Arc<T> {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(output.get_or_insert_with(|| Arc::new(self.slot.take())))
+        Arc::clone(output.get_or_insert_with(|| Arc::new(self.task.take())))
     }
 }
 
@@ -240,8 +262,8 @@ impl<'env, I: Inputs<'env>> Inputs<'env> for Vec<I> {
     type Given = Vec<I::Given>;
 
     #[expect(private_interfaces, reason = "nobody else implements it")]
-    fn nodes(&self, nodes: &mut Vec<Arc<Node<'env>>>) {
-        self.iter().for_each(|input| input.nodes(nodes));
+    fn tasks(&self, tasks: &mut Vec<Task<'env>>) {
+        self.iter().for_each(|input| input.tasks(tasks));
     }
 
     fn take(self) -> Vec<I::Given> {
@@ -255,8 +277,8 @@ macro_rules! inputs_in_tuples {
             type Given = ($($input::Given,)+);
 
             #[expect(private_interfaces, reason = "nobody else implements it")]
-            fn nodes(&self, nodes: &mut Vec<Arc<Node<'env>>>) {
-                $(self.$index.nodes(nodes);)+
+            fn tasks(&self, tasks: &mut Vec<Task<'env>>) {
+                $(self.$index.tasks(tasks);)+
             }
 
             fn take(self) -> Self::Given {

@@ -7,12 +7,17 @@ use loom::sync::Arc;
 use loom::thread;
 
 pub(super) mod system {
-    pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// To look again at once shows nothing that looking later does not.
-    pub(in crate::queues) fn pause() {
+    pub(in crate::queues) fn pause(_: usize) {
         loom::thread::yield_now();
+    }
+
+    /// Every order is tried whatever the time.
+    pub(in crate::queues) fn now() -> u64 {
+        0
     }
 }
 

@@ -1,29 +1,157 @@
-//! Results on their way to being one: put together as neighbours meet, or written in their order.
+//! Results on their way to who wants them: put together as neighbours meet, or one after the other; and files in their
+//! order in any case.
 //!
 //! The place of a result is a range of numbers; those of a whole file have no gaps.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::window::Permit;
+use super::{Error, Event, Report, Wanted};
 
-/// What becomes of results.
-pub(super) trait Gather<T>: Sync {
+type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
+pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;
+
+/// Where the results of all files go.
+pub(super) struct Sink<'g, T> {
+    /// Whether those of a file become one.
+    put_together: Option<PutTogether<'g, T>>,
+    /// The first place of each file.
+    first: u64,
+    turns: Mutex<Turns<'g, T>>,
+}
+
+/// Hands over results in the files' order, each as soon as all before it were.
+struct Turns<'g, T> {
+    now: usize,
+    files: BTreeMap<usize, Waiting<T>>,
+    take: Take<'g, T>,
+    /// Nothing is handed over any more.
+    broken: bool,
+}
+
+struct Waiting<T> {
+    next: u64,
+    results: BTreeMap<u64, (u64, Option<T>, Option<Permit>)>,
+    end: Option<(Result<Report, Error>, Permit)>,
+    enough: Arc<AtomicBool>,
+}
+
+impl<'g, T> Sink<'g, T> {
+    /// For files of which the first byte that is read is `start`.
+    pub(super) fn new(
+        put_together: Option<PutTogether<'g, T>>,
+        start: u64,
+        take: Take<'g, T>,
+    ) -> Sink<'g, T> {
+        let turns = Turns { now: 0, files: BTreeMap::new(), take, broken: false };
+        Sink { put_together, first: 2 * start, turns: Mutex::new(turns) }
+    }
+
+    /// The next file; all are made, in their order.
+    pub(super) fn file(&self, index: usize) -> Gather<'_, 'g, T> {
+        let enough = Arc::new(AtomicBool::new(false));
+        let waiting =
+            Waiting { next: self.first, results: BTreeMap::new(), end: None, enough: Arc::clone(&enough) };
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).files.insert(index, waiting);
+        Gather { sink: self, index, runs: self.put_together.map(Runs::new), enough }
+    }
+
+    fn hand_over(&self, index: usize, note: impl FnOnce(&mut Waiting<T>)) -> Result<(), Error> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        note(turns.files.get_mut(&index).expect("a file that has not ended"));
+        turns.hand_over()
+    }
+}
+
+impl<T> Turns<'_, T> {
+    fn hand_over(&mut self) -> Result<(), Error> {
+        while let Some(file) = self.files.get_mut(&self.now).filter(|_| !self.broken) {
+            // Unless it ends well, that nobody is called again.
+            self.broken = true;
+            while let Some((end, result, _permit)) = file.results.remove(&file.next) {
+                file.next = end;
+                if let Some(result) = result.filter(|_| !file.enough.load(Ordering::Relaxed)) {
+                    let wanted = (self.take)(self.now, Event::Result(result))?;
+                    file.enough.store(wanted == Wanted::NextFile, Ordering::Relaxed);
+                }
+            }
+            let Some((end, _permit)) = file.end.take() else {
+                self.broken = false;
+                return Ok(());
+            };
+            self.files.remove(&self.now);
+            (self.take)(self.now, Event::End(end))?;
+            self.now += 1;
+            self.broken = false;
+        }
+        Ok(())
+    }
+}
+
+/// Where the results of a file go.
+pub(super) struct Gather<'s, 'g, T> {
+    sink: &'s Sink<'g, T>,
+    index: usize,
+    runs: Option<Runs<'g, T>>,
+    enough: Arc<AtomicBool>,
+}
+
+impl<T> Gather<'_, '_, T> {
+    /// Whether nobody wants any more.
+    pub(super) fn is_enough(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+
     /// Takes the result of a place, if it has one. The permit is given back when nothing of it is left here.
-    fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) -> io::Result<()>;
+    ///
+    /// # Errors
+    /// Of who takes results.
+    pub(super) fn put(
+        &self,
+        place: Range<u64>,
+        result: Option<T>,
+        permit: Option<Permit>,
+    ) -> Result<(), Error> {
+        match &self.runs {
+            Some(runs) => {
+                drop(permit);
+                runs.put(place, result);
+                Ok(())
+            }
+            None => self.sink.hand_over(self.index, |file| {
+                file.results.insert(place.start, (place.end, result, permit));
+            }),
+        }
+    }
+
+    /// No more will come.
+    ///
+    /// # Errors
+    /// Of who takes results.
+    pub(super) fn end(self, end: Result<Report, Error>, permit: Permit) -> Result<(), Error> {
+        let Gather { sink, index, runs, .. } = self;
+        let whole = runs.filter(|_| end.is_ok()).and_then(Runs::into_result);
+        sink.hand_over(index, |file| {
+            if let Some(result) = whole {
+                file.results.insert(file.next, (u64::MAX, Some(result), None));
+            }
+            file.end = Some((end, permit));
+        })
+    }
 }
 
 /// Puts neighbours together.
-pub(super) struct Runs<'g, T> {
-    put_together: &'g (dyn Fn(T, T) -> T + Sync),
+struct Runs<'g, T> {
+    put_together: PutTogether<'g, T>,
     /// By their first place: the end, and what is there.
     runs: Mutex<BTreeMap<u64, (u64, Option<T>)>>,
 }
 
 impl<'g, T> Runs<'g, T> {
-    pub(super) fn new(put_together: &'g (dyn Fn(T, T) -> T + Sync)) -> Runs<'g, T> {
+    fn new(put_together: PutTogether<'g, T>) -> Runs<'g, T> {
         Runs { put_together, runs: Mutex::new(BTreeMap::new()) }
     }
 
@@ -34,19 +162,7 @@ impl<'g, T> Runs<'g, T> {
         }
     }
 
-    /// # Panics
-    /// If a place in the middle has had no result.
-    pub(super) fn into_result(self) -> Option<T> {
-        let mut runs = self.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let whole = runs.pop_first();
-        assert!(runs.is_empty(), "a place without a result");
-        whole.and_then(|(_, (_, result))| result)
-    }
-}
-
-impl<T: Send> Gather<T> for Runs<'_, T> {
-    fn put(&self, place: Range<u64>, mut result: Option<T>, permit: Option<Permit>) -> io::Result<()> {
-        drop(permit);
+    fn put(&self, place: Range<u64>, mut result: Option<T>) {
         let Range { mut start, mut end } = place;
         loop {
             let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,41 +179,17 @@ impl<T: Send> Gather<T> for Runs<'_, T> {
                 result = self.join(result, next);
             } else {
                 runs.insert(start, (end, result));
-                return Ok(());
+                return;
             }
         }
     }
-}
 
-/// Writes each result as soon as all before it are written.
-pub(super) struct Ordered<T, W> {
-    state: Mutex<OrderedState<T, W>>,
-}
-
-struct OrderedState<T, W> {
-    next: u64,
-    waiting: BTreeMap<u64, (u64, Option<T>, Option<Permit>)>,
-    write: W,
-}
-
-impl<T, W: FnMut(T) -> io::Result<()>> Ordered<T, W> {
-    /// The first place is that of byte `start`.
-    pub(super) fn new(start: u64, write: W) -> Ordered<T, W> {
-        Ordered { state: Mutex::new(OrderedState { next: 2 * start, waiting: BTreeMap::new(), write }) }
-    }
-}
-
-impl<T: Send, W: FnMut(T) -> io::Result<()> + Send> Gather<T> for Ordered<T, W> {
-    fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.waiting.insert(place.start, (place.end, result, permit));
-        loop {
-            let next = state.next;
-            let Some((end, result, _permit)) = state.waiting.remove(&next) else { return Ok(()) };
-            state.next = end;
-            if let Some(result) = result {
-                (state.write)(result)?;
-            }
-        }
+    /// # Panics
+    /// If a place in the middle has had no result.
+    fn into_result(self) -> Option<T> {
+        let mut runs = self.runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let whole = runs.pop_first();
+        assert!(runs.is_empty(), "a place without a result");
+        whole.and_then(|(_, (_, result))| result)
     }
 }

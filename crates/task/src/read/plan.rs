@@ -1,8 +1,8 @@
 //! What is in memory and what is not, and so who brings it.
 
+use std::fs::File;
 use std::ops::Range;
 
-use sakiyomi_linux::Source;
 use sakiyomi_linux::page_cache::residency;
 
 /// The parts of a file.
@@ -23,8 +23,8 @@ impl Plan {
     }
 
     /// As the page cache is now. Where nothing can be known, all is taken to be cold.
-    pub(super) fn of(source: &Source, range: Range<u64>) -> Plan {
-        let Ok(whole) = residency(source.file(), range.clone()) else { return Plan::all_cold(range) };
+    pub(super) fn of(file: &File, range: Range<u64>) -> Plan {
+        let Ok(whole) = residency(file, range.clone()) else { return Plan::all_cold(range) };
         if whole.is_whole() {
             return Plan { resident: vec![range], ..Plan::default() };
         }
@@ -32,9 +32,8 @@ impl Plan {
         if whole.cached == 0 {
             return Plan::all_cold(range);
         }
-        let is_resident = |grain: &Range<u64>| {
-            residency(source.file(), grain.clone()).is_ok_and(|residency| residency.is_whole())
-        };
+        let is_resident =
+            |grain: &Range<u64>| residency(file, grain.clone()).is_ok_and(|residency| residency.is_whole());
         Plan { is_too_large, ..Plan::by(range, is_resident) }
     }
 
@@ -48,6 +47,13 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Whether it is of this range.
+    pub(super) fn covers(&self, range: &Range<u64>) -> bool {
+        let bytes: u64 = self.resident.iter().chain(&self.cold).map(|range| range.end - range.start).sum();
+        let parts = || self.resident.first().into_iter().chain(self.cold.first());
+        bytes == range.end - range.start && parts().map(|part| part.start).min() == Some(range.start)
     }
 
     pub(super) fn resident_bytes(&self) -> u64 {

@@ -1,7 +1,8 @@
-//! Bytes of a block, wherever they come from, and blocks of what has no offsets.
+//! Bytes of a block, wherever they come from, and blocks of what is read from its beginning to its end.
 
 use std::io::{self, Read};
 use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sakiyomi_linux::{Block, Buffer};
 
@@ -11,8 +12,8 @@ pub(super) enum Bytes {
     Block(Block),
     /// Of a stream.
     Buffer(Buffer),
-    /// Of a file so small that it is one.
-    Small(Vec<u8>),
+    /// Of a small file.
+    Small(Small),
 }
 
 impl Bytes {
@@ -32,22 +33,63 @@ impl Deref for Bytes {
         match self {
             Bytes::Block(block) => block,
             Bytes::Buffer(buffer) => buffer,
-            Bytes::Small(bytes) => bytes,
+            Bytes::Small(small) => &small.bytes[..small.filled],
         }
     }
 }
 
+/// Memory for small files, used again: one for each thread that works on one.
+#[derive(Clone, Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<Box<[u8]>>>>);
+
+/// What was read of a small file. Its memory is used again when it is dropped.
+pub(super) struct Small {
+    bytes: Box<[u8]>,
+    filled: usize,
+    home: Kept,
+}
+
+impl Kept {
+    /// Reads as much as there is, up to `most` bytes, which are the same each time.
+    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> io::Result<Small> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
+        let mut small = Small { bytes, filled: 0, home: self.clone() };
+        small.filled = fill(from, &mut small.bytes)?;
+        Ok(small)
+    }
+}
+
+impl Small {
+    pub(super) fn len(&self) -> usize {
+        self.filled
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
 /// Reads until the buffer is full or there is no more.
-pub(super) fn fill(from: &mut (impl Read + ?Sized), buffer: &mut Buffer) -> io::Result<()> {
+pub(super) fn fill_buffer(from: &mut (impl Read + ?Sized), buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
-    while buffer.len() < buffer.capacity() {
-        let filled = buffer.len();
-        match from.read(&mut buffer.space()[filled..]) {
-            Ok(0) => return Ok(()),
-            Ok(count) => buffer.set_len(filled + count),
+    let filled = fill(from, buffer.space())?;
+    buffer.set_len(filled);
+    Ok(())
+}
+
+fn fill(from: &mut (impl Read + ?Sized), space: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < space.len() {
+        match from.read(&mut space[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(filled)
 }

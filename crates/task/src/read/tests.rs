@@ -1,4 +1,5 @@
 use std::io::Cursor;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
@@ -99,6 +100,133 @@ proptest! {
     }
 }
 
+/// As [`ways`], of many files.
+fn ways_of_many(paths: &[PathBuf]) -> Vec<BlockedRead> {
+    let many = |one: BlockedRead| BlockedRead { paths: paths.to_vec(), ..one };
+    ways(Path::new("")).into_iter().map(many).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn many_files_are_one_text_or_each_its_own(
+        texts in prop::collection::vec("[a\n]{0,60}|[a-zé\r\n]{0,300}|[a-z]{0,40}", 2..6), block in 1usize..40,
+    ) {
+        let scratch: Vec<Scratch> = texts.iter().map(|text| Scratch::new(text.as_bytes())).collect();
+        let paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.0.clone()).collect();
+        let of = |text: &String| if text.is_empty() { Vec::new() } else { marked(text.as_bytes()) };
+        let expected: Vec<Vec<u8>> = texts.iter().map(of).collect();
+        for way in ways_of_many(&paths) {
+            let mapped = || way.clone().block(block).records(b'\n').map(marked);
+            let (reduced, report) = mapped().reduce(Vec::new(), concatenated).unwrap();
+            prop_assert_eq!(&reduced, &expected.concat(), "{:?}", &way);
+            prop_assert_eq!(report.bytes, texts.concat().len() as u64);
+            let mut written = Vec::new();
+            mapped().write_ordered(&mut written).unwrap();
+            prop_assert_eq!(&written, &expected.concat(), "{:?}", &way);
+            let mut each = Vec::new();
+            mapped().reduce_each(Vec::new, concatenated, |file, result| {
+                assert_eq!(file, each.len());
+                each.push(result.unwrap().0);
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(&each, &expected, "{:?}", &way);
+        }
+    }
+}
+
+/// Small files, one that is none, a large one, and so on.
+fn of_all_sizes() -> (Vec<Scratch>, Vec<PathBuf>, Vec<Vec<u8>>) {
+    let lines =
+        |count: u32| (0..count).flat_map(|number| format!("{number}\n").into_bytes()).collect::<Vec<u8>>();
+    let texts: Vec<Vec<u8>> =
+        (0..150).map(|file| lines(if file % 40 == 7 { 100_000 } else { file * 3 })).collect();
+    let scratch: Vec<Scratch> = texts.iter().map(|text| Scratch::new(text)).collect();
+    let mut paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.0.clone()).collect();
+    paths.insert(60, "/no/such/file".into());
+    paths.insert(100, "/".into());
+    (scratch, paths, texts)
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_stop_the_others() {
+    let (scratch, paths, texts) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        for cold in [false, true] {
+            for file in scratch.iter().filter(|_| cold) {
+                let file = std::fs::File::open(&file.0).unwrap();
+                let _ = sakiyomi_linux::page_cache::drop_pages(&file, 0..u64::MAX);
+            }
+            let (mut errors, mut bytes) = (Vec::new(), Vec::new());
+            let each = |file: usize, counted: Result<(usize, Report), Error>| {
+                match counted {
+                    Ok((count, report)) => {
+                        assert_eq!(report.bytes, count as u64);
+                        bytes.push(count);
+                    }
+                    Err(error) => errors.push((file, error.to_string())),
+                }
+                Ok(())
+            };
+            way.clone().map(<[u8]>::len).reduce_each(|| 0, |first, next| first + next, each).unwrap();
+            assert_eq!(bytes, texts.iter().map(Vec::len).collect::<Vec<_>>());
+            let expected = [(60, "cannot open /no/such/file".to_owned()), (100, "cannot read /".to_owned())];
+            assert_eq!(errors, expected, "{way:?}");
+        }
+        let error = way.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap_err();
+        assert_eq!(error.to_string(), "cannot open /no/such/file");
+    }
+}
+
+#[test]
+fn the_rest_of_a_file_can_be_left_out() {
+    let (_scratch, paths, texts) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        let (mapped, mut first, mut ends) = (AtomicUsize::new(0), Vec::new(), 0);
+        let map = |file: usize, lines: &[u8]| {
+            mapped.fetch_add(lines.len(), Ordering::Relaxed);
+            (file, lines.to_vec())
+        };
+        let take = |file: usize, event: Event<(usize, Vec<u8>)>| {
+            match event {
+                Event::Result((of, lines)) => {
+                    assert_eq!(of, file);
+                    first.push(lines);
+                }
+                Event::End(_) => ends += 1,
+            }
+            Ok(Wanted::NextFile)
+        };
+        way.block(1000).records(b'\n').map_of_each(map).each_in_order(take).unwrap();
+        assert_eq!(ends, paths.len());
+        let begin = texts.iter().filter(|text| !text.is_empty());
+        assert!(first.iter().zip(begin).all(|(first, text)| text.starts_with(first)));
+        assert_eq!(first.len(), texts.iter().filter(|text| !text.is_empty()).count());
+        assert!(mapped.into_inner() <= texts.concat().len());
+    }
+}
+
+#[test]
+fn who_takes_results_can_end_the_reading() {
+    let (_scratch, paths, _) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        let mut calls = 0;
+        let error = way
+            .map(<[u8]>::len)
+            .reduce_each(
+                || 0,
+                |first, next| first + next,
+                |file, _| {
+                    calls += 1;
+                    if file == 20 { Err(io::Error::other("enough")) } else { Ok(()) }
+                },
+            )
+            .unwrap_err();
+        assert!(matches!(error, Error::Write(_)), "{error}");
+        assert_eq!(calls, 21, "nobody is called after that");
+    }
+}
+
 #[test]
 fn a_large_file_is_the_same_whatever_is_in_memory() {
     let text: Vec<u8> = (0..900_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
@@ -177,7 +305,7 @@ fn an_output_that_is_full_ends_the_read() {
 #[test]
 fn what_cannot_be_read_is_an_error() {
     let count = |path: &str| blocked_read(path).map(<[u8]>::len).reduce(0, |first, next| first + next);
-    assert!(matches!(count("/no/such/file"), Err(Error::Stream { .. })));
+    assert!(matches!(count("/no/such/file"), Err(Error::Open { .. })));
     assert!(matches!(count("/"), Err(Error::Stream { .. })));
     assert!(count("/proc/self/status").unwrap().0 > 0, "its size says nothing");
 }

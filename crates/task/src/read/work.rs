@@ -1,431 +1,275 @@
-//! The tasks of a blocked read: those that bring blocks, and those that work on them.
+//! What the tasks of a blocked read share, and what each does with its block.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::ops::Range;
+use std::any::Any;
+use std::io::Read;
+use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use sakiyomi_linux::blocks::Single;
-use sakiyomi_linux::{Access, Blocks, Memory, MethodKind, MethodSpec, Options, Pool};
+use sakiyomi_linux::{Access, Block, MethodKind, MethodSpec, Pool};
 
-use super::gather::Gather;
-use super::plan::{Plan, cut};
-use super::records::{Cut, Joiner, TooLong};
-use super::stream::{Bytes, fill};
+use super::feed::{Feeder, Input};
+use super::gather::{Gather, Sink};
+use super::records::{Cut, Joined, Joiner, TooLong};
+use super::stream::{Bytes, Kept};
 use super::window::{Permit, Window};
-use super::{AHEAD, BlockedRead, Error, IoThread, Report};
-use crate::manager::{Caller, Device, Failure, Handle, Manager, Tasks};
+use super::{AHEAD, BlockedRead, Error, Report};
+use crate::manager::{Device, Failure, Manager};
 
-/// What a thread maps at a time of a file that is in memory, at most.
-const MAPPED_MAX: u64 = 16 << 20;
-/// A file up to this size is read by the caller at once: starting threads would take longer.
-const SMALL: u64 = 256 << 10;
+/// A file up to this size is read at once by who works on it: a hand-over would take longer.
+pub(super) const SMALL: usize = 256 << 10;
+/// Files that are open, or whose results wait for their turn.
+const FILES: usize = 64;
 
 /// What the tasks share.
-pub(super) struct Work<'a, F, G> {
-    read: &'a BlockedRead,
-    map: &'a F,
-    gather: &'a G,
+pub(super) struct Work<'g, T> {
+    pub(super) read: &'g BlockedRead,
+    map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
     cut: Option<Cut>,
-    joiner: Mutex<Joiner>,
-    window: Window,
-    /// Why it was stopped, if it was.
-    stopped: Mutex<Option<Stop>>,
-    pub(super) computing_ns: AtomicU64,
-    pub(super) bytes: AtomicU64,
+    pub(super) in_order: bool,
+    sink: Sink<'g, T>,
+    /// Blocks, and files.
+    pub(super) window: Window,
+    pub(super) files: Window,
+    pub(super) kept: Kept,
+    /// Why all of it was stopped, if it was.
+    stopped: Mutex<Option<Error>>,
 }
 
-/// Why no more is read.
-#[derive(Debug)]
-pub(super) enum Stop {
-    Io(sakiyomi_linux::Error),
-    Stream(io::Error),
-    LongRecord(u64),
-    Write(io::Error),
-    Panic(Failure),
-}
-
-impl From<sakiyomi_linux::Error> for Stop {
-    fn from(error: sakiyomi_linux::Error) -> Stop {
-        Stop::Io(error)
-    }
-}
-
-impl From<TooLong> for Stop {
-    fn from(TooLong(most): TooLong) -> Stop {
-        Stop::LongRecord(most)
-    }
-}
-
-impl<'a, F, G> Work<'a, F, G> {
+impl<'g, T: Send> Work<'g, T> {
     pub(super) fn new(
-        read: &'a BlockedRead,
-        map: &'a F,
-        gather: &'a G,
+        read: &'g BlockedRead,
+        map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
         end: Option<u8>,
-        start: u64,
-    ) -> Work<'a, F, G> {
-        let window = read.window();
-        Work {
-            read,
-            map,
-            gather,
-            cut: end.map(Cut),
-            joiner: Mutex::new(Joiner::new((window * read.block).max(AHEAD) as u64, start)),
-            window: Window::new(window),
-            stopped: Mutex::new(None),
-            computing_ns: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }
+        in_order: bool,
+        sink: Sink<'g, T>,
+    ) -> Work<'g, T> {
+        let (window, files) = (Window::new(read.window()), Window::new(FILES));
+        let (cut, kept, stopped) = (end.map(Cut), Kept::default(), Mutex::default());
+        Work { read, map, cut, in_order, sink, window, files, kept, stopped }
     }
 
-    fn joiner(&self) -> MutexGuard<'_, Joiner> {
-        self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stop(&self, stop: Stop) {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(stop);
+    /// Ends all of it.
+    pub(super) fn stop(&self, error: Error) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.window.close();
+        self.files.close();
     }
 
-    pub(super) fn error(&self, stop: Stop) -> Error {
-        let path = self.read.path.clone();
-        match stop {
-            Stop::Io(error) => Error::Io(error),
-            Stop::Stream(source) => Error::Stream { path, source },
-            Stop::LongRecord(most) => Error::LongRecord { path, most },
-            Stop::Write(error) => Error::Write(error),
-            Stop::Panic(failure) => Error::Task(failure),
-        }
+    fn into_stopped(self) -> Result<(), Error> {
+        self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    fn method(&self) -> MethodSpec {
+    /// How a file is read that is not in memory.
+    pub(super) fn method(&self) -> MethodSpec {
         let usual = if self.read.access == Access::Direct { MethodKind::Pread } else { MethodKind::Read };
         self.read.method.unwrap_or(MethodSpec::usual(usual))
     }
 
-    fn own_method(&self) -> MethodKind {
-        self.read.method.map_or(MethodKind::Pread, |method| method.kind)
-    }
-}
-
-impl<F: Sync, G: Sync> Work<'_, F, G> {
-    /// Has what `make` makes done; says whether the I/O thread had its priority.
-    fn manage<'w>(&'w self, make: impl FnOnce(&Caller<'_, 'w>)) -> Result<bool, Error> {
-        let run = Manager::new(self.read.threads).run(|tasks| {
-            make(tasks);
-            // The thread says so when it starts, and it has something to do.
-            let last = tasks.task("end").on(Device::Io).spawn(|tasks| tasks.io_is_urgent());
-            tasks.wait(last)
-        });
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (stopped, run) {
-            (Some(stop), _) => Err(self.error(stop)),
-            (None, Err(failure) | Ok(Err(failure))) => Err(Error::Task(failure)),
-            (None, Ok(Ok(urgent))) => Ok(urgent),
-        }
-    }
-}
-
-impl<F: Sync, G: Sync> Work<'_, F, G> {
-    /// Reads what the path names, whatever it is.
-    pub(super) fn of_path<T: Send>(&self, in_order: bool) -> Result<Report, Error>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let path = &self.read.path;
-        let failed = |source| Error::Stream { path: path.clone(), source };
-        let metadata = std::fs::metadata(path).map_err(failed)?;
-        if metadata.is_dir() {
-            return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
-        }
-        let kind = metadata.file_type();
-        let is_small = metadata.is_file() && metadata.len() < SMALL;
-        let has_offsets = metadata.is_file() || std::os::unix::fs::FileTypeExt::is_block_device(&kind);
-        let usual = self.read.method.is_none() && self.read.access == Access::Buffered;
-        if has_offsets && !(is_small && usual && self.read.range == (0..u64::MAX)) {
-            return self.of_file(in_order);
-        }
-        // Some files, as those in /proc, have more in them than their size says: a small one is read to its end.
-        self.of_stream(Box::new(File::open(path).map_err(failed)?))
+    /// Whether files are read as is best.
+    pub(super) fn is_usual(&self) -> bool {
+        self.read.method.is_none() && self.read.access == Access::Buffered
     }
 
-    /// Reads a file that has offsets.
-    fn of_file<T: Send>(&self, in_order: bool) -> Result<Report, Error>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let read = self.read;
-        let single = Single::open(&read.path, read.access)?;
-        let size = single.source().size();
-        let range = read.range.start.min(size)..read.range.end.min(size);
-        if range.is_empty() {
-            return Ok(Report::default());
-        }
-        let mut plan = Plan::all_cold(range.clone());
-        if read.method.is_none() && read.access == Access::Buffered {
-            let found = Plan::of(single.source(), range);
-            if !in_order || found.cold.is_empty() {
-                plan = found;
-            }
-        }
-        let mut report = Report { resident_bytes: plan.resident_bytes(), ..Report::default() };
-        let urgent = match read.io {
-            IoThread::Shared => self.shared(&single, plan, in_order)?,
-            IoThread::Dedicated => {
-                report.method = (!plan.cold.is_empty()).then(|| self.method());
-                self.dedicated(&single, plan, in_order)?
-            }
-        };
-        report.io_is_urgent = (read.io == IoThread::Dedicated).then_some(urgent);
-        Ok(report)
+    /// Whether the whole of a file is wanted, so that a small one can be read at once.
+    pub(super) fn takes_small(&self) -> bool {
+        self.is_usual() && self.read.range == (0..u64::MAX)
     }
 
-    /// Each thread brings what it works on.
-    fn shared<T: Send>(&self, single: &Single, plan: Plan, in_order: bool) -> Result<bool, Error>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let pool = match self.own_method() {
-            MethodKind::Mmap | MethodKind::Populate => None,
-            _ => {
-                // A direct transfer is widened to the alignment at both ends.
-                let size = self.read.block + 2 * single.source().alignment().offset;
-                Some(Pool::new(self.read.threads + 1, size, Memory::Huge)?)
-            }
-        };
-        let ranges = plan.resident.into_iter().chain(plan.cold);
-        let block = self.read.block as u64;
-        let pieces = ranges.flat_map(move |range| cut(range, block));
-        let fetch = |range: Range<u64>| match &pool {
-            None => single.map(range),
-            Some(pool) => single.read(range, pool.take().expect("one for each thread")),
-        };
-        self.manage(|tasks| {
-            if in_order {
-                let fetch = &fetch;
-                tasks
-                    .task("read")
-                    .on(Device::Io)
-                    .spawn(move |tasks| self.hand_out(tasks, pieces, fetch))
-                    .forget();
-            } else {
-                self.each(tasks, pieces, &fetch).forget();
-            }
-        })
+    pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> Hold<'w, 'g, T> {
+        let start = self.read.range.start;
+        let most = (self.read.window() * self.read.block).max(AHEAD) as u64;
+        Hold(Some(Arc::new(OneFile {
+            work: self,
+            index,
+            path,
+            gather: self.sink.file(index),
+            joiner: Mutex::new(Joiner::new(most, start)),
+            begun: Instant::now(),
+            permit,
+            failed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            computing_ns: AtomicU64::new(0),
+            plan: Mutex::default(),
+        })))
     }
 
-    /// What is resident is mapped by those who compute, and what is not comes by the I/O thread.
-    fn dedicated<T: Send>(&self, single: &Single, plan: Plan, in_order: bool) -> Result<bool, Error>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let Plan { resident, cold, is_too_large } = plan;
-        let bytes: u64 = resident.iter().map(|range| range.end - range.start).sum();
-        // Some for each thread, so that they end together; but a block is too small to be worth mapping.
-        let some = (bytes / (16 * self.read.threads as u64)).next_multiple_of(64 << 10);
-        let size = some.clamp(SMALL, MAPPED_MAX);
-        let pieces = resident.into_iter().flat_map(move |range| cut(range, size));
-        let fetch = move |range| single.map(range);
-        let fetch = &fetch;
-        self.manage(|tasks| {
-            if in_order && bytes > 0 {
-                tasks
-                    .task("map")
-                    .on(Device::Io)
-                    .spawn(move |tasks| self.hand_out(tasks, pieces, fetch))
-                    .forget();
-                return;
-            }
-            let mapped = (bytes > 0).then(|| self.each(tasks, pieces, fetch));
-            let mut bring = tasks.task("read").on(Device::Io);
-            if let Some(mapped) = mapped.as_ref().filter(|_| is_too_large) {
-                bring = bring.wait_for(mapped);
-            }
-            bring.spawn(move |tasks| self.bring(tasks, cold)).forget();
-        })
-    }
-}
-
-impl<F: Sync, G: Sync> Work<'_, F, G> {
-    /// Reads what has no offsets.
-    pub(super) fn of_stream<'f, T: Send>(&self, mut from: Box<dyn Read + Send + 'f>) -> Result<Report, Error>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let mut first = Vec::new();
-        let count = from.by_ref().take(SMALL).read_to_end(&mut first);
-        let count = count.map_err(|error| self.error(Stop::Stream(error)))?;
-        if (count as u64) < SMALL {
-            if count > 0 {
-                self.pieces_of(first).map_err(|stop| self.error(stop))?;
-            }
-            return Ok(Report::default());
-        }
-        let mut from = io::Cursor::new(first).chain(from);
-        // One more than may be worked on: the one that is being filled.
-        let pool = Pool::new(self.read.window() + 1, self.read.block, Memory::Huge)?;
-        let from = &mut from;
-        let urgent = self.manage(|tasks| {
-            tasks.task("read").on(Device::Io).spawn(move |tasks| self.take_in(tasks, &pool, from)).forget();
-        })?;
-        let method = Some(MethodSpec::usual(MethodKind::Read));
-        Ok(Report { method, io_is_urgent: Some(urgent), ..Report::default() })
+    /// Reads what has little in it with no other thread.
+    pub(super) fn alone(self, path: &Path, from: &mut dyn Read) -> Result<(), Error> {
+        let permit = self.files.permit().expect("the first");
+        self.file(0, path, permit).read_small(from, None);
+        self.into_stopped()
     }
 
-    /// Works on a small file here and now.
-    fn pieces_of<T: Send>(&self, bytes: Vec<u8>) -> Result<(), Stop>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let worked = catch_unwind(AssertUnwindSafe(|| self.piece(0, Bytes::Small(bytes), None)));
-        worked.unwrap_or_else(|panic| Err(Stop::Panic(Failure::of_panic("block", &*panic))))
-    }
-
-    /// On the I/O thread: reads a stream, and makes a task of each block.
-    fn take_in<'w, T: Send>(&'w self, tasks: &Tasks<'w>, pool: &Pool, from: &mut (dyn Read + Send))
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let mut offset = 0;
-        while let Some(permit) = self.window.permit() {
-            let mut buffer = pool.take().expect("no more are lent than permitted");
-            if let Err(error) = fill(from, &mut buffer) {
-                return self.stop(Stop::Stream(error));
-            }
-            if buffer.is_empty() {
-                return;
-            }
-            let length = buffer.len() as u64;
-            self.spawn(tasks, offset, Bytes::Buffer(buffer), permit);
-            offset += length;
-        }
-    }
-
-    /// On the I/O thread: reads parts of a file, and makes a task of each block.
-    fn bring<'w, T: Send>(&'w self, tasks: &Tasks<'w>, parts: Vec<Range<u64>>)
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        for range in parts {
-            let options = Options {
-                method: self.method(),
-                access: self.read.access,
-                block: self.read.block,
-                range: Some(range),
-                hold: self.read.window() + 1,
-                ..Options::default()
-            };
-            let mut blocks = match Blocks::open(&self.read.path, &options) {
-                Ok(blocks) => blocks,
-                Err(error) => return self.stop(error.into()),
-            };
-            loop {
-                let Some(permit) = self.window.permit() else { return };
-                match blocks.next() {
-                    None => break,
-                    Some(Err(error)) => return self.stop(error.into()),
-                    Some(Ok(block)) => self.spawn(tasks, block.offset(), Bytes::Block(block), permit),
-                }
-            }
-        }
-    }
-
-    fn spawn<'w, T: Send>(&'w self, tasks: &Tasks<'w>, offset: u64, bytes: Bytes, permit: Permit)
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let work = move |_: &Tasks<'w>| {
-            if let Err(stop) = self.piece(offset, bytes, Some(permit)) {
-                self.stop(stop);
-            }
-        };
-        tasks.task("block").spawn(work).forget();
-    }
-
-    /// On the I/O thread: has pieces fetched and worked on by those who compute, as many as there is room for.
-    fn hand_out<'w, T: Send>(
-        &'w self,
-        tasks: &Tasks<'w>,
-        pieces: impl Iterator<Item = Range<u64>>,
-        fetch: &'w (impl Fn(Range<u64>) -> Result<sakiyomi_linux::Block, sakiyomi_linux::Error> + Sync),
-    ) where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        for piece in pieces {
-            let Some(permit) = self.window.permit() else { return };
-            let work = move |_: &Tasks<'w>| {
-                if let Err(stop) = self.fetched(piece, fetch, Some(permit)) {
-                    self.stop(stop);
-                }
-            };
-            tasks.task("block").spawn(work).forget();
-        }
-    }
-
-    /// Has each piece fetched and worked on by those who compute.
-    fn each<'w, T: Send>(
-        &'w self,
-        tasks: &Tasks<'w>,
-        pieces: impl Iterator<Item = Range<u64>> + Send + 'w,
-        fetch: &'w (impl Fn(Range<u64>) -> Result<sakiyomi_linux::Block, sakiyomi_linux::Error> + Sync),
-    ) -> Handle<'w, ()>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        tasks.each("block", self.read.threads, pieces, move |piece, _| {
-            self.fetched(piece, fetch, None).map_err(|stop| {
-                self.stop(stop);
-                Stopped
+    /// Reads all of the inputs; says whether the I/O thread had its priority.
+    pub(super) fn of_inputs<'f>(self, inputs: Vec<Input<'f>>) -> Result<bool, Error> {
+        let run = {
+            let (work, inputs) = (&self, inputs);
+            Manager::new(self.read.threads).run(move |tasks| {
+                let feeder = Feeder::new(work, inputs);
+                tasks.task("read").on(Device::Io).spawn(move |tasks| feeder.feed(tasks)).forget();
+                // The thread says so when it starts, and it has something to do.
+                let last = tasks.task("end").on(Device::Io).spawn(|tasks| tasks.io_is_urgent());
+                tasks.wait(last)
             })
-        })
+        };
+        self.into_stopped()?;
+        Ok(run??)
+    }
+}
+
+/// A file that is being read.
+pub(super) struct OneFile<'w, 'g, T> {
+    pub(super) work: &'w Work<'g, T>,
+    index: usize,
+    pub(super) path: &'w Path,
+    gather: Gather<'w, 'g, T>,
+    joiner: Mutex<Joiner>,
+    begun: Instant,
+    permit: Permit,
+    failed: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    bytes: AtomicU64,
+    computing_ns: AtomicU64,
+    /// What was in memory, in bytes, and how the rest was read.
+    plan: Mutex<(u64, Option<MethodSpec>)>,
+}
+
+/// A hold on a file: when nobody has one any more, the file has ended.
+pub(super) struct Hold<'w, 'g, T: Send>(Option<Arc<OneFile<'w, 'g, T>>>);
+
+impl<T: Send> Clone for Hold<'_, '_, T> {
+    fn clone(&self) -> Self {
+        Hold(self.0.clone())
+    }
+}
+
+impl<'w, 'g, T: Send> Deref for Hold<'w, 'g, T> {
+    type Target = OneFile<'w, 'g, T>;
+
+    fn deref(&self) -> &OneFile<'w, 'g, T> {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl<T: Send> Drop for Hold<'_, '_, T> {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take().and_then(Arc::into_inner) {
+            file.end();
+        }
+    }
+}
+
+/// How a piece of a file is fetched by who works on it.
+pub(super) enum Fetch {
+    Map(Arc<Single>),
+    Read(Arc<Single>, Pool),
+}
+
+impl Fetch {
+    fn piece(&self, piece: Range<u64>) -> Result<Block, sakiyomi_linux::Error> {
+        match self {
+            Fetch::Map(single) => single.map(piece),
+            Fetch::Read(single, pool) => single.read(piece, pool.take().expect("one for each thread")),
+        }
+    }
+}
+
+impl<T: Send> OneFile<'_, '_, T> {
+    fn joiner(&self) -> MutexGuard<'_, Joiner> {
+        self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fetched<T: Send>(
-        &self,
-        piece: Range<u64>,
-        fetch: &impl Fn(Range<u64>) -> Result<sakiyomi_linux::Block, sakiyomi_linux::Error>,
-        permit: Option<Permit>,
-    ) -> Result<(), Stop>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        if self.window.is_closed() {
-            return Ok(());
+    /// What was found out before it is read.
+    pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<MethodSpec>) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
+    }
+
+    /// No more of this file is read.
+    pub(super) fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn fail_if(&self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            self.fail(error);
         }
-        let block = fetch(piece)?;
-        self.piece(block.offset(), Bytes::Block(block), permit)
+    }
+
+    /// Whether no more of it is wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || self.gather.is_enough() || self.work.window.is_closed()
+    }
+
+    /// Does what may fail for this file alone, or panic for all of them.
+    fn try_to(&self, what: impl FnOnce() -> Result<(), Error>) {
+        match catch_unwind(AssertUnwindSafe(what)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.fail(error),
+            Err(panic) => self.work.stop(panicked(&*panic)),
+        }
+    }
+
+    /// Hands over what came of a place.
+    fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) {
+        if let Err(error) = self.gather.put(place, result, permit) {
+            self.work.stop(error);
+        }
+    }
+
+    /// Reads a file from its beginning to its end, `SMALL` bytes at a time, and works on them here. Some, as those in
+    /// /proc, have more in them than their size says.
+    pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
+        let mut offset = 0;
+        while !self.is_over() {
+            let small = match self.work.kept.read(from, SMALL) {
+                Ok(small) => small,
+                Err(source) => return self.fail(Error::Stream { path: self.path.to_owned(), source }),
+            };
+            let length = small.len();
+            if length > 0 {
+                self.piece(offset, Bytes::Small(small), permit.take());
+            }
+            if length < SMALL {
+                return;
+            }
+            offset += length as u64;
+        }
+    }
+
+    /// Fetches a piece and works on it.
+    pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
+        if self.is_over() {
+            return;
+        }
+        match fetch.piece(piece) {
+            Ok(block) => self.piece(block.offset(), Bytes::Block(block), permit),
+            Err(error) => self.fail(error.into()),
+        }
     }
 
     /// Works on a block, of more than no bytes, and on the records that are whole by it.
-    fn piece<T: Send>(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) -> Result<(), Stop>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
+    pub(super) fn piece(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) {
+        if !self.is_over() {
+            self.try_to(|| self.work_on(offset, bytes, permit));
+        }
+    }
+
+    fn work_on(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) -> Result<(), Error> {
         let (start, end) = (offset, offset + bytes.len() as u64);
         self.bytes.fetch_add(end - start, Ordering::Relaxed);
         // At each boundary there are two places: that of the record that it cuts, and that of what follows.
-        let (place, result, joined) = match self.cut.map(|cut| cut.split(&bytes)) {
+        let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
             None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
-            Some(None) => (2 * start..2 * end, None, self.joiner().add(start..end, &bytes, None)?),
+            Some(None) => (2 * start..2 * end, None, self.joined_by(start..end, &bytes, None)?),
             Some(Some((head, body, tail))) => {
-                let joined = self.joiner().add(start..end, head, Some(tail))?;
+                let joined = self.joined_by(start..end, head, Some(tail))?;
                 let result = (!body.is_empty()).then(|| self.mapped(body));
                 (2 * start + 1..2 * end, result, joined)
             }
@@ -433,42 +277,62 @@ impl<F: Sync, G: Sync> Work<'_, F, G> {
         bytes.intact()?;
         // The buffer is free before the permit is.
         drop(bytes);
-        self.gather.put(place, result, permit).map_err(Stop::Write)?;
-        joined.into_iter().try_for_each(|joined| self.joined(joined))
+        self.put(place, result, permit);
+        joined.into_iter().for_each(|joined| self.put_joined(joined));
+        Ok(())
+    }
+
+    fn joined_by(&self, block: Range<u64>, head: &[u8], tail: Option<&[u8]>) -> Result<Vec<Joined>, Error> {
+        let joined = self.joiner().add(block, head, tail);
+        joined.map_err(|TooLong(most)| Error::LongRecord { path: self.path.to_owned(), most })
     }
 
     /// Works on a record that was put together.
-    fn joined<T>(&self, (at, record): (u64, Vec<u8>)) -> Result<(), Stop>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
+    fn put_joined(&self, (at, record): Joined) {
         let result = (!record.is_empty()).then(|| self.mapped(&record));
-        self.gather.put(2 * at..2 * at + 1, result, None).map_err(Stop::Write)
+        self.put(2 * at..2 * at + 1, result, None);
     }
 
-    /// The records at the ends of the file, once all blocks have come.
-    pub(super) fn last_records<T>(&self) -> Result<(), Stop>
-    where
-        F: Fn(&[u8]) -> T,
-        G: Gather<T>,
-    {
-        let last = if self.cut.is_some() { self.joiner().finish() } else { Vec::new() };
-        last.into_iter().try_for_each(|joined| self.joined(joined))
-    }
-
-    fn mapped<T>(&self, bytes: &[u8]) -> T
-    where
-        F: Fn(&[u8]) -> T,
-    {
+    fn mapped(&self, bytes: &[u8]) -> T {
         let begun = Instant::now();
-        let result = (self.map)(bytes);
+        let result = (self.work.map)(self.index, bytes);
         self.computing_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         result
     }
+
+    /// All blocks have come, or no more will.
+    fn end(self) {
+        if self.work.window.is_closed() {
+            return;
+        }
+        if self.work.cut.is_some() && !self.is_over() {
+            // The record at the end of the file.
+            self.try_to(|| {
+                let last = self.joiner().finish();
+                last.into_iter().for_each(|joined| self.put_joined(joined));
+                Ok(())
+            });
+        }
+        let OneFile { work, gather, begun, permit, failure, bytes, computing_ns, plan, .. } = self;
+        let (resident_bytes, method) = plan.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let report = Report {
+            bytes: bytes.into_inner(),
+            resident_bytes,
+            method,
+            elapsed: begun.elapsed(),
+            computing: Duration::from_nanos(computing_ns.into_inner()),
+            io_is_urgent: None,
+        };
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let end = failure.map_or(Ok(report), Err);
+        match catch_unwind(AssertUnwindSafe(|| gather.end(end, permit))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => work.stop(error),
+            Err(panic) => work.stop(panicked(&*panic)),
+        }
+    }
 }
 
-/// A series of tasks ends; why is known elsewhere.
-#[derive(Debug, thiserror::Error)]
-#[error("stopped")]
-struct Stopped;
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    Error::Task(Failure::of_panic("block", panic))
+}

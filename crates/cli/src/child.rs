@@ -1,0 +1,45 @@
+//! A program that a command runs, and that is to look from outside as if it had been run by itself.
+
+use std::process::ExitCode;
+
+use sakiyomi_linux::process::command::{StartError, Status, end_by};
+
+use crate::console::complain;
+
+/// What a failure of ours ends with, as of `env`, `nice` and `timeout`; a program that may not be run; one that is not
+/// there.
+pub(crate) const OWN_FAILURE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Says why the program was not run, or not to its end, and what to end with.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    complain(&format!("{error:#}"));
+    match error.downcast_ref::<StartError>() {
+        Some(StartError::NotFound(_)) => NOT_FOUND,
+        Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE,
+        Some(StartError::Withheld(_)) | None => OWN_FAILURE,
+    }
+    .into()
+}
+
+/// Ends as the program has: what there is to tell has been told.
+pub(crate) fn end_as(status: Status) -> ExitCode {
+    match status {
+        // As of `wait`, which gives the low byte.
+        Status::Code(code) => ExitCode::from(code as u8),
+        Status::Signal(signal) => {
+            end_by(signal);
+            ExitCode::from(128u8.saturating_add(signal as u8))
+        }
+    }
+}
+
+/// What it returned, or the signal that killed it.
+pub(crate) fn code_and_signal(status: Option<Status>) -> (Option<i64>, Option<i64>) {
+    match status {
+        Some(Status::Code(code)) => (Some(code.into()), None),
+        Some(Status::Signal(signal)) => (None, Some(signal.into())),
+        None => (None, None),
+    }
+}

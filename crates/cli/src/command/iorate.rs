@@ -1,0 +1,150 @@
+//! `iorate`: rates of processes on a mount that regulates: set, taken back, shown, watched.
+
+mod change;
+mod list;
+mod run;
+mod top;
+
+#[cfg(test)]
+pub(crate) mod canned;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Subcommand;
+use sakiyomi_iorate::protocol::{Rate, Refusal, Set, Target};
+use sakiyomi_iorate::{Control, Error};
+use sakiyomi_model::Nanos;
+use sakiyomi_report::schema::IORATE_SCHEMA;
+use sakiyomi_report::{IorateResult, text};
+
+use crate::args::{Common, HELP};
+use crate::console::{note, say, say_result};
+use crate::outcome;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
+  sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
+  sakiyomi iorate set 4711 /mnt/disk 20
+  sakiyomi iorate set --group /batch /mnt/disk --every 40ms
+  sakiyomi iorate list /mnt/disk
+  sakiyomi iorate top /mnt/disk
+";
+
+/// Rates of processes on a mount.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Iorate {
+    /// Give a process a rate: its I/O takes a constant time, whatever others do
+    #[command(help_template = HELP, before_help = change::SET_EXAMPLES, override_usage = change::SET_USAGE)]
+    Set(change::Give),
+    /// Take a rate back
+    #[command(help_template = HELP, before_help = change::CLEAR_EXAMPLES, override_usage = change::CLEAR_USAGE)]
+    Clear(change::Clear),
+    /// Who has a rate, and how well it is kept
+    #[command(help_template = HELP, before_help = list::EXAMPLES)]
+    List(list::List),
+    /// Run a program with a rate from its first I/O to its end
+    #[command(help_template = HELP, before_help = run::EXAMPLES, override_usage = run::USAGE)]
+    Run(run::Run),
+    /// Watch the device and those who use it
+    #[command(help_template = HELP, before_help = top::EXAMPLES)]
+    Top(top::Top),
+}
+
+impl Iorate {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        match self {
+            Iorate::Set(give) => give.run(common)?,
+            Iorate::Clear(clear) => return clear.run(common),
+            Iorate::List(list) => list.run(common)?,
+            Iorate::Run(run) => return Ok(run.run(common)),
+            Iorate::Top(top) => top.run(common)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether signals are for the program that it runs.
+    pub(crate) fn holds_signals(&self) -> bool {
+        matches!(self, Iorate::Run(_))
+    }
+}
+
+/// The words of a command line one after the other, each of which has a name.
+struct Words<'a> {
+    left: std::slice::Iter<'a, OsString>,
+    usage: &'static str,
+}
+
+impl<'a> Words<'a> {
+    fn new(words: &'a [OsString], usage: &'static str) -> Words<'a> {
+        Words { left: words.iter(), usage }
+    }
+
+    fn next(&mut self, what: &str) -> Result<&'a OsStr> {
+        let word = self.left.next().map(OsString::as_os_str);
+        word.with_context(|| format!("there is no {what}; write: {}", self.usage))
+    }
+
+    fn pid(&mut self) -> Result<u32> {
+        let word = self.next("PID")?;
+        let pid = word.to_str().and_then(|word| word.parse().ok()).filter(|&pid| pid > 0);
+        pid.with_context(|| format!("{} is not a process's number; write: {}", word.display(), self.usage))
+    }
+
+    fn directory(&mut self) -> Result<PathBuf> {
+        self.next("DIR").map(PathBuf::from)
+    }
+
+    /// Percent, unless a time is given.
+    fn rate(&mut self, every: Option<Nanos>) -> Result<Rate> {
+        if let Some(every) = every {
+            ensure!(every.0 > 0, "--every 0: an I/O takes some time; give one such as 40ms");
+            return Ok(Rate::EveryNs(every.0));
+        }
+        let word = self.next("PERCENT (or --every TIME)")?;
+        let number = word.to_str().map(|word| word.strip_suffix('%').unwrap_or(word));
+        let percent =
+            number.and_then(|number| number.parse().ok()).filter(|percent| (1..=100).contains(percent));
+        let percent = percent.with_context(|| {
+            format!("a rate of {} is not possible; give 1 to 100, percent of the device", word.display())
+        })?;
+        Ok(Rate::Percent(percent))
+    }
+
+    fn end(mut self) -> Result<()> {
+        match self.left.next() {
+            Some(word) => bail!("{} is too much; write: {}", word.display(), self.usage),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Gives a rate; where there is no room for it, says how to have it all the same.
+fn give(control: &Control, set: &Set) -> Result<()> {
+    match control.set(set) {
+        Ok(_) => Ok(()),
+        Err(error @ Error::Refused { why: Refusal::NoRoom { .. }, .. }) => {
+            bail!("{error}; --best-effort keeps it as well as can be")
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the mount says of one who has a rate, or had it until it ended.
+fn found(control: &Control, target: &Target) -> Result<IorateResult> {
+    Ok(outcome::iorate::result(control.path(), &control.find(target)?, None))
+}
+
+/// Tells that rates cannot be kept, where they cannot.
+fn warn(result: &IorateResult) {
+    if let Some(line) = text::iorate_bypass(&result.device) {
+        note(&format!("warning: {line}"));
+    }
+}
+
+/// Says it in words, or as JSON.
+fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
+    if common.json { say_result(IORATE_SCHEMA, result) } else { say(&words(result)) }
+}

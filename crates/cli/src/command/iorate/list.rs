@@ -1,0 +1,51 @@
+//! `iorate list`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use sakiyomi_iorate::Control;
+use sakiyomi_iorate::protocol::{Owner, Target};
+use sakiyomi_linux::process::Process;
+use sakiyomi_report::text;
+
+use super::tell;
+use crate::args::Common;
+use crate::outcome;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  sakiyomi iorate list /mnt/disk
+  sakiyomi iorate list /mnt/disk --all --json
+";
+
+/// Who has a rate, and how well it is kept.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "ideal: how long an I/O is to take. mean, CoV: what the last ones took, and their standard deviation over \
+        it. accuracy: actual over ideal time; 1 is exact. late: I/Os that the device had not done in time. \
+        queue: requests that have not been answered."
+)]
+pub(crate) struct List {
+    /// Any file or directory of the mount
+    dir: PathBuf,
+    /// Also processes that have no rate and have done I/O here
+    #[arg(long)]
+    all: bool,
+}
+
+impl List {
+    pub(super) fn run(&self, common: &Common) -> Result<()> {
+        let mut view = Control::open(&self.dir)?.look(self.all)?;
+        view.owners.retain(is_there);
+        let result = outcome::iorate::result(&self.dir, &view, None);
+        tell(&result, common, |result| text::iorate(result, common.color.style()))
+    }
+}
+
+/// Whether it may go on: the mount remembers processes without a rate for a while that have ended.
+fn is_there(owner: &Owner) -> bool {
+    match owner.target {
+        Target::Process { pid } if owner.rate.is_none() => Process::open(pid).is_ok(),
+        _ => true,
+    }
+}

@@ -1,0 +1,136 @@
+//! `iorate run`: a program with a rate.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sakiyomi_iorate::Control;
+use sakiyomi_iorate::protocol::{Rate, Set, Target};
+use sakiyomi_linux::process::command::{Running, Signals, Status, adopt_orphans};
+use sakiyomi_model::Nanos;
+use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
+use sakiyomi_report::{IorateResult, text};
+
+use super::{Words, found, give, warn};
+use crate::args::Common;
+use crate::child;
+use crate::console::{complain, note};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
+  sakiyomi iorate run --every 40ms /mnt/disk -- dd if=/mnt/disk/file of=/dev/null iflag=direct
+  sakiyomi iorate run 30 /mnt/disk --children --report -- make -C /mnt/disk/source
+";
+
+pub(super) const USAGE: &str = "sakiyomi iorate run PERCENT|--every TIME DIR -- COMMAND";
+
+/// Run a program with a rate.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own. Ends as it \
+        does; 125 if sakiyomi fails or the rate is refused, 126 if the program cannot be run, 127 if there is \
+        none. Standard output is the program's, so the report and the object of --json go to standard error."
+)]
+pub(crate) struct Run {
+    /// Percent of the device (1 to 100), and any file or directory of the mount
+    #[arg(required = true, num_args = 1..=2, value_names = ["PERCENT", "DIR"])]
+    words: Vec<OsString>,
+    /// Instead of percent: how long an I/O is to take
+    #[arg(long, value_name = "TIME")]
+    every: Option<Nanos>,
+    /// Also all that the program starts, and they start: they share the rate
+    #[arg(long)]
+    children: bool,
+    /// Also if the rate cannot be kept: then as well as can be
+    #[arg(long)]
+    best_effort: bool,
+    /// Print the report also where standard error is not a terminal
+    #[arg(long)]
+    report: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(super) fn run(&self, common: &Common) -> ExitCode {
+        self.regulated(common).unwrap_or_else(|error| child::failed(&error))
+    }
+
+    fn regulated(&self, common: &Common) -> Result<ExitCode> {
+        let (directory, rate) = self.asked()?;
+        let control = Control::open(directory)?;
+        let signals = Signals::hold().context("cannot hold signals back")?;
+        let begun = Instant::now();
+        let (running, target) = self.start(&control, rate, &signals)?;
+        running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
+        let elapsed = begun.elapsed();
+        // As long as its status has not been asked for, its number is nobody else's.
+        let result = found(&control, &target);
+        // It may have ended by itself.
+        let _ = control.clear(&target);
+        let end = running.end().context("the program has ended, and its status is not known")?;
+        self.tell(result, elapsed, end.status, common);
+        Ok(child::end_as(end.status))
+    }
+
+    fn asked(&self) -> Result<(PathBuf, Rate)> {
+        let mut words = Words::new(&self.words, USAGE);
+        let rate = words.rate(self.every)?;
+        let directory = words.directory()?;
+        words.end()?;
+        Ok((directory, rate))
+    }
+
+    /// Starts the program when it has its rate, and says who has that.
+    fn start(&self, control: &Control, rate: Rate, signals: &Signals) -> Result<(Running, Target)> {
+        let set = |target: Target| Set { target, rate, best_effort: self.best_effort };
+        if self.children {
+            adopt_orphans().context("cannot keep what the program starts together")?;
+            let target = Target::Tree { pid: std::process::id() };
+            give(control, &set(target.clone()))?;
+            return Ok((Running::start(&self.command, signals)?, target));
+        }
+        let mut refused = None;
+        let started = Running::start_after(&self.command, signals, |pid| {
+            refused = give(control, &set(Target::Process { pid })).err();
+            refused.is_none()
+        });
+        match refused {
+            Some(error) => Err(error),
+            None => {
+                let running = started?;
+                let target = Target::Process { pid: running.number() };
+                Ok((running, target))
+            }
+        }
+    }
+
+    /// Reports what came of it. That must not change how we end: the program has ended as it has.
+    fn tell(&self, result: Result<IorateResult>, elapsed: Duration, status: Status, common: &Common) {
+        let mut result = match result {
+            Ok(result) => result,
+            Err(error) => return complain(&format!("{error:#}; how the rate was kept is not known")),
+        };
+        let (exit_code, signal) = child::code_and_signal(Some(status));
+        result.program = Some(IorateProgram {
+            words: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            exit_code,
+            signal,
+            elapsed_ns: elapsed.as_nanos() as u64,
+        });
+        if common.json {
+            let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
+            note(&format!("{document:#}"));
+        } else if self.report || !common.quiet && io::stderr().is_terminal() {
+            for owner in &result.owners {
+                note(&format!("sakiyomi: {}", text::iorate_owner(owner)));
+            }
+            warn(&result);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `iorate top`: a device and those who use it, again and again.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use sakiyomi_iorate::Control;
+use sakiyomi_iorate::protocol::View;
+use sakiyomi_model::Nanos;
+use sakiyomi_report::schema::{IORATE_SCHEMA, IorateOwner};
+use sakiyomi_report::{IorateResult, prometheus, text};
+
+use crate::args::Common;
+use crate::console::say;
+use crate::outcome;
+use crate::output::write_whole;
+use crate::progress::go_on;
+use crate::screen::Screen;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  sakiyomi iorate top /mnt/disk
+  sakiyomi iorate top /mnt/disk --json --count 60
+  sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom
+";
+
+/// How soon a key, Ctrl-C or another size of the window is seen.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Watch the device and those who use it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "On a terminal a view that is drawn again each second, the most active first; q or Ctrl-C ends it. \
+        Elsewhere a line for the device and one for each who uses it. With --json, one object a line. With \
+        --prometheus, once the text that Prometheus collects; with --out, again and again into a file that is \
+        always whole."
+)]
+pub(crate) struct Top {
+    /// Any file or directory of the mount
+    dir: PathBuf,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: Nanos,
+    /// End after so many looks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// The text format of Prometheus
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+    /// With --prometheus: write this file at each look
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    out: Option<PathBuf>,
+}
+
+impl Top {
+    pub(super) fn run(&self, common: &Common) -> Result<()> {
+        ensure!(self.interval.0 > 0, "--interval 0: give a time between two looks, such as 1s");
+        let control = Control::open(&self.dir)?;
+        let mut looks = Looks { control: &control, before: None };
+        // What is refused is refused before the terminal is taken.
+        let first = looks.next()?;
+        if self.prometheus {
+            return self.collected(first, &mut looks);
+        }
+        let screen = if common.json { None } else { Screen::open() };
+        match screen {
+            Some(screen) => self.drawn(first, &mut looks, &screen, common.color.style().colour),
+            None => self.written(&mut looks, common),
+        }
+    }
+
+    /// Lines, from the second look on: how fast things change is seen between two.
+    fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
+        self.each(self.count, pause, || {
+            let result = only_active(looks.next()?);
+            if common.json {
+                let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
+                say(&document.to_string())
+            } else {
+                say(&text::iorate_lines(&result))
+            }
+        })
+    }
+
+    fn collected(&self, first: IorateResult, looks: &mut Looks<'_>) -> Result<()> {
+        let Some(out) = &self.out else { return say(&prometheus::iorate(&first)) };
+        let write = |result: &IorateResult| write_whole(out, prometheus::iorate(result).as_bytes());
+        write(&first)?;
+        self.each(self.count.map(|count| count - 1), pause, || write(&looks.next()?))
+    }
+
+    fn drawn(&self, first: IorateResult, looks: &mut Looks<'_>, screen: &Screen, colour: bool) -> Result<()> {
+        let draw = |result: &IorateResult| {
+            let window = screen.window();
+            screen.draw(&text::top(result, window, colour)).context("cannot draw").map(|()| window)
+        };
+        let shown = std::cell::RefCell::new((draw(&first)?, first));
+        let wait = |until: Instant| {
+            while go_on().is_ok() {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return true;
+                }
+                match screen.key(left.min(SLICE)) {
+                    Some(b'q' | b'Q') => return false,
+                    // Any other key, as when we were stopped: the window may be empty.
+                    key => {
+                        let (window, result) = &mut *shown.borrow_mut();
+                        if key.is_some() || screen.window() != *window {
+                            // If that fails, so does the next look.
+                            *window = draw(result).unwrap_or(*window);
+                        }
+                    }
+                }
+            }
+            false
+        };
+        self.each(self.count, wait, || {
+            let result = only_active(looks.next()?);
+            *shown.borrow_mut() = (draw(&result)?, result);
+            Ok(())
+        })
+    }
+
+    /// Waits and looks in turn, so often or until `wait` says that it is enough.
+    fn each(
+        &self,
+        count: Option<u64>,
+        wait: impl Fn(Instant) -> bool,
+        mut look: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let interval = Duration::from_nanos(self.interval.0);
+        let mut next = Instant::now();
+        for _ in 0..count.unwrap_or(u64::MAX) {
+            // Looks that were slept through are not made up for.
+            next = (next + interval).max(Instant::now());
+            if !wait(next) {
+                break;
+            }
+            look()?;
+        }
+        Ok(())
+    }
+}
+
+/// Sleeps until then; says if Ctrl-C came before.
+fn pause(until: Instant) -> bool {
+    while go_on().is_ok() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(SLICE));
+    }
+    false
+}
+
+/// Without those who have no rate and have done nothing since the look before: most of them have ended.
+fn only_active(mut result: IorateResult) -> IorateResult {
+    let active = |owner: &IorateOwner| owner.unanswered > 0 || owner.ios_per_s.is_none_or(|rate| rate > 0.0);
+    result.owners.retain(|owner| owner.has_rate() || active(owner));
+    result
+}
+
+/// One look after the other, each beside the one before.
+struct Looks<'a> {
+    control: &'a Control,
+    before: Option<View>,
+}
+
+impl Looks<'_> {
+    fn next(&mut self) -> Result<IorateResult> {
+        let view = self.control.look(true)?;
+        let result = outcome::iorate::result(self.control.path(), &view, self.before.as_ref());
+        self.before = Some(view);
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use sakiyomi_iorate::protocol::{Answer, Call, Owner, Target};
+
+    use super::super::canned::{mount, owner, view};
+    use super::*;
+
+    #[test]
+    fn each_look_stands_beside_the_one_before_and_who_is_idle_is_left_out() {
+        let looks = AtomicU64::new(0);
+        let control = mount(move |call| {
+            let Call::Look { all: true, .. } = call else { panic!("{call:?}") };
+            let at = looks.fetch_add(1, Ordering::Relaxed);
+            let idle = Owner { rate: None, unanswered: 0, ..owner(1, Target::Process { pid: 7 }) };
+            let waits = Owner { unanswered: 1, number: 2, ..idle.clone() };
+            let active = Owner { ios: 100 + at * 30, number: 3, ..idle.clone() };
+            let rated = Owner { unanswered: 0, ..owner(4, Target::Tree { pid: 8 }) };
+            let mut view = view(vec![idle, waits, active, rated]);
+            view.at_ns += at * 1_000_000_000;
+            Answer::Seen(view)
+        });
+        let mut looks = Looks { control: &control, before: None };
+        assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);
+        for _ in 0..2 {
+            let seen = only_active(looks.next().unwrap());
+            let told: Vec<_> = seen.owners.iter().map(|owner| (owner.number, owner.ios_per_s)).collect();
+            assert_eq!(told, [(2, Some(0.0)), (3, Some(30.0)), (4, Some(0.0))]);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `sakiyomi run` on a program, and files where each access takes long.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::scratch::{Scratch, json};
+
+/// `sakiyomi run` with options, and a program with its arguments.
+pub(crate) fn command(scratch: &Scratch, options: &str, program: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    command.arg("run").args(options.split_whitespace()).arg("--").args(program).current_dir(&scratch.0);
+    command
+}
+
+pub(crate) fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output {
+    command(scratch, options, program).output().unwrap()
+}
+
+/// Runs a program, and gives the result that is told of it.
+pub(crate) fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
+    let output = run(scratch, &format!("{options} --out out --quiet"), program);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.run/1");
+    assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
+    document["result"].clone()
+}
+
+pub(crate) fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key} of {value}"))
+}
+
+/// Waits for something that comes soon.
+pub(crate) fn soon(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// `files` of a scratch directory on `slow`, where each access takes long.
+pub(crate) struct Slow {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Slow {
+    pub(crate) fn new(scratch: &Scratch, files: &[(&str, usize)]) -> Slow {
+        let directory = scratch.0.join("slow");
+        for name in ["files", "slow"] {
+            fs::create_dir_all(scratch.0.join(name)).unwrap();
+        }
+        for (name, size) in files {
+            scratch.file(&format!("files/{name}"), vec![7; *size]);
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+        command.args(["mount", "files", "slow", "--drive", "fixed:latency=10ms,parallel=64", "--quiet"]);
+        let process = command.current_dir(&scratch.0).stdout(Stdio::null()).spawn().unwrap();
+        let device = |path: &PathBuf| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+        soon("the mount", || device(&directory) != device(&scratch.0));
+        Slow { process, directory }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        // A mount that hangs would hang whoever touches it.
+        let _ = Command::new("umount").arg("-l").arg(&self.directory).status();
+        soon("the mount's end", || self.process.try_wait().unwrap().is_some());
+    }
+}

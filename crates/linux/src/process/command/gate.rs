@@ -1,0 +1,63 @@
+//! A process between fork and exec, held until somebody who knows its number has said that it may go on.
+#![allow(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread;
+
+/// Starts `command`, which becomes the program only when `ready`, told its process's number, agrees.
+///
+/// # Errors
+/// If it cannot be started; [`None`] if `ready` does not agree.
+pub(super) fn spawn(
+    mut command: Command,
+    ready: &mut (dyn FnMut(u32) -> bool + Send),
+) -> io::Result<Option<Child>> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let (here, there) = (ours.as_raw_fd(), theirs.as_raw_fd());
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || wait(here, there)) };
+    thread::scope(|scope| {
+        // In a thread of its own: who starts a process waits until it has become the program.
+        let ask = move || {
+            let mut number = [0; 4];
+            // Nobody, if it could not be made or was killed at once.
+            ours.read_exact(&mut number).is_err() || {
+                let agreed = ready(u32::from_ne_bytes(number));
+                let _ = ours.write_all(&[u8::from(agreed)]);
+                agreed
+            }
+        };
+        let asked = thread::Builder::new().name("gate".to_owned()).spawn_scoped(scope, ask)?;
+        let started = command.spawn();
+        drop(theirs);
+        match asked.join().expect("who is asked does not panic") {
+            true => started.map(Some),
+            false => Ok(None),
+        }
+    })
+}
+
+/// In the process that is to become the program.
+fn wait(parents: i32, own: i32) -> io::Result<()> {
+    // SAFETY: plain system calls on descriptors that are open and on buffers of the length that is said. The parent's
+    // end is closed so that its death is seen.
+    let agreed = unsafe {
+        libc::close(parents);
+        let number = libc::getpid().to_ne_bytes();
+        let mut answer = [0u8];
+        let said = libc::write(own, number.as_ptr().cast(), number.len());
+        said == number.len() as isize
+            && loop {
+                let read = libc::read(own, answer.as_mut_ptr().cast(), 1);
+                let interrupted = read < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+                if !interrupted {
+                    break read == 1 && answer[0] == 1;
+                }
+            }
+    };
+    if agreed { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ECANCELED)) }
+}

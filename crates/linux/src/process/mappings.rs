@@ -1,0 +1,139 @@
+//! The files that a process has mapped, which it need not have open any more.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, makedev, openat};
+
+use super::{Identity, Process, identity_at};
+
+/// A file that is mapped somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The place in memory, as `/proc` names it.
+    pub place: String,
+    /// The file system's device.
+    pub device: u64,
+    /// The file's number on it.
+    pub inode: u64,
+    /// Whether it may be executed there: a program or a library.
+    pub is_code: bool,
+    /// How much of memory it takes, in bytes.
+    pub length: u64,
+    /// Where it lies; ` (deleted)` behind it where it has no name any more.
+    pub path: PathBuf,
+}
+
+impl Process {
+    /// The mappings of files, in the order of memory.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn mappings(&self) -> io::Result<Vec<Mapped>> {
+        let mut text = Vec::new();
+        File::from(self.at("maps")?).read_to_end(&mut text)?;
+        Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
+    }
+
+    /// What a file that is mapped is, without touching its file system. Needs root.
+    ///
+    /// # Errors
+    /// If it is not mapped there any more.
+    pub fn identity_mapped(&self, place: &str) -> io::Result<Identity> {
+        identity_at(self.directory.as_fd(), Path::new(&format!("map_files/{place}")))
+    }
+
+    /// Opens a file that is mapped, for reading only; it need not have a name any more. Needs root.
+    ///
+    /// # Errors
+    /// If it is not mapped there any more, or we may not read it.
+    pub fn reopen_mapped(&self, place: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let name = format!("map_files/{place}");
+        let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
+        Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
+    }
+}
+
+/// The process that a thread belongs to; none if it has ended.
+#[must_use]
+pub fn process_of(thread: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// `7f1c-7f1d r--p 00000000 fe:00 9986717    /path`; none if it is no file.
+fn parse(line: &[u8]) -> Option<Mapped> {
+    let mut rest = line;
+    let mut field = || {
+        let begun = rest.iter().position(|&byte| byte != b' ')?;
+        let end =
+            rest[begun..].iter().position(|&byte| byte == b' ').map_or(rest.len(), |length| begun + length);
+        let field = std::str::from_utf8(&rest[begun..end]).ok();
+        rest = &rest[end..];
+        field
+    };
+    let (place, rights, _offset, device, inode) = (field()?, field()?, field()?, field()?, field()?);
+    let inode = inode.parse().ok().filter(|&inode| inode != 0)?;
+    let (major, minor) = device.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let (from, to) = place.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapped {
+        place: place.to_owned(),
+        device: makedev(number(major)?, number(minor)?),
+        inode,
+        is_code: rights.contains('x'),
+        length: address(to)?.checked_sub(address(from)?)?,
+        path: PathBuf::from(OsStr::from_bytes(rest.trim_ascii_start())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_is_understood_whatever_its_file_is_called() {
+        let line = b"7f00-9f00 r-xs 00001000 fe:0a 4711                      /a b (deleted)";
+        let mapped = parse(line).unwrap();
+        assert_eq!(
+            (mapped.place.as_str(), mapped.length, mapped.inode, mapped.is_code),
+            ("7f00-9f00", 0x2000, 4711, true)
+        );
+        assert_eq!((mapped.device, mapped.path), (makedev(254, 10), PathBuf::from("/a b (deleted)")));
+        assert_eq!(parse(b"7f00-9f00 rw-p 00000000 00:00 0      [heap]"), None);
+        assert_eq!(parse(b"9f00-7f00 rw-p 00000000 00:01 1 /x"), None);
+    }
+
+    #[test]
+    fn what_this_process_has_mapped_is_found_and_can_be_opened_by_root() {
+        let process = Process::open(std::process::id()).unwrap();
+        let own = process.mappings().unwrap();
+        let program = own.iter().find(|mapped| mapped.is_code).expect("this program is mapped");
+        match process.reopen_mapped(&program.place) {
+            Ok(file) => {
+                let is = super::super::identity(&file).unwrap();
+                assert_eq!(is.inode, program.inode);
+            }
+            Err(error) => {
+                crate::scratch::skipped("what_this_process_has_mapped", format_args!("opening it: {error}"))
+            }
+        }
+        assert_eq!(process_of(std::process::id()), Some(std::process::id()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_strange(line in prop::collection::vec(any::<u8>(), 0..80), cut in 0..70usize) {
+            parse(&line);
+            let line = b"7f00-9f00 r-xs 00001000 fe:0a 4711      /a b";
+            parse(&line[..cut.min(line.len())]);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Pages of the kernel's ring buffer: a header, then records, each behind a word that says how long it is. Pure.
+
+use super::format::Field;
+
+/// Where things stand in a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    time: Field,
+    commit: Field,
+    data: usize,
+    /// How long a page is, in bytes.
+    pub(super) page: usize,
+}
+
+/// Flags above the length of what is committed.
+const LOST: u64 = 1 << 31;
+const LENGTH: u64 = (1 << 27) - 1;
+
+/// What the first five bits of a word say besides a length.
+const LONG: u32 = 0;
+const PADDING: u32 = 29;
+const TIME_EXTENDED: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+impl Header {
+    /// As `events/header_page` says it.
+    pub(super) fn parse(text: &str) -> Option<Header> {
+        let data = Field::find(text, "data")?;
+        let page = data.offset.checked_add(data.size)?;
+        let header = Header {
+            time: Field::find(text, "timestamp")?,
+            commit: Field::find(text, "commit")?,
+            data: data.offset,
+            page,
+        };
+        (page <= 1 << 20).then_some(header)
+    }
+
+    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut off.
+    pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
+        let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
+        let end = self.data.saturating_add((commit & LENGTH) as usize);
+        let lost = commit & LOST != 0 || end > page.len();
+        let mut rest = page.get(self.data..end.min(page.len())).unwrap_or_default();
+        let mut time = begun;
+        while !rest.is_empty() {
+            let Some((word, behind)) = word(rest) else { return true };
+            let (kind, delta) = split(word);
+            time = time.wrapping_add(delta);
+            let (record, next) = match kind {
+                // Nothing follows.
+                PADDING if delta == 0 => break,
+                LONG | PADDING => {
+                    let Some((length, behind)) = self::word(behind) else { return true };
+                    // The length counts its own word.
+                    let Some(length) = (length as usize).checked_sub(4) else { return true };
+                    let length = length.next_multiple_of(4);
+                    let Some(split) = behind.split_at_checked(length) else { return true };
+                    if kind == LONG { (Some(split.0), split.1) } else { (None, split.1) }
+                }
+                TIME_EXTENDED | TIME_STAMP => {
+                    let Some((high, behind)) = self::word(behind) else { return true };
+                    let long = u64::from(high) << 27;
+                    time = if kind == TIME_STAMP { long | delta } else { time.wrapping_add(long) };
+                    (None, behind)
+                }
+                words => {
+                    let Some(split) = behind.split_at_checked(words as usize * 4) else { return true };
+                    (Some(split.0), split.1)
+                }
+            };
+            if let Some(record) = record {
+                each(time, record);
+            }
+            rest = next;
+        }
+        lost
+    }
+}
+
+fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (word, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_ne_bytes(*word), rest))
+}
+
+/// What a word says, and how much time has passed since the one before.
+fn split(word: u32) -> (u32, u64) {
+    if cfg!(target_endian = "little") {
+        (word & 31, u64::from(word >> 5))
+    } else {
+        (word >> 27, u64::from(word & ((1 << 27) - 1)))
+    }
+}

@@ -1,0 +1,337 @@
+//! Where programs are in a file of which only touches are known: from pages touched to positions. Pure.
+//!
+//! A file can be read at several places at a time, by several threads or through several mappings, and every touch
+//! belongs to one of them or to none. A *stream* is a place that goes forward. It is taken for one when it has come so
+//! far, in several requests, without having left out more than it took; a file in which such places were often left
+//! again has to show more.
+
+use std::ops::Range;
+
+use sakiyomi_model::Nanos;
+
+/// Streams of a file at a time, and places that may become one.
+const STREAMS: usize = 4;
+const CANDIDATES: usize = 8;
+
+/// What a place has to come through to be a stream, in bytes and in requests; in bytes at most.
+const LEAST: u64 = 128 << 10;
+const MOST: u64 = 64 << 20;
+const REQUESTS: u32 = 3;
+
+/// What a request may leave out of a place that is no stream yet.
+const GAP: u64 = 64 << 10;
+
+/// Of a stream, an eighth of what it has come through, within these: a program that has read much may pass by a little.
+const GAPS: (u64, u64) = (128 << 10, 4 << 20);
+
+/// How far behind itself a stream may be touched: several threads that share a place are not in step.
+const BACK: u64 = 1 << 20;
+
+/// How far a stream may have come while touches were lost.
+const UNSEEN: u64 = 64 << 20;
+
+/// A stream is left when so many touches elsewhere have come since its last one that belong to no place.
+const STRAYS: u64 = 8;
+
+/// Names a stream among all those of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamId(pub(super) u32);
+
+/// A place that goes forward. In bytes of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    pub(super) id: StreamId,
+    /// Where it began.
+    pub(super) from: u64,
+    /// The last touch that brought it further began here.
+    pub(super) at: u64,
+    /// Up to where has been touched.
+    pub(super) end: u64,
+    /// When it was first touched.
+    pub(super) begun: Nanos,
+    /// Bytes between `from` and `at` that were left out.
+    left_out: u64,
+    requests: u32,
+    /// How many strays the file had had at its last touch.
+    strays: u64,
+    /// Touches were lost since then.
+    unseen: bool,
+}
+
+/// The places in one file.
+#[derive(Debug)]
+pub(super) struct Streams {
+    streams: Vec<Stream>,
+    /// The one that was touched last is last.
+    candidates: Vec<Stream>,
+    /// What a place has to come through to be a stream.
+    wanted: u64,
+    next: u32,
+    strays: u64,
+    /// Bytes that were touched in all, as often as they were.
+    pub(super) touched: u64,
+}
+
+impl Streams {
+    pub(super) fn new() -> Streams {
+        Streams { streams: Vec::new(), candidates: Vec::new(), wanted: LEAST, next: 0, strays: 0, touched: 0 }
+    }
+
+    /// The streams that there are.
+    pub(super) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Pages of the file were touched.
+    pub(super) fn touch(&mut self, now: Nanos, range: &Range<u64>) {
+        self.touched = self.touched.saturating_add(range.end.saturating_sub(range.start));
+        let nearest = |places: &[Stream]| {
+            let taking = places.iter().enumerate().filter(|(_, place)| place.takes(range.start));
+            taking.min_by_key(|(_, place)| place.at.abs_diff(range.start)).map(|(index, _)| index)
+        };
+        if let Some(index) = nearest(&self.streams) {
+            self.streams[index].go_on(range, self.strays);
+            return;
+        }
+        let Some(index) = nearest(&self.candidates) else { return self.stray(now, range) };
+        let mut place = self.candidates.remove(index);
+        place.go_on(range, self.strays);
+        if place.is_stream(self.wanted) && self.has_room() {
+            self.streams.push(place);
+        } else {
+            self.candidates.push(place);
+        }
+    }
+
+    /// Touches were lost: streams may be further than they seem.
+    pub(super) fn lose(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.unseen = true);
+        // What was only beginning has to begin again.
+        self.candidates.clear();
+    }
+
+    fn stray(&mut self, now: Nanos, range: &Range<u64>) {
+        self.strays += 1;
+        let strays = self.strays;
+        let wanted = &mut self.wanted;
+        // Of a place that was left, the next one has to show twice as much.
+        self.streams.retain(|stream| {
+            let stays = strays - stream.strays < STRAYS;
+            if !stays {
+                *wanted = (*wanted).max((stream.at - stream.from).saturating_mul(2)).min(MOST);
+            }
+            stays
+        });
+        if self.candidates.len() == CANDIDATES {
+            self.candidates.remove(0);
+        }
+        let id = StreamId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.candidates.push(Stream {
+            id,
+            from: range.start,
+            at: range.start,
+            end: range.end.max(range.start),
+            begun: now,
+            left_out: 0,
+            requests: 1,
+            strays,
+            unseen: false,
+        });
+    }
+
+    /// Whether one more stream may be there. Which of those that are there ends first, strays tell.
+    fn has_room(&self) -> bool {
+        self.streams.len() < STREAMS
+    }
+}
+
+impl Stream {
+    fn is_stream(&self, wanted: u64) -> bool {
+        self.requests > REQUESTS
+            && self.at - self.from >= wanted
+            && self.left_out <= (self.at - self.from) / 2
+    }
+
+    /// Whether a touch here is of it.
+    fn takes(&self, start: u64) -> bool {
+        let come = self.at - self.from;
+        let is_known = self.requests > REQUESTS && come >= LEAST;
+        let (back, gap) = match (is_known, self.unseen) {
+            (false, _) => (0, GAP),
+            (true, false) => (BACK.min(come), (come / 8).clamp(GAPS.0, GAPS.1)),
+            (true, true) => (BACK.min(come), UNSEEN),
+        };
+        let left_out = self.left_out.saturating_add(start.saturating_sub(self.end));
+        // What it leaves out must not become more than what it takes.
+        let is_dense = self.unseen || left_out <= (start.saturating_sub(self.from) / 2).max(GAP);
+        start >= self.at.saturating_sub(back) && start <= self.end.saturating_add(gap) && is_dense
+    }
+
+    fn go_on(&mut self, range: &Range<u64>, strays: u64) {
+        self.strays = strays;
+        if range.start > self.at {
+            // A long request is told piece by piece, all with the same end.
+            self.requests = self.requests.saturating_add(u32::from(range.end > self.end));
+            if std::mem::take(&mut self.unseen) {
+                // What was not seen is taken for read.
+            } else {
+                self.left_out += range.start.saturating_sub(self.end);
+            }
+            self.at = range.start;
+        }
+        self.end = self.end.max(range.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: u64 = 4096;
+    const WINDOW: u64 = 64 << 10;
+
+    fn touch_all(streams: &mut Streams, touches: impl IntoIterator<Item = Range<u64>>) {
+        touches.into_iter().enumerate().for_each(|(index, range)| streams.touch(Nanos(index as u64), &range));
+    }
+
+    /// From one place to another, so much at a time.
+    fn sequence(from: u64, to: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
+        (from..to).step_by(step as usize).map(move |at| at..(at + step).min(to))
+    }
+
+    fn places(streams: &Streams) -> Vec<(u64, u64)> {
+        let mut places: Vec<(u64, u64)> =
+            streams.streams().iter().map(|stream| (stream.from, stream.at)).collect();
+        places.sort_unstable();
+        places
+    }
+
+    #[test]
+    fn a_file_that_is_read_from_beginning_to_end_has_one_stream_whose_position_is_the_last_touch() {
+        for step in [PAGE, 3 * PAGE, WINDOW, 1 << 20] {
+            let mut streams = Streams::new();
+            touch_all(&mut streams, sequence(0, 8 << 20, step));
+            assert_eq!(
+                places(&streams),
+                [(0, (8 << 20) - (8 << 20) % step - if (8 << 20) % step == 0 { step } else { 0 })],
+                "{step}"
+            );
+            assert_eq!(streams.streams()[0].end, 8 << 20);
+        }
+    }
+
+    #[test]
+    fn two_places_in_turn_are_two_streams() {
+        let mut streams = Streams::new();
+        let far = 100 << 20;
+        let both = sequence(0, 4 << 20, WINDOW).zip(sequence(far, far + (4 << 20), WINDOW));
+        touch_all(&mut streams, both.flat_map(|(one, other)| [one, other]));
+        assert_eq!(places(&streams), [(0, (4 << 20) - WINDOW), (far, far + (4 << 20) - WINDOW)]);
+    }
+
+    #[test]
+    fn one_long_read_is_no_sequence_however_it_is_told() {
+        let mut streams = Streams::new();
+        for block in [40u64, 7, 90, 3, 61] {
+            let (from, to) = (block << 20, (block + 1) << 20);
+            touch_all(&mut streams, (from..to).step_by(15 * 4096).map(|at| at..to));
+        }
+        assert_eq!(places(&streams), []);
+    }
+
+    #[test]
+    fn what_is_left_out_must_not_be_more_than_what_is_taken() {
+        let mut streams = Streams::new();
+        touch_all(&mut streams, (0..2000u64).map(|index| index * 12 * PAGE..index * 12 * PAGE + PAGE));
+        assert_eq!(places(&streams), []);
+    }
+
+    #[test]
+    fn a_stream_that_is_left_ends_and_the_next_has_to_show_more() {
+        let mut streams = Streams::new();
+        touch_all(&mut streams, sequence(0, 1 << 20, WINDOW));
+        assert_eq!(streams.streams().len(), 1);
+        touch_all(
+            &mut streams,
+            (0..STRAYS).map(|index| (index + 1) * (50 << 20)..(index + 1) * (50 << 20) + PAGE),
+        );
+        assert_eq!(places(&streams), []);
+        let again = 30 << 20;
+        touch_all(&mut streams, sequence(again, again + (1 << 20), WINDOW));
+        assert_eq!(places(&streams), [], "a block like the one before");
+        touch_all(&mut streams, sequence(again + (1 << 20), again + (4 << 20), WINDOW));
+        assert_eq!(places(&streams), [(again, again + (4 << 20) - WINDOW)]);
+    }
+
+    #[test]
+    fn after_a_loss_a_stream_is_found_where_it_has_come_to() {
+        let mut streams = Streams::new();
+        touch_all(&mut streams, sequence(0, 4 << 20, WINDOW));
+        streams.lose();
+        touch_all(&mut streams, sequence(20 << 20, 21 << 20, WINDOW));
+        assert_eq!(places(&streams), [(0, (21 << 20) - WINDOW)]);
+        touch_all(&mut streams, sequence(60 << 20, 61 << 20, WINDOW));
+        assert_eq!(streams.streams().len(), 2, "nothing was lost there");
+    }
+
+    fn touches() -> impl Strategy<Value = Vec<(Range<u64>, bool)>> {
+        let range = prop_oneof![
+            (any::<u64>(), any::<u64>()).prop_map(|(from, to)| from.min(to)..from.max(to)),
+            (0..1u64 << 14, 1..64u64).prop_map(|(page, pages)| page * PAGE..(page + pages) * PAGE),
+            (0..64u64, 1..64u64).prop_map(|(page, pages)| page * PAGE..(page + pages) * PAGE),
+        ];
+        prop::collection::vec((range, prop::bool::weighted(0.05)), 0..400)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn positions_only_go_forward_and_places_are_bounded(touches in touches()) {
+            let mut streams = Streams::new();
+            let mut last: std::collections::BTreeMap<StreamId, u64> = std::collections::BTreeMap::new();
+            for (index, (range, lost)) in touches.iter().enumerate() {
+                if *lost {
+                    streams.lose();
+                }
+                streams.touch(Nanos(index as u64), range);
+                prop_assert!(streams.streams().len() <= STREAMS && streams.candidates.len() <= CANDIDATES);
+                for stream in streams.streams() {
+                    prop_assert!(stream.from <= stream.at && stream.at <= stream.end);
+                    let before = last.insert(stream.id, stream.at).unwrap_or(0);
+                    prop_assert!(before <= stream.at);
+                }
+            }
+        }
+
+        #[test]
+        fn a_sequence_is_found_among_others_however_they_take_turns(
+            starts in prop::collection::btree_set(0..40u64, 1..=STREAMS),
+            steps in prop::collection::vec(1..32u64, STREAMS),
+            turns in prop::collection::vec(0..STREAMS, 600..900),
+        ) {
+            let starts: Vec<u64> = starts.into_iter().map(|start| start << 30).collect();
+            let mut at = starts.clone();
+            let mut streams = Streams::new();
+            for (index, turn) in turns.iter().enumerate() {
+                let turn = turn % starts.len();
+                let range = at[turn]..at[turn] + steps[turn] * PAGE;
+                streams.touch(Nanos(index as u64), &range);
+                at[turn] = range.end;
+            }
+            let long = (0..starts.len()).filter(|&index| at[index] - starts[index] > LEAST + steps[index] * PAGE);
+            let expected: Vec<(u64, u64)> =
+                long.map(|index| (starts[index], at[index] - steps[index] * PAGE)).collect();
+            prop_assert_eq!(places(&streams), expected);
+        }
+
+        /// 1,000 touches of a page each at random places of a file that is so large that chance makes no sequence.
+        #[test]
+        fn touches_here_and_there_make_no_stream(pages in prop::collection::vec(0..1u64 << 20, 1000)) {
+            let mut streams = Streams::new();
+            touch_all(&mut streams, pages.into_iter().map(|page| page * PAGE..(page + 1) * PAGE));
+            prop_assert_eq!(places(&streams), []);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Files of which touched pages are told instead of positions: which they are, and a reading for each place in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sakiyomi_linux::process::{Identity, Kind, Mapped, process_of};
+use sakiyomi_linux::tracefs::Touch;
+use sakiyomi_model::Nanos;
+
+use super::handle::{Handle, Place};
+use super::program::Program;
+use super::reading::Reading;
+use super::streams::{Stream, StreamId, Streams};
+use super::tracer::{Sight, Sign};
+use super::{Follower, LEAST};
+use crate::{Event, Idle, ReadingId, State};
+
+/// Files that are known of at a time; of what else is touched, nothing is known.
+const FILES: usize = 1024;
+
+/// Touches after which it is found out which file it is, even if they make no stream.
+const ENOUGH: u64 = 16;
+
+/// How often a file is looked for that is not found.
+const TRIES: u32 = 10;
+
+/// A position that has moved so shortly before may move again.
+const RECENT: Nanos = Nanos(100_000_000);
+
+/// How often a program's mappings are looked through.
+const OFTEN: Nanos = Nanos(20_000_000);
+
+/// A process and a file that it touches.
+type Key = (u32, u64, u64);
+
+/// What is known by touches.
+#[derive(Debug, Default)]
+pub(super) struct Traced {
+    files: BTreeMap<Key, Touched>,
+    /// The process of each thread.
+    threads: BTreeMap<u32, u32>,
+    /// When the mappings of a process were looked through.
+    looked: BTreeMap<u32, Nanos>,
+    touches: Vec<Touch>,
+}
+
+/// A file that is touched.
+#[derive(Debug)]
+struct Touched {
+    streams: Streams,
+    touches: u64,
+    begun: Nanos,
+    what: What,
+    /// How often it was looked for and not found.
+    tries: u32,
+    readings: BTreeMap<StreamId, ReadingId>,
+    /// A stream was followed, or a position moved: there is a reading that tells of it.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+enum What {
+    NotYet,
+    /// Too small, code, or nothing that can be read.
+    LeftAlone,
+    File {
+        name: String,
+        identity: Identity,
+        place: Source,
+    },
+}
+
+/// Where a file can be opened.
+#[derive(Clone, Debug)]
+enum Source {
+    Open(u32),
+    Mapped(Mapped),
+}
+
+impl Follower {
+    /// Begins to trace if a program seems to read without moving a position, in a file that could be read ahead.
+    pub(super) fn consider_tracing(&mut self, number: u32, now: Nanos) -> Option<()> {
+        if !self.tracer.is_idle(now) {
+            return None;
+        }
+        let program = self.programs.get_mut(&number)?;
+        program.sample(now);
+        let (spent, moved) = (program.spent(), program.moved);
+        if program.signs.waits(spent) || program.faults == 0 {
+            program.faults = program.process.all_faults().ok()?;
+        }
+        let sight = Sight { at: now, spent, moved, faults: program.faults };
+        let found = match program.signs.see(sight) {
+            None => false,
+            Some((Sign::Reads, since)) => {
+                let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
+                self.readings.values().any(|reading| still(&reading)) || has_data(program)
+            }
+            Some((Sign::Faults, _)) => has_data(program),
+        };
+        if found {
+            self.tracer.begin(self.programs.keys().copied().collect(), now);
+        }
+        Some(())
+    }
+
+    /// Takes in what was touched.
+    pub(super) fn take_touches(&mut self, now: Nanos) {
+        let mut touches = std::mem::take(&mut self.traced.touches);
+        if self.tracer.take(now, &mut touches) {
+            self.traced.files.values_mut().for_each(|file| file.streams.lose());
+        }
+        let mut strangers = BTreeSet::new();
+        let mut changed = BTreeSet::new();
+        for touch in touches.drain(..) {
+            if !strangers.contains(&touch.thread) {
+                match self.program_of(touch.thread) {
+                    Some(number) => changed.extend(self.traced.see(number, &touch, now)),
+                    None => drop(strangers.insert(touch.thread)),
+                }
+            }
+        }
+        self.traced.touches = touches;
+        for key in changed {
+            self.follow_streams(key, now);
+        }
+        let is_useful = self.readings.values().any(|reading| {
+            let helps = |state| {
+                matches!(state, Some(State::Watching | State::Ahead | State::Trial | State::Idle(Idle::Done)))
+            };
+            reading.stream.is_some() && helps(self.controller.state(reading.id))
+        });
+        self.tracer.judge(now, is_useful);
+    }
+
+    fn program_of(&mut self, thread: u32) -> Option<u32> {
+        if let Some(&number) = self.traced.threads.get(&thread) {
+            return Some(number);
+        }
+        let number = process_of(thread).filter(|number| self.programs.contains_key(number))?;
+        self.traced.threads.insert(thread, number);
+        Some(number)
+    }
+
+    /// The readings of a file become what its streams are.
+    fn follow_streams(&mut self, key: Key, now: Nanos) -> Option<()> {
+        let file = self.traced.files.get_mut(&key)?;
+        let streams = file.streams.streams().to_vec();
+        if !streams.is_empty() || file.touches >= ENOUGH {
+            self.find_out(key, now)?;
+        }
+        let file = self.traced.files.get_mut(&key)?;
+        let is_there = |id: &StreamId| streams.iter().any(|stream| stream.id == *id);
+        let ended: Vec<ReadingId> =
+            file.readings.iter().filter(|(id, _)| !is_there(id)).map(|(_, reading)| *reading).collect();
+        file.readings.retain(|id, _| is_there(id));
+        ended.into_iter().for_each(|id| self.end(id, now));
+        for stream in streams {
+            let known = self.traced.files.get(&key)?.readings.get(&stream.id).copied();
+            match known.and_then(|id| self.readings.get_mut(&id)) {
+                Some(reading) => reading.stream_to(stream.at, stream.end, now),
+                None => drop(self.begin_stream(key, &stream, now)),
+            }
+        }
+        Some(())
+    }
+
+    fn begin_stream(&mut self, key: Key, stream: &Stream, now: Nanos) -> Option<()> {
+        let file = self.traced.files.get(&key)?;
+        let What::File { name, identity, place } = &file.what else { return None };
+        let (name, identity, place) = (name.clone(), *identity, place.clone());
+        if self.is_explained(key.0, &identity, stream.begun, now) {
+            self.traced.files.get_mut(&key)?.is_told = true;
+            return None;
+        }
+        let process = Arc::clone(&self.programs.get(&key.0)?.shared);
+        let place = match place {
+            Source::Open(number) => Place::Open(process, number),
+            Source::Mapped(mapped) => Place::Mapped(process, mapped),
+        };
+        let handle = Arc::new(Handle::new(place, Some(identity)));
+        let id = self.name_reading();
+        let reading = Reading::of_stream(id, key.0, name, handle, identity, stream, now);
+        let (at, size) = (reading.position, reading.row.size());
+        self.readings.insert(id, reading);
+        let file = self.traced.files.get_mut(&key)?;
+        file.readings.insert(stream.id, id);
+        file.is_told = true;
+        self.tell(now, Event::Begun { id, at, size });
+        Some(())
+    }
+
+    /// Whether the program reads this file so that its position moves. If not, that one says nothing from now on.
+    fn is_explained(&mut self, program: u32, identity: &Identity, since: Nanos, now: Nanos) -> bool {
+        let of_it = |reading: &&Reading| {
+            reading.program == program && reading.stream.is_none() && reading.current().is_same(identity)
+        };
+        let same: Vec<ReadingId> = self.readings.values().filter(of_it).map(|reading| reading.id).collect();
+        let mut explained = false;
+        for id in same {
+            self.look_at(id, now);
+            if let Some(reading) = self.readings.get_mut(&id) {
+                let moved = reading.has_moved_since(since.min(now.saturating_sub(RECENT)));
+                reading.is_traced = !moved;
+                explained |= moved;
+            }
+        }
+        explained
+    }
+
+    /// Finds out which file it is that is touched.
+    fn find_out(&mut self, key: Key, now: Nanos) -> Option<()> {
+        let (number, device, inode) = key;
+        let program = self.programs.get(&number)?;
+        let file = self.traced.files.get_mut(&key)?;
+        if !matches!(file.what, What::NotYet) {
+            return Some(());
+        }
+        let found = if let Some((number, identity)) = program.open_as(device, inode) {
+            let name = program.process.name_of(number).unwrap_or_default();
+            Some((name.display().to_string(), identity, Source::Open(number)))
+        } else {
+            let looked = self.traced.looked.get(&number);
+            if looked.is_some_and(|&at| now.saturating_sub(at) < OFTEN) {
+                return None;
+            }
+            self.traced.looked.insert(number, now);
+            let mapped = program.process.mappings().ok()?;
+            let of_it = |mapped: &&Mapped| (mapped.device, mapped.inode) == (device, inode);
+            let is_code = mapped.iter().filter(of_it).any(|mapped| mapped.is_code);
+            let Some(found) = mapped.iter().find(of_it).cloned() else {
+                // It may be found next time. Where the system calls it otherwise, as on overlays, it never is.
+                file.tries += 1;
+                if file.tries == TRIES {
+                    file.what = What::LeftAlone;
+                }
+                return None;
+            };
+            let identity = program.process.identity_mapped(&found.place).ok().filter(|_| !is_code);
+            identity.map(|identity| (found.path.display().to_string(), identity, Source::Mapped(found)))
+        };
+        let fits = |identity: &Identity| identity.kind == Kind::Regular && identity.size >= LEAST;
+        file.what = match found {
+            Some((name, identity, place)) if fits(&identity) => What::File { name, identity, place },
+            _ => What::LeftAlone,
+        };
+        // A position that does not move is explained by this.
+        if let What::File { identity, .. } = &file.what {
+            let (identity, begun) = (*identity, file.begun);
+            let is_told = self.is_explained(number, &identity, begun, now);
+            self.traced.files.get_mut(&key)?.is_told = is_told;
+        }
+        Some(())
+    }
+
+    /// A program has ended: what it touched here and there is told.
+    pub(super) fn end_touches(&mut self, number: u32) {
+        self.traced.threads.retain(|_, process| *process != number);
+        self.traced.looked.remove(&number);
+        let of_it = (number, 0, 0)..=(number, u64::MAX, u64::MAX);
+        let keys: Vec<Key> = self.traced.files.range(of_it).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(file) = self.traced.files.remove(&key) else { continue };
+            let What::File { name, identity, .. } = file.what else { continue };
+            if !file.is_told {
+                self.tally.end_scattered(name, &identity, file.streams.touched);
+            }
+        }
+    }
+
+    pub(super) fn name_reading(&mut self) -> ReadingId {
+        let id = ReadingId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+}
+
+impl Traced {
+    /// Takes in a touch; gives the file if it is one that could be read ahead.
+    fn see(&mut self, number: u32, touch: &Touch, now: Nanos) -> Option<Key> {
+        let key = (number, touch.device, touch.inode);
+        if self.files.len() >= FILES && !self.files.contains_key(&key) {
+            return None;
+        }
+        let file = self.files.entry(key).or_insert_with(|| Touched {
+            streams: Streams::new(),
+            touches: 0,
+            begun: now,
+            what: What::NotYet,
+            tries: 0,
+            readings: BTreeMap::new(),
+            is_told: false,
+        });
+        if matches!(file.what, What::LeftAlone) {
+            return None;
+        }
+        file.touches += 1;
+        file.streams.touch(now, &touch.range);
+        Some(key)
+    }
+}
+
+/// Whether a program has something large mapped that is not code.
+fn has_data(program: &Program) -> bool {
+    let mapped = program.process.mappings().unwrap_or_default();
+    let is_code = |file: &Mapped| {
+        mapped.iter().any(|other| other.is_code && (other.device, other.inode) == (file.device, file.inode))
+    };
+    mapped.iter().any(|file| file.length >= LEAST && !is_code(file))
+}

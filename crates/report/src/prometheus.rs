@@ -1,0 +1,168 @@
+//! Figures as a monitoring system collects them: the text format of Prometheus, version 0.0.4.
+//!
+//! Names end in their base unit, as they should there: `_seconds`, `_ratio`, and `_total` for what only grows.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::schema::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
+use crate::text::one_line;
+
+/// A regulated device, and each who uses it.
+#[must_use]
+pub fn iorate(result: &IorateResult) -> String {
+    let device = labels(&[("mount", &result.mount), ("device", &result.device.name)]);
+    // A number that was given again belongs to who has it now: no series may come twice.
+    let latest: BTreeMap<&IorateTarget, &IorateOwner> =
+        result.owners.iter().map(|owner| (&owner.target, owner)).collect();
+    let owners: Vec<(String, &IorateOwner)> =
+        latest.into_values().map(|owner| (owner_labels(&result.mount, owner), owner)).collect();
+    let mut text = String::new();
+    for (name, help, figure) in DEVICE {
+        family(&mut text, name, help, figure(&result.device).map(|value| (&*device, value)));
+    }
+    for (name, help, figure) in OWNER {
+        let samples = owners.iter().filter_map(|(labels, owner)| Some((&**labels, figure(owner)?)));
+        family(&mut text, name, help, samples);
+    }
+    text
+}
+
+type Figure<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
+
+const DEVICE: &[Figure<IorateDevice>] = &[
+    ("device_service_seconds", "Time that one I/O takes the device, as measured.", |device| {
+        (device.service_ns > 0).then(|| seconds(device.service_ns))
+    }),
+    (
+        "device_allowance",
+        "Unregulated requests that may be in the device when a regulated one comes.",
+        |device| Some(f64::from(device.allowance)),
+    ),
+    ("device_parallel_ratio", "Requests that the device serves side by side, as measured.", |device| {
+        Some(device.parallel_ratio)
+    }),
+    ("device_requests_in_flight", "Requests in the device.", |device| Some(device.in_device as f64)),
+    ("device_requests_waiting", "Requests that wait to be let into the device.", |device| {
+        Some(device.waiting as f64)
+    }),
+    ("device_requests_total", "Requests answered since the mount.", |device| Some(device.requests as f64)),
+    ("device_busy_seconds_total", "Time that the device was busy since the mount.", |device| {
+        device.busy_ns.map(seconds)
+    }),
+    (
+        "device_bypassed",
+        "1 while others use the device past the mount, so that no rate can be kept.",
+        |device| Some(f64::from(u8::from(device.bypass.is_some()))),
+    ),
+    (
+        "device_bypass_ratio",
+        "Share of the device's requests that did not come through the mount.",
+        |device| Some(device.bypass.as_ref().map_or(0.0, |bypass| bypass.share_ratio)),
+    ),
+];
+
+const OWNER: &[Figure<IorateOwner>] = &[
+    ("iorate_share_ratio", "Share of the device that was asked for.", |owner| {
+        owner.percent.map(|percent| f64::from(percent) / 100.0)
+    }),
+    ("iorate_interval_seconds", "Time of an I/O that was asked for.", |owner| owner.every_ns.map(seconds)),
+    ("iorate_best_effort", "1 if the rate is kept only as well as can be.", |owner| {
+        owner.has_rate().then(|| f64::from(u8::from(owner.best_effort)))
+    }),
+    ("iorate_ideal_seconds", "Time that an I/O is to take.", |owner| owner.ideal_ns.map(seconds)),
+    ("iorate_mean_seconds", "Time that the last I/Os took, mean.", |owner| owner.mean_ns.map(seconds)),
+    ("iorate_accuracy_ratio", "Actual over ideal time of the last I/Os, mean.", |owner| owner.accuracy_ratio),
+    ("iorate_variation_ratio", "Standard deviation over mean of the last I/Os' time.", |owner| {
+        owner.cov_ratio
+    }),
+    ("iorate_unanswered", "Requests that have not been answered.", |owner| Some(owner.unanswered as f64)),
+    ("iorate_ios_total", "I/Os since the rate was set, or since they were first seen.", |owner| {
+        Some(owner.ios as f64)
+    }),
+    ("iorate_late_total", "I/Os that the device had not done in time.", |owner| {
+        owner.has_rate().then_some(owner.late as f64)
+    }),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// All samples of one name, which have to stand together; nothing where there are none.
+fn family<'a>(text: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = (&'a str, f64)>) {
+    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+    let mut samples = samples.into_iter().filter(|(_, value)| value.is_finite()).peekable();
+    if samples.peek().is_some() {
+        let _ = writeln!(text, "# HELP sakiyomi_{name} {help}\n# TYPE sakiyomi_{name} {kind}");
+    }
+    for (labels, value) in samples {
+        let _ = writeln!(text, "sakiyomi_{name}{labels} {value}");
+    }
+}
+
+fn owner_labels(mount: &str, owner: &IorateOwner) -> String {
+    let process = |kind, pid: u32| {
+        labels(&[("mount", mount), ("kind", kind), ("pid", &pid.to_string()), ("name", &owner.name)])
+    };
+    match &owner.target {
+        IorateTarget::Process { pid } => process("process", *pid),
+        IorateTarget::Tree { pid } => process("tree", *pid),
+        IorateTarget::Group { path } => labels(&[("mount", mount), ("kind", "group"), ("group", path)]),
+    }
+}
+
+fn labels(labels: &[(&str, &str)]) -> String {
+    let labels: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", labels.join(","))
+}
+
+/// A label's value may hold anything but these as they are. What could move a cursor is no use to anybody.
+fn escaped(value: &str) -> String {
+    one_line(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn one_device() {
+        insta::assert_snapshot!(iorate(&sample::iorate()));
+    }
+
+    #[test]
+    fn values_of_labels_are_escaped() {
+        assert_eq!(labels(&[("a", "\\ \" \n"), ("b", "先")]), r#"{a="\\ \" \n",b="先"}"#);
+    }
+
+    /// A sample's name with its labels, and its value.
+    fn sample_of(line: &str) -> (&str, f64) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        (series, value.parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn any_device_gives_a_text_without_a_series_twice(result in sample::any_iorate()) {
+            let text = iorate(&result);
+            let mut seen = BTreeSet::new();
+            let mut announced = BTreeSet::new();
+            for line in text.lines() {
+                match line.strip_prefix("# TYPE ") {
+                    Some(kind) => prop_assert!(announced.insert(kind.split(' ').next().unwrap().to_owned())),
+                    None if line.starts_with("# HELP ") => {}
+                    None => {
+                        let (series, value) = sample_of(line);
+                        prop_assert!(value.is_finite() && seen.insert(series.to_owned()), "{line}");
+                        prop_assert!(announced.contains(series.split('{').next().unwrap()), "{line}");
+                    }
+                }
+            }
+        }
+    }
+}
