@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `regulation.rs` | what is asked of a mount, and its answers |
 //! | `regulation/messages.rs` | what is said, in bytes (pure) |
-//! | `regulation/owners.rs` | whose I/O it is |
+//! | `regulation/owners.rs`, `owners/table.rs` | whose I/O it is |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
 //! | `regulation/ends.rs` | the ends of processes |
