@@ -5,9 +5,9 @@ mod fuse;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -20,16 +20,62 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "sakiyomi scenario run scenarios/waseda2006-a.toml",
         "sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,16MiB \
          --vary process.gzip.size=0.2GB",
-        "the whole experiment takes minutes without optimisation",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-second-run.toml",
+        "sakiyomi scenario run scenarios/cerium2014-second-run.toml --vary job.wc.size=64MB",
+        "gigabytes in small pages",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-methods.toml",
+        "sakiyomi scenario run scenarios/cerium2014-methods.toml --vary job.wc.size=16MB",
+        "32 runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-cached.toml",
+        "sakiyomi scenario run scenarios/cerium2014-cached.toml --vary job.wc.size=64MB",
+        "a gigabyte in small pages",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-allowance.toml",
+        "sakiyomi scenario run scenarios/kochi2023-allowance.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.target.rate=20 --vary regulate.allowance=1,formula --vary process.target.reads=4000",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-accuracy.toml",
+        "sakiyomi scenario run scenarios/kochi2023-accuracy.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.target.rate=20 --vary process.target.reads=4000 --out accuracy",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-release.toml",
+        "sakiyomi scenario run scenarios/kochi2023-release.toml --repetitions 1 --vary case.pattern=LS \
+         --vary process.target.reads=300",
+        "minutes of pauses",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-several.toml",
+        "sakiyomi scenario run scenarios/kochi2023-several.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.a.reads=4000",
+        "hundreds of runs",
     ),
     (
         "sakiyomi probe . --on tmpfs --out methods",
-        "sakiyomi probe . --on tmpfs --size 16MiB --seconds 0.05 --repeat 1 --out methods",
+        "sakiyomi probe . --on tmpfs --size 16MiB --seconds 0.05 --repeat 1 --block 128KiB --no-rivals --out methods",
         "it measures for a minute",
     ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
+    (
+        "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",
+        "sakiyomi iorate top /mnt/disk --prometheus --out sakiyomi.prom --interval 100ms --count 2",
+        "it goes on for ever, elsewhere",
+    ),
 ];
 
+/// What a page shows being refused.
+const REFUSED: &[&str] = &["sakiyomi iorate run 90 /mnt/disk -- python3 reader.py"];
 /// Lines of code blocks that are commands of ours, without what is said beside them; a command that goes on in the next
 /// line is one.
 fn commands(page: &str) -> Vec<String> {
@@ -45,6 +91,8 @@ fn commands(page: &str) -> Vec<String> {
             continue;
         }
         let line = line.split("  #").next().unwrap_or(line).trim();
+        let line = line.split(" # ").next().unwrap_or(line).trim();
+        let line = line.strip_prefix("$ ").unwrap_or(line);
         let whole = match unfinished.take() {
             Some(begun) => format!("{begun} {line}"),
             None if line.starts_with("sakiyomi ") => line.to_owned(),
@@ -78,9 +126,13 @@ fn prepared(page: &str) -> Scratch {
     }
     symlink(env!("CARGO_BIN_EXE_sakiyomi"), scratch.0.join("bin/sakiyomi")).unwrap();
     let text = "an error, a warning and nothing else\n".repeat(20_000);
-    for name in ["big.tar", "big.txt", "log.txt", "files/data"] {
+    for name in ["big.tar", "big.txt", "log.txt", "files/file"] {
         scratch.file(name, &text);
     }
+    // The program that pages read a mount with; they say what it does, not how.
+    let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
+    scratch.file("bin/python3", reader);
+    fs::set_permissions(scratch.0.join("bin/python3"), Permissions::from_mode(0o755)).unwrap();
     scratch
 }
 
@@ -147,7 +199,7 @@ fn every_command_on_every_page_can_be_typed() {
                 continue;
             }
             let output = typed(&scratch, line).output().unwrap();
-            if !output.status.success() {
+            if output.status.success() == REFUSED.contains(&command.as_str()) {
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 failures.push(format!("{page}: {command}: {}\n{said}", output.status));
             }

@@ -61,8 +61,8 @@ pub enum RunError {
     },
     /// Nothing is left to be measured.
     #[error(
-        "the first program ended after {ended}, and nothing is left of that without run.warm_up and run.cool_down; \
-         make them shorter, or the programs longer (process.*.reads)"
+        "the first program ended after {:.1} s, and nothing is left of that without run.warm_up and run.cool_down; \
+         make them shorter, or the programs longer (process.*.reads)", ended.as_secs_f64()
     )]
     TooShort {
         /// When the first program ended.
@@ -70,8 +70,8 @@ pub enum RunError {
     },
     /// A regulated program did nothing while it was measured.
     #[error(
-        "process {name} has a rate and no I/O within the {measured} that were measured; let it begin sooner or read \
-         more often, or take its rate away"
+        "process {name} has a rate and no I/O within the {:.1} s that were measured; let it begin sooner or read \
+         more often, or take its rate away", measured.as_secs_f64()
     )]
     NoIo {
         /// The program.
