@@ -17,7 +17,6 @@ for machines that others use too (needs root); --directory says where the files 
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import resource
@@ -29,6 +28,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from served import Served
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -120,20 +121,9 @@ def cached(options, directory):
     ]
 
 
-@contextlib.contextmanager
 def mounted(backing, directory, drive, urgent):
-    directory.mkdir()
-    first = ["nice", "-n", "-20"] if urgent else []
-    process = subprocess.Popen([*first, SAKIYOMI, "-q", "mount", backing, directory, "--drive", drive])
-    try:
-        for _ in range(500):
-            if os.path.ismount(directory):
-                break
-            time.sleep(0.01)
-        yield directory
-    finally:
-        subprocess.run([SAKIYOMI, "umount", directory], check=True)
-        process.wait()
+    before = ["nice", "-n", "-20"] if urgent else []
+    return Served(SAKIYOMI, backing, directory, "--drive", drive, before=before)
 
 
 # Computations about as fast as a disk: the plain word count of the longest line, and a pattern that has no short cut.

@@ -13,15 +13,13 @@ machine makes answers late, so the load is printed with each row. Exit code 1 if
 import argparse
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from served import REPOSITORY, Served, have_fio, run
+
 BLOCK = 4096
 LIMITS = {"mean": 0.02, "p50": 0.05, "p99": 0.05, "iops": 0.03}
 SEQUENTIAL = 0.03
@@ -30,26 +28,15 @@ LATENESS_NS = 500_000
 SIMULATED = 60_000
 
 
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, **options).stdout
-
-
 def result(*words):
     return json.loads(run(*words, "--json", "--quiet"))["result"]
 
 
-def have_fio():
-    if shutil.which("fio") is None:
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "fio"], check=True)
-
-
-class Mount:
+class Mount(Served):
     """A drive whose one file covers it: sparse, so that it takes no room, and laid out as if it were all data."""
 
     def __init__(self, sakiyomi, scratch, drive, *options):
-        self.sakiyomi, self.at, backing = sakiyomi, scratch / "mounted", scratch / "backing"
-        self.at.mkdir(exist_ok=True)
+        self.sakiyomi, backing = sakiyomi, scratch / "backing"
         backing.mkdir(exist_ok=True)
         blocks = capacity(sakiyomi, drive) // BLOCK
         with open(backing / "all", "wb") as file:
@@ -57,28 +44,7 @@ class Mount:
         layout = scratch / "layout"
         inode = (backing / "all").stat().st_ino
         layout.write_text(f"sakiyomi layout 1\nblocks {blocks}\nfile 0 {inode}\n0 0 {blocks}\n")
-        words = [sakiyomi, "mount", backing, self.at, "--drive", drive, "--layout", layout, "--json", *options]
-        self.process = subprocess.Popen(
-            [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(100):
-            if os.path.ismount(self.at) or self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        if not os.path.ismount(self.at):
-            sys.exit(f"not mounted: {self.process.communicate()[1]}")
-
-    def end(self):
-        """Unmounts, and gives the summary."""
-        self.process.send_signal(signal.SIGINT)
-        try:
-            out, errors = self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            subprocess.run(["umount", "-l", str(self.at)], check=False)
-            self.process.kill()
-            raise
-        if self.process.returncode != 0:
-            sys.exit(f"the mount has failed: {errors}")
-        return json.loads(out)["result"]
+        super().__init__(sakiyomi, backing, scratch / "mounted", "--drive", drive, "--layout", layout, *options)
 
 
 def capacity(sakiyomi, drive):

@@ -26,7 +26,8 @@ import threading
 import time
 from pathlib import Path
 
-from live import Mount, REPOSITORY, have_fio, run
+from live import Mount
+from served import REPOSITORY, Served, have_fio, run
 
 AREA = 2 << 30
 RIVALS = 9
@@ -214,26 +215,16 @@ def check(report, one, beside, ideal):
     report.check("beside, of alone", 1 + off, LIMITS["alone"], abs(off) <= LIMITS["alone"])
 
 
-class PlainMount:
+class PlainMount(Served):
     """The disk itself, with a file that is all data."""
 
     def __init__(self, sakiyomi, scratch, size, *options):
-        self.at, backing = scratch / "mounted", scratch / "backing"
-        self.at.mkdir(exist_ok=True)
+        backing = scratch / "backing"
         backing.mkdir(exist_ok=True)
-        self.file = self.at / "all"
         if not (backing / "all").exists():
             run("dd", "if=/dev/urandom", f"of={backing / 'all'}", "bs=1M", f"count={size >> 20}", "conv=fsync")
-        words = [sakiyomi, "mount", backing, self.at, "--json", *options]
-        self.process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(100):
-            if os.path.ismount(self.at) or self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        if not os.path.ismount(self.at):
-            sys.exit(f"not mounted: {self.process.communicate()[1]}")
-
-    end = Mount.end
+        super().__init__(sakiyomi, backing, scratch / "mounted", *options)
+        self.file = self.at / "all"
 
 
 def disk(arguments, report):

@@ -32,6 +32,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from served import Served
+
 ROOT = Path(__file__).resolve().parent.parent
 PREAD = """
 import hashlib, os, sys
@@ -93,18 +95,8 @@ class Bench:
             file.write(os.urandom(max(0, missing)))
             os.fsync(file.fileno())
 
-    @contextlib.contextmanager
     def mount(self, drive, *more):
-        words = [self.sakiyomi, "mount", self.backing, self.mounted, "--drive", drive, "--quiet", *more]
-        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL)
-        try:
-            while not os.path.ismount(self.mounted):
-                assert process.poll() is None, "nothing was mounted"
-                time.sleep(0.02)
-            yield
-        finally:
-            subprocess.run(["umount", self.mounted], check=False)
-            process.wait(30)
+        return Served(self.sakiyomi, self.backing, self.mounted, "--drive", drive, *more)
 
     def once(self, words, mode="plain", group=None, cold=()):
         """One run: elapsed and blocked of the program, CPU time of all there is."""

@@ -62,9 +62,9 @@ const INSTEAD: &[(&str, &str, &str)] = &[
         "hundreds of runs",
     ),
     (
-        "sakiyomi probe . --on tmpfs --out methods",
-        "sakiyomi probe . --on tmpfs --size 16MiB --seconds 0.05 --repeat 1 --block 128KiB --no-rivals --out methods",
-        "it measures for a minute",
+        "sakiyomi probe . --method read,uring",
+        "sakiyomi probe . --method read --size 16MiB --seconds 0.05 --repeat 1 --block 128KiB --no-rivals",
+        "it measures for half a minute",
     ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
     (
