@@ -118,6 +118,11 @@ impl<D: Device> Regulated<D> {
         self.carry_out();
     }
 
+    /// See [`Regulator::answered_late`].
+    pub fn answered_late(&mut self, owner: Owner, by: Nanos) -> Option<Nanos> {
+        self.regulator.answered_late(owner, by)
+    }
+
     /// Whoever asked for `id` does not want it any more: it ends as [`Outcome::Cancelled`], at once where it waits,
     /// and with the device where that has it. One that has ended, or is unknown, is left alone.
     pub fn cancel(&mut self, now: Nanos, id: RequestId) {

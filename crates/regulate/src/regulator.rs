@@ -222,12 +222,18 @@ impl Regulator {
             self.held_back.pop_first();
             let entry = self.requests[&id];
             let State::HeldBack { outcome, .. } = entry.state else { unreachable!("it is held back") };
-            if let Some(member) = self.members.get_mut(&entry.owner) {
-                member.carry += self.now - until;
-            }
+            self.answered_late(entry.owner, self.now - until);
             self.answer(id, &entry, outcome, out);
         }
         self.issue(out);
+    }
+
+    /// An answer has reached who asked by so much later than it was to: his next ones come that much earlier (section
+    /// 4.3). Says how long an I/O of his is to take, if he has a rate.
+    pub fn answered_late(&mut self, owner: Owner, by: Nanos) -> Option<Nanos> {
+        let member = self.members.get_mut(&owner)?;
+        member.carry += by;
+        Some(member.ended_late(by))
     }
 
     /// When to call [`timer`](Regulator::timer), if nothing else comes before.

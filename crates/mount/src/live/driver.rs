@@ -320,7 +320,8 @@ impl Runner {
 
     fn end_all(&mut self, done: &mut Vec<Completion>) {
         if let Some(kept) = self.schedule.device_mut().kept() {
-            done.iter().for_each(|completion| kept.ended(completion));
+            let now = self.timeline.now();
+            done.iter().for_each(|completion| kept.ended(completion, now));
             kept.account();
         }
         for completion in done.drain(..) {

@@ -169,7 +169,8 @@ impl Kept {
         }
     }
 
-    pub(super) fn ended(&mut self, completion: &Completion) {
+    /// It is answered `now`, which may be later than it was to be: the thread wakes up late on a busy machine.
+    pub(super) fn ended(&mut self, completion: &Completion, now: Nanos) {
         if completion.outcome == Outcome::Cancelled
             && let Some(files) = self.files()
         {
@@ -178,7 +179,12 @@ impl Kept {
         let Some(figures) = self.owners.get_mut(&completion.request.stream.0) else { return };
         figures.unanswered = figures.unanswered.saturating_sub(1);
         if completion.outcome == Outcome::Done {
-            figures.ended(completion.finish.saturating_sub(completion.submitted));
+            figures.ended(now.saturating_sub(completion.submitted));
+            let late = now.saturating_sub(completion.finish);
+            let ideal = self.device.answered_late(Owner(completion.request.stream.0), late);
+            if let Some(ideal) = ideal {
+                self.past.accuracy_sum += late.0 as f64 / ideal.0.max(1) as f64;
+            }
         }
     }
 

@@ -133,6 +133,16 @@ impl Kept {
         self.block.squares += took * took;
     }
 
+    /// An I/O that has been added, and was to take about `ideal`, took `by` longer.
+    fn add_late(&mut self, by: f64, ideal: f64) {
+        if self.block.ios > 0 {
+            self.ratios += by / ideal;
+            self.block.ratios += by / ideal;
+            self.block.took += by;
+            self.block.squares += by * (2.0 * ideal + by);
+        }
+    }
+
     fn accuracy(&self) -> f64 {
         if self.ios == 0 { 1.0 } else { self.ratios / self.ios as f64 }
     }
@@ -165,6 +175,15 @@ impl Member {
         }
         self.bursts.add(ended.took.0 as f64 / ended.ideal.0 as f64);
         self.kept.add(ended);
+    }
+
+    /// The I/O that has ended last took so much longer than was known then. Says how long it was to take.
+    pub(super) fn ended_late(&mut self, by: Nanos) -> Nanos {
+        let ideal = self.rate.ideal(self.service);
+        if !ideal.is_zero() && !by.is_zero() {
+            self.kept.add_late(by.0 as f64, ideal.0 as f64);
+        }
+        ideal
     }
 }
 

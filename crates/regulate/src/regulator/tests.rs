@@ -74,6 +74,37 @@ fn thesis() -> Settings {
 }
 
 #[test]
+fn answers_that_arrive_late_are_made_up_for_and_told() {
+    // Answers come at once when they are due, and each reaches who asked a millisecond later.
+    let (late, rate) = (Nanos(1_000_000), Percent::new(20).unwrap());
+    let mut regulator = Regulator::new(Settings::default());
+    let mut out = Vec::new();
+    let mut now = Nanos::ZERO;
+    let mut took = Vec::new();
+    for number in 0..200 {
+        if number == 100 {
+            regulator.set_rate_anyway(now, Owner(1), rate, &mut out);
+        }
+        let (id, arrived) = (RequestId(number), now);
+        regulator.arrive(now, Ask { id, owner: Owner(1), op: Op::Read, size: Bytes(4096) }, &mut out);
+        now += Nanos(5_000_000);
+        regulator.device_done(now, id, Outcome::Done, &mut out);
+        while let Some(at) = regulator.wake_at() {
+            now = at;
+            regulator.timer(now, &mut out);
+        }
+        regulator.answered_late(Owner(1), late);
+        now += late;
+        took.push(now - arrived);
+    }
+    let ideal = Nanos(25_000_000);
+    assert_eq!(took[100], ideal + late, "the first one cannot be made up for before it was late");
+    assert!(took[110..].iter().all(|&took| took == ideal), "{:?}", &took[100..]);
+    let report = regulator.report(Owner(1)).unwrap();
+    assert!((report.accuracy - 1.0).abs() < 0.001, "{}", report.accuracy);
+}
+
+#[test]
 fn without_a_rate_everything_passes_through() {
     let mut bench = Bench::new(Settings::default());
     let id = bench.ask(MS, 1);
