@@ -142,7 +142,7 @@ pub enum Refusal {
         what: String,
     },
     /// No rate at all.
-    #[error("{asked} cannot be asked for; ask for 1 to 100 % or for a time")]
+    #[error("{asked} cannot be asked for; ask for 1 to 100 %, or for a time of an hour at most")]
     BadRate {
         /// What was asked, in words.
         asked: String,

@@ -5,6 +5,7 @@
 //! | `regulation.rs` | what is asked of a mount, and its answers |
 //! | `regulation/messages.rs` | what is said, in bytes (pure) |
 //! | `regulation/owners.rs` | whose I/O it is |
+//! | `regulation/owners/table.rs` | processes that are known, their rates, trees and groups |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
 //! | `regulation/ends.rs` | the ends of processes |
@@ -199,7 +200,8 @@ impl Regulation {
         let Some((number, rated)) = self.owners.rated(&held) else {
             return Ok(Err(Refusal::NoRate { what: target.to_string() }));
         };
-        if rated.by != user
+        // Root may, also where nobody is left in a group.
+        if ![0, rated.by].contains(&user)
             && let Err(refusal) = may(&held, target, user)
         {
             return Ok(Err(refusal));
@@ -384,7 +386,7 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
             Err(_) => Err(Refusal::BadRate { asked: format!("{percent} %") }),
         },
         protocol::Rate::EveryNs(time) if time == 0 || time > TIME_MAX.0 => {
-            Err(Refusal::BadRate { asked: format!("an I/O every {time} ns") })
+            Err(Refusal::BadRate { asked: Rate::Every(Nanos(time)).to_string() })
         }
         protocol::Rate::EveryNs(time) => Ok(Rate::Every(Nanos(time))),
     }

@@ -8,30 +8,27 @@
 //! held by its directory in `/proc`, and that a thread is one of its own is asked each time when it has a rate (1 us).
 //! What has none is believed to be what it was for [`BELIEVED`].
 
-use std::collections::{BTreeMap, HashMap};
+mod table;
+
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::Target;
-use sakiyomi_linux::process;
 
 use super::ends::Ends;
 use super::seen::{Seen, Shared};
 use crate::per_thread::PerThread;
+pub(super) use table::{Held, is_within};
+use table::{Rated, Table};
 
 /// So long a thread without a rate is taken for what it was.
 const BELIEVED: Duration = Duration::from_millis(100);
 
 /// Threads that are remembered at most, by each of those that take requests.
 const THREADS_MAX: usize = 4096;
-
-/// Processes without a rate that are held at most.
-const PROCESSES_MAX: usize = 1024;
-
-/// From a process to the root of all: more than anybody has.
-const ANCESTORS_MAX: usize = 4096;
 
 /// The owner of what the kernel itself asks for, and of what cannot be told.
 pub(crate) const NOBODY: u32 = 0;
@@ -54,39 +51,6 @@ struct Thread {
     owner: u32,
     has_rate: bool,
     process: Weak<Seen>,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    last: u32,
-    processes: BTreeMap<u32, Shared>,
-    rated: BTreeMap<u32, Rated>,
-    /// Owners of trees, by the serial numbers of their roots.
-    trees: BTreeMap<u32, u32>,
-    /// How often another tree has come.
-    trees_changed: u64,
-    /// Owners of groups, by their paths.
-    groups: BTreeMap<String, u32>,
-}
-
-/// An owner that has a rate.
-#[derive(Clone, Debug)]
-pub(super) struct Rated {
-    pub(super) target: Target,
-    /// The user who has given it.
-    pub(super) by: u32,
-    /// Of a process, or the root of a tree.
-    process: Option<Shared>,
-    /// Those of a tree that are known and have not ended.
-    members: usize,
-}
-
-/// Whom a rate is for, held.
-#[derive(Debug)]
-pub(super) enum Held {
-    Process(Shared),
-    Tree(Shared),
-    Group(String),
 }
 
 impl Owners {
@@ -262,210 +226,4 @@ impl Thread {
             && self.looked.elapsed() < BELIEVED * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
     }
-}
-
-impl Table {
-    fn next(&mut self) -> u32 {
-        self.last += 1;
-        self.last
-    }
-
-    fn knows(&self, process: &Shared) -> bool {
-        self.processes.get(&process.pid()).is_some_and(|known| known == process)
-    }
-
-    fn add(&mut self, number: u32, held: Held, by: u32, ends: &Ends) -> io::Result<()> {
-        let (target, process) = match &held {
-            Held::Process(process) => (Target::Process { pid: process.pid() }, Some(process.clone())),
-            Held::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
-            Held::Group(path) => (Target::Group { path: path.clone() }, None),
-        };
-        let rated = self.rated.entry(number).or_insert(Rated { target, by, process, members: 0 });
-        rated.by = by;
-        match held {
-            Held::Process(process) => {
-                self.processes.insert(process.pid(), process.clone());
-                ends.add(process.serial, process.process())?;
-            }
-            Held::Tree(root) => {
-                self.processes.insert(root.pid(), root.clone());
-                self.trees.insert(root.serial, number);
-                self.trees_changed += 1;
-                self.join(&root, number, ends)?;
-                self.move_into_tree(number, ends);
-            }
-            Held::Group(path) => {
-                self.groups.insert(path, number);
-                self.processes.values().for_each(|process| process.known().group = None);
-            }
-        }
-        Ok(())
-    }
-
-    /// The process that a thread, which is there, belongs to.
-    fn process_of(&mut self, thread: u32) -> Option<Shared> {
-        let pid = process::Process::open(thread).ok()?.status().ok()?.process;
-        let process = self.open(pid)?;
-        // Else its number is another's by now.
-        process.has_thread(thread).then_some(process)
-    }
-
-    /// The process with this number now.
-    fn open(&mut self, pid: u32) -> Option<Shared> {
-        if let Some(known) = self.processes.get(&pid).filter(|known| known.is_there()) {
-            return Some(known.clone());
-        }
-        self.make_room();
-        let process = Arc::new(Seen::open(pid, self.next()).ok()?);
-        self.processes.insert(pid, process.clone());
-        Some(process)
-    }
-
-    fn make_room(&mut self) {
-        let Table { processes, rated, .. } = self;
-        if processes.len() - rated.len().min(processes.len()) < PROCESSES_MAX {
-            return;
-        }
-        processes.retain(|_, process| rated.contains_key(&process.serial) || process.known().tree.is_some());
-    }
-
-    fn owner_of(&mut self, process: &Shared, ends: &Ends) -> (u32, bool) {
-        if self.rated.contains_key(&process.serial) {
-            return (process.serial, true);
-        }
-        let shared = self.tree_of(process, ends).or_else(|| self.group_of(process));
-        shared.map_or((process.serial, false), |number| (number, true))
-    }
-
-    /// The nearest tree that a process is in.
-    fn tree_of(&mut self, process: &Shared, ends: &Ends) -> Option<u32> {
-        if self.trees.is_empty() || process.known().outside == Some(self.trees_changed) {
-            return None;
-        }
-        let mut way = vec![process.clone()];
-        let found = loop {
-            let last = &way.last().expect("it begins with one").clone();
-            let of_root = self.trees.get(&last.serial).copied();
-            let known = last.known().tree.filter(|tree| self.rated.contains_key(tree));
-            if let Some(number) = of_root.or(known) {
-                break number;
-            }
-            match self.parent_of(last).filter(|_| way.len() < ANCESTORS_MAX) {
-                Some(parent) => way.push(parent),
-                None => {
-                    process.known().outside = Some(self.trees_changed);
-                    return None;
-                }
-            }
-        };
-        for process in &way {
-            // One that has ended meanwhile need not be remembered.
-            let _ = self.join(process, found, ends);
-        }
-        Some(found)
-    }
-
-    /// Who has started a process, or has taken it over.
-    fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
-        let number = process.process().status().ok()?.parent;
-        let parent = (number > 0).then(|| self.open(number))??;
-        // It was there all the time in between: so it is the parent that was opened.
-        (process.process().status().ok()?.parent == number).then_some(parent)
-    }
-
-    /// A process is in a tree from now on, until it ends.
-    fn join(&mut self, process: &Shared, number: u32, ends: &Ends) -> io::Result<()> {
-        let before = process.known().tree.replace(number);
-        if before == Some(number) {
-            return Ok(());
-        }
-        if let Some(left) = before.and_then(|before| self.rated.get_mut(&before)) {
-            left.members -= 1;
-        }
-        if before.is_none_or(|before| !self.rated.contains_key(&before)) {
-            ends.add(process.serial, process.process()).inspect_err(|_| process.known().tree = None)?;
-        }
-        self.rated.get_mut(&number).expect("trees have rates").members += 1;
-        Ok(())
-    }
-
-    /// Processes that are known to be in another tree may be in a nearer one, which is new.
-    fn move_into_tree(&mut self, number: u32, ends: &Ends) {
-        let all: Vec<Shared> = self.processes.values().cloned().collect();
-        for process in all {
-            let before = process.known().tree;
-            if before.is_none() || before == Some(number) || self.trees.contains_key(&process.serial) {
-                continue;
-            }
-            let mut way = process.clone();
-            for _ in 0..ANCESTORS_MAX {
-                let Some(parent) = self.parent_of(&way) else { break };
-                if let Some(&nearest) = self.trees.get(&parent.serial) {
-                    let _ = self.join(&process, nearest, ends);
-                    break;
-                }
-                way = parent;
-            }
-        }
-    }
-
-    /// The group with the longest path that a process is in.
-    fn group_of(&self, process: &Shared) -> Option<u32> {
-        if self.groups.is_empty() {
-            return None;
-        }
-        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < BELIEVED);
-        if let Some((_, group)) =
-            known.filter(|(_, group)| group.is_none_or(|group| self.rated.contains_key(&group)))
-        {
-            return group;
-        }
-        let own = process.process().control_groups().ok()?;
-        let within = self.groups.iter().filter(|(path, _)| own.iter().any(|own| is_within(own, path)));
-        let group = within.max_by_key(|(path, _)| path.len()).map(|(_, &number)| number);
-        process.known().group = Some((Instant::now(), group));
-        group
-    }
-
-    /// A process has ended; who has lost its rate by that.
-    fn ended(&mut self, serial: u32) -> Vec<u32> {
-        let ended = self.processes.values().find(|process| process.serial == serial).cloned();
-        let Some(process) = ended else { return Vec::new() };
-        self.processes.remove(&process.pid());
-        let mut gone = Vec::from_iter(self.rated.remove(&serial).map(|_| serial));
-        let tree = process.known().tree.take();
-        if let Some((number, rated)) = tree.and_then(|tree| Some((tree, self.rated.get_mut(&tree)?))) {
-            rated.members -= 1;
-            if rated.members == 0 {
-                self.remove(number);
-                gone.push(number);
-            }
-        }
-        gone
-    }
-
-    fn remove(&mut self, number: u32) {
-        self.rated.remove(&number);
-        self.trees.retain(|_, tree| *tree != number);
-        self.groups.retain(|_, group| *group != number);
-        for process in self.processes.values() {
-            let mut known = process.known();
-            known.tree = known.tree.filter(|tree| *tree != number);
-        }
-    }
-
-    fn wait_only_for_those_needed(&self, ends: &Ends) {
-        let needed =
-            |process: &Seen| self.rated.contains_key(&process.serial) || process.known().tree.is_some();
-        self.processes
-            .values()
-            .filter(|process| !needed(process))
-            .for_each(|process| ends.remove(process.serial));
-    }
-}
-
-/// Whether a control group is `path`, or lies below it.
-pub(super) fn is_within(group: &str, path: &str) -> bool {
-    let rest = group.strip_prefix(path.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

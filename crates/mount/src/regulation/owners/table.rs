@@ -1,0 +1,278 @@
+//! Processes that are known, and who of them has which rate: by itself, by a tree, by a control group.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sakiyomi_iorate::protocol::Target;
+use sakiyomi_linux::process;
+
+use super::BELIEVED;
+use crate::regulation::ends::Ends;
+use crate::regulation::seen::{Seen, Shared};
+
+/// Processes whose end is not waited for that are held at most.
+const PROCESSES_MAX: usize = 1024;
+
+/// From a process to the root of all: more than anybody has.
+const ANCESTORS_MAX: usize = 4096;
+
+/// So often in a row it is asked whose child a process is when its parents end meanwhile.
+const PARENTS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    last: u32,
+    /// By their numbers: who has that now.
+    pub(super) processes: BTreeMap<u32, Shared>,
+    /// By their serial numbers: those whose end is waited for, as they have a rate or are of a tree. The number of one that
+    /// has ended may be another's before its end is told.
+    awaited: BTreeMap<u32, Shared>,
+    pub(super) rated: BTreeMap<u32, Rated>,
+    /// Owners of trees, by the serial numbers of their roots.
+    pub(super) trees: BTreeMap<u32, u32>,
+    /// How often another tree has come.
+    trees_changed: u64,
+    /// Owners of groups, by their paths.
+    pub(super) groups: BTreeMap<String, u32>,
+}
+
+/// An owner that has a rate.
+#[derive(Clone, Debug)]
+pub(in crate::regulation) struct Rated {
+    pub(super) target: Target,
+    /// The user who has given it.
+    pub(in crate::regulation) by: u32,
+    /// Of a process, or the root of a tree.
+    pub(super) process: Option<Shared>,
+    /// Those of a tree that are known and have not ended.
+    members: usize,
+}
+
+/// Whom a rate is for, held.
+#[derive(Debug)]
+pub(in crate::regulation) enum Held {
+    Process(Shared),
+    Tree(Shared),
+    Group(String),
+}
+
+impl Table {
+    pub(super) fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn knows(&self, process: &Shared) -> bool {
+        self.processes.get(&process.pid()).is_some_and(|known| known == process)
+    }
+
+    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, ends: &Ends) -> io::Result<()> {
+        let (target, process) = match &held {
+            Held::Process(process) => (Target::Process { pid: process.pid() }, Some(process.clone())),
+            Held::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
+            Held::Group(path) => (Target::Group { path: path.clone() }, None),
+        };
+        let rated = self.rated.entry(number).or_insert(Rated { target, by, process, members: 0 });
+        rated.by = by;
+        match held {
+            Held::Process(process) => {
+                self.wait_for(&process, ends)?;
+            }
+            Held::Tree(root) => {
+                self.trees.insert(root.serial, number);
+                self.trees_changed += 1;
+                self.join(&root, number, ends)?;
+                self.move_into_tree(number, ends);
+            }
+            Held::Group(path) => {
+                self.groups.insert(path, number);
+                self.processes.values().for_each(|process| process.known().group = None);
+            }
+        }
+        Ok(())
+    }
+
+    /// The process that a thread, which is there, belongs to.
+    pub(super) fn process_of(&mut self, thread: u32) -> Option<Shared> {
+        let pid = process::Process::open(thread).ok()?.status().ok()?.process;
+        let process = self.open(pid)?;
+        // Else its number is another's by now.
+        process.has_thread(thread).then_some(process)
+    }
+
+    /// The process with this number now.
+    fn open(&mut self, pid: u32) -> Option<Shared> {
+        if let Some(known) = self.processes.get(&pid).filter(|known| known.is_there()) {
+            return Some(known.clone());
+        }
+        self.make_room();
+        let process = Arc::new(Seen::open(pid, self.next()).ok()?);
+        self.processes.insert(pid, process.clone());
+        Some(process)
+    }
+
+    fn make_room(&mut self) {
+        let Table { processes, awaited, .. } = self;
+        if processes.len().saturating_sub(awaited.len()) >= PROCESSES_MAX {
+            processes.retain(|_, process| awaited.contains_key(&process.serial));
+        }
+    }
+
+    pub(super) fn owner_of(&mut self, process: &Shared, ends: &Ends) -> (u32, bool) {
+        if self.rated.contains_key(&process.serial) {
+            return (process.serial, true);
+        }
+        let shared = self.tree_of(process, ends).or_else(|| self.group_of(process));
+        shared.map_or((process.serial, false), |number| (number, true))
+    }
+
+    /// The nearest tree that a process is in.
+    fn tree_of(&mut self, process: &Shared, ends: &Ends) -> Option<u32> {
+        if self.trees.is_empty() || process.known().outside == Some(self.trees_changed) {
+            return None;
+        }
+        let mut way = vec![process.clone()];
+        let found = loop {
+            let last = &way.last().expect("it begins with one").clone();
+            let of_root = self.trees.get(&last.serial).copied();
+            let known = last.known().tree.filter(|tree| self.rated.contains_key(tree));
+            if let Some(number) = of_root.or(known) {
+                break number;
+            }
+            match self.parent_of(last).filter(|_| way.len() < ANCESTORS_MAX) {
+                Some(parent) => way.push(parent),
+                None => {
+                    process.known().outside = Some(self.trees_changed);
+                    return None;
+                }
+            }
+        };
+        for process in &way {
+            // One that has ended meanwhile need not be remembered.
+            let _ = self.join(process, found, ends);
+        }
+        Some(found)
+    }
+
+    /// Who has started a process, or has taken it over.
+    fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
+        for _ in 0..PARENTS_MAX {
+            let number = process.process().status().ok()?.parent;
+            let parent = (number > 0).then(|| self.open(number))?;
+            // It was there all the time in between: so it is the parent that was opened. Else another has taken over.
+            if parent.is_some() && process.process().status().ok()?.parent == number {
+                return parent;
+            }
+        }
+        None
+    }
+
+    /// It is told when a process ends.
+    fn wait_for(&mut self, process: &Shared, ends: &Ends) -> io::Result<()> {
+        ends.add(process.serial, process.process())?;
+        self.processes.insert(process.pid(), process.clone());
+        self.awaited.insert(process.serial, process.clone());
+        Ok(())
+    }
+
+    /// A process is in a tree from now on, until it ends.
+    fn join(&mut self, process: &Shared, number: u32, ends: &Ends) -> io::Result<()> {
+        let before = process.known().tree.replace(number);
+        if before == Some(number) {
+            return Ok(());
+        }
+        if let Some(left) = before.and_then(|before| self.rated.get_mut(&before)) {
+            left.members -= 1;
+        }
+        if before.is_none_or(|before| !self.rated.contains_key(&before)) {
+            self.wait_for(process, ends).inspect_err(|_| process.known().tree = None)?;
+        }
+        self.rated.get_mut(&number).expect("trees have rates").members += 1;
+        Ok(())
+    }
+
+    /// Processes that are known to be in another tree may be in a nearer one, which is new.
+    fn move_into_tree(&mut self, number: u32, ends: &Ends) {
+        let all: Vec<Shared> = self.awaited.values().cloned().collect();
+        for process in all {
+            let before = process.known().tree;
+            if before.is_none() || before == Some(number) || self.trees.contains_key(&process.serial) {
+                continue;
+            }
+            let mut way = process.clone();
+            for _ in 0..ANCESTORS_MAX {
+                let Some(parent) = self.parent_of(&way) else { break };
+                if let Some(&nearest) = self.trees.get(&parent.serial) {
+                    let _ = self.join(&process, nearest, ends);
+                    break;
+                }
+                way = parent;
+            }
+        }
+    }
+
+    /// The group with the longest path that a process is in.
+    fn group_of(&self, process: &Shared) -> Option<u32> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < BELIEVED);
+        if let Some((_, group)) =
+            known.filter(|(_, group)| group.is_none_or(|group| self.rated.contains_key(&group)))
+        {
+            return group;
+        }
+        let own = process.process().control_groups().ok()?;
+        let within = self.groups.iter().filter(|(path, _)| own.iter().any(|own| is_within(own, path)));
+        let group = within.max_by_key(|(path, _)| path.len()).map(|(_, &number)| number);
+        process.known().group = Some((Instant::now(), group));
+        group
+    }
+
+    /// A process has ended; who has lost its rate by that.
+    pub(super) fn ended(&mut self, serial: u32) -> Vec<u32> {
+        let Some(process) = self.awaited.remove(&serial) else { return Vec::new() };
+        if self.knows(&process) {
+            self.processes.remove(&process.pid());
+        }
+        let mut gone = Vec::from_iter(self.rated.remove(&serial).map(|_| serial));
+        let tree = process.known().tree.take();
+        if let Some((number, rated)) = tree.and_then(|tree| Some((tree, self.rated.get_mut(&tree)?))) {
+            rated.members -= 1;
+            if rated.members == 0 {
+                self.remove(number);
+                gone.push(number);
+            }
+        }
+        gone
+    }
+
+    pub(super) fn remove(&mut self, number: u32) {
+        self.rated.remove(&number);
+        self.trees.retain(|_, tree| *tree != number);
+        self.groups.retain(|_, group| *group != number);
+        for process in self.awaited.values() {
+            let mut known = process.known();
+            known.tree = known.tree.filter(|tree| *tree != number);
+        }
+    }
+
+    pub(super) fn wait_only_for_those_needed(&mut self, ends: &Ends) {
+        let Table { awaited, rated, .. } = self;
+        awaited.retain(|serial, process| {
+            let needed = rated.contains_key(serial) || process.known().tree.is_some();
+            if !needed {
+                ends.remove(*serial);
+            }
+            needed
+        });
+    }
+}
+
+/// Whether a control group is `path`, or lies below it.
+pub(in crate::regulation) fn is_within(group: &str, path: &str) -> bool {
+    let rest = group.strip_prefix(path.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
