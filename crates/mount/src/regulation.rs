@@ -329,6 +329,9 @@ fn owner(number: u32, target: Target, name: String, figures: &Figures, report: O
     };
     let Some(report) = report else { return without };
     let seen = report.recent.ios > 0;
+    // One that was under way when the rate came counts, but says nothing of it.
+    let (mean_ns, cov_ratio) =
+        if seen { (report.recent.took.0, report.recent.cov) } else { (without.mean_ns, without.cov_ratio) };
     Owner {
         rate: Some(match report.rate {
             Rate::Percent(percent) => protocol::Rate::Percent(percent.get()),
@@ -337,9 +340,9 @@ fn owner(number: u32, target: Target, name: String, figures: &Figures, report: O
         best_effort: report.best_effort,
         ideal_ns: Some(report.ideal.0),
         late: report.late,
-        mean_ns: report.recent.took.0,
+        mean_ns,
         accuracy_ratio: seen.then_some(report.recent.accuracy),
-        cov_ratio: report.recent.cov,
+        cov_ratio,
         ..without
     }
 }

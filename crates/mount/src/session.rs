@@ -119,6 +119,8 @@ impl Default for Options {
 pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
+    /// Of the mount, which tells it from one that comes to the same directory when it has been detached.
+    device: Option<String>,
     engine: Arc<Engine>,
     keeper: Option<Keeper>,
     /// What is asked of the disk, where rates are kept on it.
@@ -202,10 +204,11 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let issued = direct.as_ref().map(|files| files.issued());
     let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
+    let device = check::ours_on(&directory).ok().flatten();
     let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, engine, keeper, issued, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, device, engine, keeper, issued, recording, layout, begun, speed })
 }
 
 /// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
@@ -419,16 +422,26 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
+    /// Whether what is mounted on its directory is this mount; supposed where that cannot be told.
+    fn is_there(&self) -> bool {
+        check::ours_on(&self.directory)
+            .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))
+    }
+
     /// Whether somebody was still in it.
     fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
         let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
-            sync_all(&self.directory, patience);
-            // Detached, it is gone for all who come; who is in it is still served.
-            match unmount(&self.directory, true) {
-                // Somebody has detached it before.
-                Ok(()) | Err(Error::NotMounted(_)) => {}
-                Err(error) => return Err(error),
+            if self.is_there() {
+                sync_all(&self.directory, patience);
+            }
+            // Detached, it is gone for all who come; who is in it is still served. Somebody may have detached it before,
+            // and have mounted another there.
+            if self.is_there() {
+                match unmount(&self.directory, true) {
+                    Ok(()) | Err(Error::NotMounted(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         let begun = Instant::now();
