@@ -8,7 +8,7 @@
 live        An emulated disk. The service time is measured with the process alone and fixed; then, with a rate, alone and
             among nine rivals: accuracy <= 1.05, coefficient of variation <= 0.10, both means within 5 %; and all together
             do >= 97 % of what ten unregulated processes do when the drive has as many requests as it had then.
-disk        The same on the disk that --scratch lies on, where the rate is a time: three times what one read takes alone.
+disk        The same on the disk that --scratch lies on, where the rate is a time: ten times what one read takes alone.
 overhead    What --regulate costs each read when nobody has a rate, and what it costs when the reader has one.
 schedulers  The same emulated disk as a loop device, under the kernel's schedulers, with and without real-time priority.
 
@@ -246,7 +246,7 @@ def disk(arguments, report):
             report.row("alone, no rate", found)
             beside, others, _, _ = together(mount.file, mount.at, arguments.seconds, area=area, ramp=2)
             report.row("beside, no rate", beside, None, others)
-            rate = {"every_ns": int(found["mean"] * 3)}
+            rate = {"every_ns": int(found["mean"] * 10)}
             one, ideal = alone(mount.file, mount.at, arguments.seconds, rate, area=area, ramp=2)
             report.row("alone", one, ideal)
             beside, others, ideal, _ = together(mount.file, mount.at, arguments.seconds, rate, area=area, ramp=2)
