@@ -256,7 +256,8 @@ fn start_regulation(
         Some(Behind::Fixed(_)) => "fixed".to_owned(),
         None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
     };
-    Regulation::new(Arc::clone(engine), name, how.policy, beside).map(Arc::new).map_err(no_threads)
+    let regulation = Regulation::new(Arc::clone(engine), name, how.policy, beside, descriptors());
+    regulation.map(Arc::new).map_err(no_threads)
 }
 
 /// The backing files around the page cache, and the disk that they lie on, if it is one.
@@ -326,10 +327,10 @@ fn raise_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed, maximum: allowed });
 }
 
-/// Half of what there is: the others are for open files.
+/// Files that this process may have open.
 fn descriptors() -> usize {
     let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    allowed.map_or(KNOWN_MAX, |allowed| KNOWN_MAX.min(allowed as usize / 2))
+    allowed.map_or(usize::MAX, |allowed| allowed as usize)
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
@@ -351,7 +352,7 @@ fn start_session(
     let fs_options = FsOptions {
         direct_io: options.direct_io || regulation.is_some(),
         writeback: options.writeback,
-        descriptors: options.descriptors.unwrap_or_else(descriptors),
+        descriptors: options.descriptors.unwrap_or_else(|| KNOWN_MAX.min(descriptors() / 2)),
         has_drive: options.behind.is_some(),
     };
     let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options).map_err(refused)?;

@@ -12,8 +12,9 @@ use super::BELIEVED;
 use crate::regulation::ends::Ends;
 use crate::regulation::seen::{Seen, Shared};
 
-/// Processes whose end is not waited for that are held at most.
-const PROCESSES_MAX: usize = 1024;
+/// Processes that are held at most, also where more files may be open.
+const AWAITED_MAX: usize = 16_384;
+const OTHERS_MAX: usize = 1024;
 
 /// From a process to the root of all: more than anybody has.
 const ANCESTORS_MAX: usize = 4096;
@@ -21,8 +22,9 @@ const ANCESTORS_MAX: usize = 4096;
 /// So often in a row it is asked whose child a process is when its parents end meanwhile.
 const PARENTS_MAX: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Table {
+    room: Room,
     last: u32,
     /// By their numbers: who has that now.
     pub(super) processes: BTreeMap<u32, Shared>,
@@ -36,6 +38,23 @@ pub(super) struct Table {
     trees_changed: u64,
     /// Owners of groups, by their paths.
     pub(super) groups: BTreeMap<String, u32>,
+}
+
+/// How many processes may be held at a time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::regulation) struct Room {
+    /// Those whose end is waited for, and groups with a rate.
+    pub(in crate::regulation) awaited: usize,
+    /// Others.
+    others: usize,
+}
+
+impl Room {
+    /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
+    /// one more if its end is waited for.
+    pub(in crate::regulation) fn of(descriptors: usize) -> Room {
+        Room { awaited: AWAITED_MAX.min(descriptors / 16 * 3), others: OTHERS_MAX.min(descriptors / 16) }
+    }
 }
 
 /// An owner that has a rate.
@@ -59,6 +78,24 @@ pub(in crate::regulation) enum Held {
 }
 
 impl Table {
+    pub(super) fn new(room: Room) -> Table {
+        Table {
+            room,
+            last: 0,
+            processes: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            rated: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            trees_changed: 0,
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Whether nobody more can be given a rate.
+    pub(super) fn is_full(&self) -> bool {
+        self.awaited.len() + self.groups.len() >= self.room.awaited
+    }
+
     pub(super) fn next(&mut self) -> u32 {
         self.last += 1;
         self.last
@@ -114,8 +151,8 @@ impl Table {
     }
 
     fn make_room(&mut self) {
-        let Table { processes, awaited, .. } = self;
-        if processes.len().saturating_sub(awaited.len()) >= PROCESSES_MAX {
+        let Table { processes, awaited, room, .. } = self;
+        if processes.len().saturating_sub(awaited.len()) >= room.others {
             processes.retain(|_, process| awaited.contains_key(&process.serial));
         }
     }
@@ -169,8 +206,11 @@ impl Table {
         None
     }
 
-    /// It is told when a process ends.
+    /// It is told when a process ends. A tree may grow beyond what there is room for: such processes are looked up each time.
     fn wait_for(&mut self, process: &Shared, ends: &Ends) -> io::Result<()> {
+        if self.is_full() && !self.awaited.contains_key(&process.serial) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         ends.add(process.serial, process.process())?;
         self.processes.insert(process.pid(), process.clone());
         self.awaited.insert(process.serial, process.clone());
