@@ -450,6 +450,10 @@ impl Mounted {
             thread::sleep(Duration::from_millis(5));
         }
         if !session.guard.is_finished() {
+            if !self.is_there() {
+                // Dropped, it would unmount by the path, whatever is there by now. It ends with who is in it, or with us.
+                std::mem::forget(session);
+            }
             return Ok(true);
         }
         // Who has answered the last ones is still to tell of it.
