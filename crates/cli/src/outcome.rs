@@ -1,8 +1,10 @@
 //! What the simulator observed, in the words of the reports' schema.
 
 pub(crate) mod iorate;
+mod job;
 pub(crate) mod mount;
 pub(crate) mod probe;
+pub(crate) mod regulation;
 pub(crate) mod run;
 pub(crate) mod scenario;
 mod validation;

@@ -175,6 +175,114 @@ fn a_scenario_gives_the_same_result_each_time_with_what_was_published_beside() {
     assert_eq!(varied["result"]["points"].as_array().unwrap().len(), 2);
 }
 
+/// Four readers, of which one asks for a fifth of the drive.
+const REGULATED: &str = "
+    name = 'four readers'
+    run = { repetitions = 2, until = 'first', warm_up = '1s', cool_down = '1s' }
+    drive.model = 'scorpio-wd10tpvx'
+    vary = { 'case.policy' = ['theirs', 'ours'], 'process.target.rate' = ['20', '30'] }
+    [[process]]
+    name = 'target'
+    size = '1GiB'
+    call = '4KiB'
+    access = 'random'
+    direct = true
+    reads = 200
+    [[process]]
+    name = 'other'
+    count = 3
+    size = '1GiB'
+    call = '4KiB'
+    access = 'random'
+    direct = true
+    [case.policy.theirs]
+    'regulate.policy' = 'thesis'
+    [case.policy.ours]
+    'regulate.policy' = 'ours'
+    [[published]]
+    at = { 'process.target.rate' = '20' }
+    note = 'as exact as can be'
+";
+
+#[test]
+fn a_scenario_with_regulated_programs_has_figures_and_pictures_of_its_own() {
+    let scratch = Scratch::new("regulated");
+    fs::write(scratch.0.join("four.toml"), REGULATED).unwrap();
+    let words = "scenario run four.toml --json --out out --repetitions 3";
+    let (first, second) = (json(&scratch.ok(words)), json(&scratch.ok(words)));
+    assert_eq!(first["result"], second["result"]);
+    assert_eq!(first["result"]["repetitions"], 3);
+    let points = first["result"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    assert_eq!(points[0]["values"].to_string(), r#"["theirs","20"]"#);
+    let regulation = &points[0]["regulation"];
+    assert_eq!(regulation["published"].to_string(), r#"["as exact as can be"]"#);
+    assert_eq!(regulation["formula_allowance"], 4);
+    assert_eq!(regulation["allowances"].as_array().unwrap().len(), 3);
+    assert_eq!(regulation["owners"][0]["rate_percent"], 20);
+    assert_eq!(
+        scratch.names("out"),
+        [
+            "accuracy.svg",
+            "course.svg",
+            "distribution.svg",
+            "report.html",
+            "result.json",
+            "spread.svg",
+            "throughput.svg"
+        ]
+    );
+    let text = scratch.ok("scenario run four.toml");
+    assert!(text.contains("accuracy") && text.contains("as exact as can be"), "{text}");
+    let free = json(&scratch.ok("scenario run four.toml --json --vary process.target.rate=0 --seed 4"));
+    assert_eq!(free["result"]["points"][0]["regulation"]["owners"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn regulation_that_cannot_be_is_refused_in_words() {
+    let scratch = Scratch::new("regulated_refused");
+    fs::write(scratch.0.join("four.toml"), REGULATED).unwrap();
+    for (words, sentence) in [
+        ("--vary process.target.rate=101", "process.0.rate: 1 to 100 percent of the device"),
+        ("--vary process.target.rate=80", "the rate of process target: 80 % cannot be kept"),
+        ("--vary case.policy=nobodys", "there is no such case; there are ours, theirs"),
+        ("--vary case.colour=red", "write a [case.colour.red]"),
+        ("--vary regulate.allowance=much", "`much` is no allowance; write `formula`"),
+        ("--vary regulate.policy=fair", "unknown variant `fair`"),
+        ("--vary run.warm_up=1h", "make them shorter, or the programs longer"),
+        ("--vary run.until=all", "never ends; give it `reads`"),
+        ("--repetitions 0", "--repetitions"),
+    ] {
+        let said = scratch.refused(&format!("scenario run four.toml {words} --out out"));
+        assert!(said.contains(sentence), "{words}: {said}");
+        assert!(!scratch.0.join("out").exists(), "{words} left something behind");
+    }
+}
+
+/// Two methods on one and four threads, of which some times were published.
+const TASKS: &str = "name = 'tasks'\n[drive]\nmodel = 'deskstar-7k250'\n[[job]]\nname = 'wc'\nsize = '20MB'\ncompute = '60MB'\n\
+                     [vary]\n'job.wc.method' = ['read', 'blocked-io']\n'job.wc.threads' = ['1', '4']\n\
+                     [[published]]\nat = { 'job.wc.method' = 'read', 'job.wc.threads' = '1' }\nelapsed = '700ms'\n\
+                     [[published]]\nat = { 'job.wc.method' = 'blocked-io', 'job.wc.threads' = '1' }\nelapsed = '400ms'\n";
+
+#[test]
+fn a_scenario_of_jobs_has_a_table_and_a_picture_by_threads() {
+    let scratch = Scratch::new("scenario_jobs");
+    fs::write(scratch.0.join("tasks.toml"), TASKS).unwrap();
+    let result = json(&scratch.ok("scenario run tasks.toml --json --out out"));
+    let points = result["result"]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    let run = |index: usize| &points[index]["jobs"][0]["runs"][0];
+    assert!((0..4).all(|index| run(index)["computed_bytes"] == 20_000_000 && run(index)["read_bytes"] == 20_000_000));
+    assert!(run(2)["elapsed_ns"].as_u64() < run(0)["elapsed_ns"].as_u64(), "overlapped, on one thread");
+    assert_eq!(points[3]["jobs"][0]["method"], "blocked-io");
+    assert_eq!(scratch.names("out"), ["report.html", "result.json", "threads.svg"]);
+    let text = scratch.ok("scenario run tasks.toml");
+    assert!(text.contains("Of 1 pair of methods") && text.contains("1 comes out"), "{text}");
+    let said = scratch.refused("scenario run tasks.toml --vary job.wc.order=sorted --out out2");
+    assert!(said.contains("expected `file` or `cached-first`"), "{said}");
+}
+
 #[test]
 fn a_scenario_that_cannot_be_run_is_refused_in_words() {
     let scratch = Scratch::new("scenario_refused");

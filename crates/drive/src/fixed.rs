@@ -154,6 +154,12 @@ impl Fixed {
         &self.spec
     }
 
+    /// How many requests it takes at once.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.spec.parallel as usize
+    }
+
     /// How much it holds.
     #[must_use]
     pub fn capacity(&self) -> Bytes {

@@ -8,10 +8,13 @@ mod axis;
 mod breakdown;
 mod curve;
 mod distribution;
+mod ends;
 mod frame;
+mod job;
 mod over_time;
 mod palette;
 mod probe;
+mod regulation;
 mod room;
 mod run;
 mod scenario;
@@ -88,7 +91,13 @@ pub fn run(result: &RunResult) -> Vec<Chart> {
 /// The charts of an experiment in virtual time; none where nothing was run.
 #[must_use]
 pub fn scenario(result: &ScenarioResult) -> Vec<Chart> {
-    scenario::charts(result)
+    let mut charts = regulation::charts(result);
+    // Where I/O times are kept, where the time goes says little.
+    if charts.is_empty() {
+        charts = scenario::charts(result);
+    }
+    charts.extend(job::charts(result));
+    charts
 }
 
 fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
@@ -136,6 +145,20 @@ mod tests {
         points[4].io_wait_ns = 0;
         assert!(run(&document.result).iter().all(is_sound));
         assert!(run(&RunResult::default()).is_empty());
+    }
+
+    #[test]
+    fn regulated_programs_have_charts_of_their_own() {
+        let names = |document: &Document<ScenarioResult>| {
+            let charts = scenario(&document.result);
+            assert!(charts.iter().all(is_sound));
+            charts.iter().map(|chart| chart.name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&sample::regulated()),
+            ["accuracy", "spread", "throughput", "course", "distribution"]
+        );
+        assert_eq!(names(&sample::searched()), ["search", "course"]);
     }
 
     #[test]

@@ -56,6 +56,11 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_an_experiment() {
+        insta::assert_snapshot!(skeleton(&scenario(&sample::jobs())));
+    }
+
+    #[test]
     fn one_validation() {
         insta::assert_snapshot!(skeleton(&validate(&sample::validation())));
     }
@@ -63,6 +68,11 @@ mod tests {
     #[test]
     fn one_scenario() {
         insta::assert_snapshot!(skeleton(&scenario(&sample::scenario())));
+    }
+
+    #[test]
+    fn one_search_for_the_best_allowance() {
+        insta::assert_snapshot!(skeleton(&scenario(&sample::searched())));
     }
 
     #[test]
@@ -120,6 +130,11 @@ mod tests {
         experiment.result.points[0].limit = evil.to_owned();
         experiment.result.points[0].processes[0].name = evil.to_owned();
         experiment.result.points[0].processes[0].prefetcher = evil.to_owned();
+        let mut regulated = sample::regulated();
+        regulated.result.points[1].values[0] = evil.to_owned();
+        let regulation = regulated.result.points[1].regulation.as_mut().unwrap();
+        regulation.owners[0].name = evil.to_owned();
+        regulation.published = vec![evil.to_owned()];
         let mut followed = sample::followed();
         followed.result.program = vec![evil.to_owned()];
         followed.result.notes = vec![evil.to_owned()];
@@ -129,6 +144,7 @@ mod tests {
         let pages = [
             run(&followed),
             scenario(&experiment),
+            scenario(&regulated),
             sim(&document),
             compare(&document, &document),
             sweep(&exploration),

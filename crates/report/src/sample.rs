@@ -2,7 +2,9 @@
 
 mod any_probe;
 mod iorate;
+mod job;
 mod probe;
+mod regulation;
 mod run;
 mod scenario;
 
@@ -13,6 +15,8 @@ use crate::schema::*;
 
 pub(crate) use any_probe::{any_broken_probe, any_probe};
 pub(crate) use iorate::{any_iorate, iorate};
+pub(crate) use job::jobs;
+pub(crate) use regulation::{any_regulation, regulated, searched};
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 

@@ -1,14 +1,16 @@
 //! The points of an experiment in rows and columns, and in words: what the page and the terminal text have in common.
 
+use crate::job;
 use crate::number::{NONE, bytes, duration, percent, signed_percent};
+use crate::regulation;
 use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
 
 /// What the columns of [`Points`] mean.
-pub(crate) const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: reading that went on while \
+const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: reading that went on while \
                                  the program did something else. Wasted: prefetched, and evicted before it was used. \
                                  Faster: the time without prefetching over that with it, less one.";
 
-/// All points as a table.
+/// Points as a table.
 pub(crate) struct Points {
     pub(crate) header: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -16,8 +18,21 @@ pub(crate) struct Points {
     pub(crate) text_columns: usize,
 }
 
+/// What the columns mean.
+pub(crate) fn legend(result: &ScenarioResult) -> String {
+    if regulation::is_regulated(result) { regulation::legend(result) } else { LEGEND.to_owned() }
+}
+
+/// Whether there are jobs and nothing else.
+pub(crate) fn is_of_jobs_alone(result: &ScenarioResult) -> bool {
+    job::has_jobs(result) && result.points.iter().all(|point| point.processes.is_empty())
+}
+
 /// One row for each point, and for each program where there are several.
 pub(crate) fn table(result: &ScenarioResult) -> Points {
+    if regulation::is_regulated(result) {
+        return regulation::table(result);
+    }
     let has_names = result.points.iter().any(|point| point.processes.len() > 1);
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
     let has_speedup = result.points.iter().any(|point| point.limit != "off");
@@ -80,7 +95,10 @@ pub(crate) fn last_word(key: &str) -> &str {
 /// What an experiment says.
 pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return vec!["Nothing was run.".to_owned()] };
-    let mut sentences = Vec::new();
+    if regulation::is_regulated(result) {
+        return regulation::verdict(result);
+    }
+    let mut sentences = job::verdict(result);
     if result.points.len() == 1 {
         sentences.extend(last.processes.iter().map(|process| about(process, last)));
     }

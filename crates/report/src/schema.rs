@@ -4,7 +4,9 @@
 //! input in virtual time; `run` holds what differs from run to run. Keys that a reader does not know are ignored.
 
 mod iorate;
+mod job;
 mod probe;
+mod regulation;
 mod run;
 mod scenario;
 mod sim;
@@ -14,7 +16,9 @@ mod validate;
 use serde::{Deserialize, Serialize};
 
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
+pub use job::{ScenarioJob, ScenarioJobRun};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 pub use sim::{
@@ -203,6 +207,18 @@ mod tests {
         });
         let text = serde_json::to_string_pretty(&result).unwrap();
         assert_eq!(serde_json::from_str::<IorateResult>(&text).unwrap(), result);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn keys_of_a_regulated_experiment_are_stable_and_read_back() {
+        let mut document = sample::regulated();
+        document.result.points = vec![document.result.points.swap_remove(1)];
+        let regulation = document.result.points[0].regulation.as_mut().unwrap();
+        regulation.owners.truncate(1);
+        regulation.owners[0].quantile_ratios.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<ScenarioResult>>(&text).unwrap(), document);
         insta::assert_snapshot!(text);
     }
 

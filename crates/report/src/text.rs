@@ -38,6 +38,24 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_an_experiment() {
+        insta::assert_snapshot!(scenario(&sample::jobs(), PLAIN));
+    }
+
+    #[test]
+    fn one_experiment_with_regulated_programs() {
+        insta::assert_snapshot!(scenario(&sample::regulated(), PLAIN));
+        let mut alone = sample::regulated();
+        alone.result.points.truncate(1);
+        insta::assert_snapshot!(scenario(&alone, PLAIN));
+    }
+
+    #[test]
+    fn one_search_for_the_best_allowance() {
+        insta::assert_snapshot!(scenario(&sample::searched(), PLAIN));
+    }
+
+    #[test]
     fn one_simulation() {
         insta::assert_snapshot!(sim(&sample::document("long"), PLAIN));
     }

@@ -36,6 +36,8 @@ pub(crate) enum State {
 pub(crate) struct PageCache {
     replacement: Replacement,
     capacity: usize,
+    /// What of it is taken for something else.
+    taken: usize,
     pages: Vec<Page>,
     free: Vec<u32>,
     /// For each file, where each of its pages is: an index into `pages`, or one of the two below.
@@ -55,6 +57,8 @@ const EVICTED: u32 = u32::MAX - 1;
 /// What has happened to a file, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
+    /// Asked of the device.
+    pub(crate) loaded: u64,
     /// Brought in for a prefetcher.
     pub(crate) prefetched: u64,
     /// Brought in for a prefetcher, and gone before anybody else used them.
@@ -84,7 +88,8 @@ impl PageCache {
     pub(crate) fn new(capacity: usize, replacement: Replacement) -> PageCache {
         PageCache {
             replacement,
-            capacity: capacity.max(1),
+            capacity,
+            taken: 0,
             pages: Vec::new(),
             free: Vec::new(),
             files: Vec::new(),
@@ -93,6 +98,21 @@ impl PageCache {
             pinned: 0,
             counts: Vec::new(),
         }
+    }
+
+    /// So many pages of its room are taken for something else; what can go goes.
+    pub(crate) fn take_away(&mut self, pages: usize) {
+        self.taken += pages;
+        while self.len() > self.room() && self.evict() {}
+    }
+
+    /// So many of them are free again.
+    pub(crate) fn give_back(&mut self, pages: usize) {
+        self.taken -= pages;
+    }
+
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.taken).max(1)
     }
 
     /// A new file of so many pages, none of which is in memory.
@@ -132,7 +152,7 @@ impl PageCache {
     /// if it `must` be: the kernel gives up a read-ahead, but never a read.
     pub(crate) fn insert(&mut self, file: FileId, page: u64, state: State, must: bool) -> bool {
         debug_assert!(self.place(file, page).is_none(), "the page is there");
-        while self.len() >= self.capacity {
+        while self.len() >= self.room() {
             if !self.evict() {
                 if must {
                     break;
@@ -162,6 +182,7 @@ impl PageCache {
             }
         };
         self.files[file.0][page as usize] = at;
+        self.counts[file.0].loaded += u64::from(state == State::Loading);
         self.pinned += usize::from(state != State::Clean);
         self.inactive.push(&mut self.pages, at);
         true

@@ -1,8 +1,10 @@
 //! Cores that programs share: as long as there are no more programs than cores each runs at full speed, and otherwise
 //! all get the same share at any moment.
 //!
-//! Kept as one clock of work for all: it runs at the speed at which each program is served, and a program's burst ends
-//! when the clock has gone on by the burst's length.
+//! Those that are urgent go before: the others share the cores that they leave.
+//!
+//! Kept as one clock of work for all of a class: it runs at the speed at which each program is served, and a program's
+//! burst ends when the clock has gone on by its length.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +14,13 @@ use sakiyomi_model::Nanos;
 pub(crate) struct Cpu {
     cores: u64,
     now: Nanos,
+    urgent: Class,
+    others: Class,
+}
+
+/// Programs that go before or after others. A program is in one class at a time.
+#[derive(Clone, Debug, Default)]
+struct Class {
     /// How much work each program that runs without a break has been given.
     work: u64,
     /// The part of a nanosecond of work that has been done besides, in shares of a program.
@@ -22,29 +31,79 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     pub(crate) fn new(cores: u32) -> Cpu {
-        Cpu { cores: u64::from(cores.max(1)), now: Nanos::ZERO, work: 0, part: 0, ends: BTreeSet::new() }
+        let cores = u64::from(cores.max(1));
+        Cpu { cores, now: Nanos::ZERO, urgent: Class::default(), others: Class::default() }
     }
 
     /// `program` computes for so long, as long as it has a core for itself.
     pub(crate) fn run(&mut self, now: Nanos, program: usize, burst: Nanos) {
         self.advance_to(now);
-        self.part = 0;
-        self.ends.insert((self.work + burst.0, program));
+        self.others.begin(program, burst);
+    }
+
+    /// The same, and it goes before all that are not urgent.
+    pub(crate) fn run_urgently(&mut self, now: Nanos, program: usize, burst: Nanos) {
+        self.advance_to(now);
+        self.urgent.begin(program, burst);
+        // There are fewer cores for the others, who share them differently from now on.
+        self.others.part = 0;
     }
 
     /// When the next burst ends, if nothing else happens until then.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        let &(end, _) = self.ends.first()?;
-        let left = end - self.work;
-        let running = self.ends.len() as u64;
-        let took =
-            if running <= self.cores { left } else { (left * running - self.part).div_ceil(self.cores) };
-        Some(self.now + Nanos(took))
+        let took = [self.urgent.next_end(self.cores), self.others.next_end(self.left_over())];
+        took.into_iter().flatten().min().map(|took| self.now + took)
     }
 
     /// The program whose burst has ended by `now`, one a call.
     pub(crate) fn ended(&mut self, now: Nanos) -> Option<usize> {
         self.advance_to(now);
+        if let Some(program) = self.urgent.ended() {
+            self.others.part = 0;
+            return Some(program);
+        }
+        self.others.ended()
+    }
+
+    /// How much of a program's burst is left.
+    pub(crate) fn left(&mut self, now: Nanos, program: usize) -> Nanos {
+        self.advance_to(now);
+        self.urgent.left(program).or(self.others.left(program)).unwrap_or_default()
+    }
+
+    /// Cores that the urgent ones leave.
+    fn left_over(&self) -> u64 {
+        self.cores.saturating_sub(self.urgent.ends.len() as u64)
+    }
+
+    fn advance_to(&mut self, now: Nanos) {
+        let elapsed = now.saturating_sub(self.now).0;
+        let left_over = self.left_over();
+        self.urgent.advance(elapsed, self.cores);
+        self.others.advance(elapsed, left_over);
+        self.now = self.now.max(now);
+    }
+}
+
+impl Class {
+    fn begin(&mut self, program: usize, burst: Nanos) {
+        self.part = 0;
+        self.ends.insert((self.work + burst.0, program));
+    }
+
+    /// In how long the next burst ends on so many cores; none if it never does.
+    fn next_end(&self, cores: u64) -> Option<Nanos> {
+        let &(end, _) = self.ends.first()?;
+        let left = end - self.work;
+        let running = self.ends.len() as u64;
+        match cores {
+            cores if running <= cores => Some(Nanos(left)),
+            0 if left > 0 => None,
+            cores => Some(Nanos((left * running - self.part.min(left * running)).div_ceil(cores.max(1)))),
+        }
+    }
+
+    fn ended(&mut self) -> Option<usize> {
         let &(end, program) = self.ends.first()?;
         (end <= self.work).then(|| {
             self.part = 0;
@@ -53,24 +112,20 @@ impl Cpu {
         })
     }
 
-    /// How much of a program's burst is left.
-    pub(crate) fn left(&mut self, now: Nanos, program: usize) -> Nanos {
-        self.advance_to(now);
-        let burst = self.ends.iter().find(|&&(_, runs)| runs == program);
-        Nanos(burst.map_or(0, |&(end, _)| end.saturating_sub(self.work)))
+    fn left(&self, program: usize) -> Option<Nanos> {
+        let &(end, _) = self.ends.iter().find(|&&(_, runs)| runs == program)?;
+        Some(Nanos(end.saturating_sub(self.work)))
     }
 
-    fn advance_to(&mut self, now: Nanos) {
-        let elapsed = now.saturating_sub(self.now).0;
+    fn advance(&mut self, elapsed: u64, cores: u64) {
         let running = self.ends.len() as u64;
-        if running <= self.cores {
+        if running <= cores {
             self.work += elapsed;
         } else {
-            let done = elapsed * self.cores + self.part;
+            let done = elapsed * cores + self.part;
             self.work += done / running;
             self.part = done % running;
         }
-        self.now = self.now.max(now);
     }
 }
 
@@ -99,5 +154,32 @@ mod tests {
         assert_eq!(cpu.ended(Nanos(150)), Some(0));
         assert_eq!(cpu.ended(Nanos(150)), None);
         assert_eq!(cpu.next_event(), Some(Nanos(200)));
+    }
+
+    #[test]
+    fn an_urgent_program_holds_the_others_up_and_nobody_it() {
+        let mut cpu = Cpu::new(2);
+        for program in 0..2 {
+            cpu.run(Nanos::ZERO, program, Nanos(100));
+        }
+        cpu.run_urgently(Nanos(10), 2, Nanos(40));
+        assert_eq!(
+            cpu.next_event(),
+            Some(Nanos(50)),
+            "the urgent one has a core, the others share the second"
+        );
+        assert_eq!(cpu.ended(Nanos(50)), Some(2));
+        assert_eq!(cpu.left(Nanos(50), 0), Nanos(70));
+        assert_eq!(cpu.next_event(), Some(Nanos(120)));
+    }
+
+    #[test]
+    fn one_core_does_nothing_else_while_somebody_is_urgent() {
+        let mut cpu = Cpu::new(1);
+        cpu.run(Nanos::ZERO, 0, Nanos(100));
+        cpu.run_urgently(Nanos(10), 1, Nanos(1000));
+        assert_eq!(cpu.next_event(), Some(Nanos(1010)));
+        assert_eq!(cpu.ended(Nanos(1010)), Some(1));
+        assert_eq!(cpu.next_event(), Some(Nanos(1100)));
     }
 }

@@ -1,5 +1,5 @@
-//! The whole stack in virtual time: programs that read, compute and write; the page cache with the kernel's read-ahead
-//! and write-back; a prefetcher; the block queue; and a drive.
+//! The whole stack in virtual time: programs that read, compute and write; jobs of tasks on several threads; the page
+//! cache with the kernel's read-ahead and write-back; a prefetcher; the block queue; a regulator; and a drive.
 //!
 //! | what | where |
 //! |---|---|
@@ -8,13 +8,17 @@
 //! | what came of it | [`Outcome`] |
 //!
 //! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
-//! simulated programs at the instants at which it asks for them. Integer nanoseconds, one seed: the same bytes for the
+//! simulated programs at the instants at which it asks for them; and so is the regulator,
+//! `sakiyomi_regulate::Regulated`. Integer nanoseconds, one seed: the same bytes for the
 //! same input. The crate is pure: it reads no clock and no file, and starts no thread.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod cache;
 mod cpu;
+mod front;
+mod job;
 mod layout;
+mod measure;
 mod outcome;
 mod program;
 mod queue;
@@ -24,7 +28,9 @@ mod storage;
 mod world;
 mod writeback;
 
-pub use outcome::{Distances, Outcome, ProcessOutcome};
+pub use outcome::{
+    Allowance, Decided, Distances, JobOutcome, JobRun, Kept, Outcome, ProcessOutcome, Regulation,
+};
 pub use spec::{Scenario, SpecError};
 pub use storage::Storage;
 pub use world::{RunError, run};

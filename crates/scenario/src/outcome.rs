@@ -1,18 +1,29 @@
 //! What came of an experiment.
 
+mod job;
+mod regulation;
+
 use sakiyomi_drive::Usage;
 use sakiyomi_model::Nanos;
 use sakiyomi_prefetch::State;
 
+pub use job::{JobOutcome, JobRun};
+pub use regulation::{Allowance, Decided, Kept, Regulation};
+
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// From the beginning until the last program has ended. What is still dirty then is not waited for.
+    /// From the beginning until the last program has ended, or the first if so is said. What is still dirty then is not
+    /// waited for.
     pub elapsed: Nanos,
     /// The programs, in the order of the experiment.
     pub processes: Vec<ProcessOutcome>,
+    /// The jobs, in the order of the experiment.
+    pub jobs: Vec<JobOutcome>,
     /// What the drive's mechanism did; none for a device without one.
     pub usage: Option<Usage>,
+    /// How well I/O times were kept; none without a regulator.
+    pub regulation: Option<Regulation>,
 }
 
 /// What came of one program.

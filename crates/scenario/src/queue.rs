@@ -24,6 +24,8 @@ pub(crate) enum Purpose {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) op: Op,
+    /// The program on whose behalf it is.
+    stream: StreamId,
     pub(crate) purposes: Vec<Purpose>,
     extent: Extent,
     since: Nanos,
@@ -83,15 +85,15 @@ impl Queue {
         self.waiting[index(op)].by_id.len()
     }
 
-    /// Takes in `extent`, joined to a neighbour or cut where it is longer than a request may be.
-    pub(crate) fn add(&mut self, now: Nanos, op: Op, extent: Extent, purpose: Purpose) {
+    /// Takes in `extent` on behalf of a program, joined to a neighbour of the same program's.
+    pub(crate) fn add(&mut self, now: Nanos, op: Op, stream: StreamId, extent: Extent, purpose: Purpose) {
         if self.plug_ticks > 0 && self.tick > 0 && self.is_empty() {
             self.plugged_until = Some(Nanos((now.0 / self.tick + self.plug_ticks) * self.tick));
         }
-        if !self.waiting[index(op)].merge(extent, purpose, self.sectors_max) {
+        if !self.waiting[index(op)].merge(stream, extent, purpose, self.sectors_max) {
             let id = self.next_id;
             self.next_id += 1;
-            let pending = Pending { op, purposes: vec![purpose], extent, since: now };
+            let pending = Pending { op, stream, purposes: vec![purpose], extent, since: now };
             self.waiting[index(op)].insert(id, pending);
         }
         if self.waiting.iter().map(|waiting| waiting.by_id.len()).sum::<usize>() >= GATHERED {
@@ -117,8 +119,8 @@ impl Queue {
         while self.plugged_until.is_none() {
             let Some((direction, id)) = self.choose(now) else { return };
             let pending = &self.waiting[direction].by_id[&id];
-            let (op, extent, arrival) = (pending.op, pending.extent, pending.since);
-            let request = Request { id: RequestId(id), stream: StreamId(0), op, fua: false, extent, arrival };
+            let Pending { op, stream, extent, since: arrival, .. } = *pending;
+            let request = Request { id: RequestId(id), stream, op, fua: false, extent, arrival };
             if device.submit(now, request).is_err() {
                 return;
             }
@@ -193,12 +195,13 @@ impl Direction {
     }
 
     /// Joins `extent` to a request that ends or begins where it does. Says whether there was one.
-    fn merge(&mut self, extent: Extent, purpose: Purpose, sectors_max: u64) -> bool {
+    fn merge(&mut self, stream: StreamId, extent: Extent, purpose: Purpose, sectors_max: u64) -> bool {
         let before = self.by_end.get(&extent.start.0).copied();
         let after = self.by_start.get(&extent.end().0).copied();
         for id in [before, after].into_iter().flatten() {
-            let sectors = self.by_id[&id].extent.sectors.0 + extent.sectors.0;
-            if sectors <= sectors_max {
+            let neighbour = &self.by_id[&id];
+            let sectors = neighbour.extent.sectors.0 + extent.sectors.0;
+            if sectors <= sectors_max && neighbour.stream == stream {
                 let mut joined = self.remove(id);
                 let start = joined.extent.start.min(extent.start);
                 joined.extent = Extent::new(start, Sectors(sectors));
@@ -247,6 +250,7 @@ mod tests {
         Fixed::new(spec, 0)
     }
 
+    const ONE: StreamId = StreamId(1);
     const DIRECT: Purpose = Purpose::Direct { process: 0 };
 
     fn order(queue: &mut Queue) -> Vec<u64> {
@@ -268,7 +272,7 @@ mod tests {
     fn neighbours_become_one_request() {
         let mut queue = queue(Scheduler::Noop, 0);
         for start in [0, 8, 24, 16] {
-            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+            queue.add(Nanos::ZERO, Op::Read, ONE, extent(start, 8), DIRECT);
         }
         assert_eq!(queue.waiting(Op::Read), 2, "0..24 and 24..32: only one side is joined");
     }
@@ -276,9 +280,9 @@ mod tests {
     #[test]
     fn deadline_takes_reads_first_and_in_order() {
         let mut queue = queue(Scheduler::Deadline, 0);
-        queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
+        queue.add(Nanos::ZERO, Op::Write, ONE, extent(5000, 8), DIRECT);
         for start in [100, 900, 500] {
-            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+            queue.add(Nanos::ZERO, Op::Read, ONE, extent(start, 8), DIRECT);
         }
         assert_eq!(order(&mut queue), [100, 500, 900, 5000]);
     }
@@ -286,9 +290,9 @@ mod tests {
     #[test]
     fn noop_takes_the_oldest() {
         let mut queue = queue(Scheduler::Noop, 0);
-        queue.add(Nanos::ZERO, Op::Write, extent(5000, 8), DIRECT);
+        queue.add(Nanos::ZERO, Op::Write, ONE, extent(5000, 8), DIRECT);
         for start in [900, 500] {
-            queue.add(Nanos::ZERO, Op::Read, extent(start, 8), DIRECT);
+            queue.add(Nanos::ZERO, Op::Read, ONE, extent(start, 8), DIRECT);
         }
         assert_eq!(order(&mut queue), [5000, 900, 500]);
     }
@@ -297,17 +301,17 @@ mod tests {
     fn a_plugged_queue_opens_in_time_for_four_or_when_somebody_waits() {
         let mut queue = queue(Scheduler::Noop, 3);
         let mut device = device(8);
-        queue.add(Nanos::ZERO, Op::Read, extent(0, 8), DIRECT);
+        queue.add(Nanos::ZERO, Op::Read, ONE, extent(0, 8), DIRECT);
         queue.dispatch(Nanos(1), &mut device);
         assert_eq!((queue.waiting(Op::Read), queue.next_event()), (1, Some(Nanos(3_000_000))));
         queue.dispatch(Nanos(3_000_000), &mut device);
         assert_eq!(queue.waiting(Op::Read), 0);
         for start in [100, 200, 300, 400] {
-            queue.add(Nanos(4_000_000), Op::Read, extent(start, 8), DIRECT);
+            queue.add(Nanos(4_000_000), Op::Read, ONE, extent(start, 8), DIRECT);
         }
         queue.dispatch(Nanos(4_000_000), &mut device);
         assert_eq!(queue.waiting(Op::Read), 0);
-        queue.add(Nanos(5_000_000), Op::Read, extent(500, 8), DIRECT);
+        queue.add(Nanos(5_000_000), Op::Read, ONE, extent(500, 8), DIRECT);
         queue.unplug();
         queue.dispatch(Nanos(5_000_000), &mut device);
         assert_eq!(queue.waiting(Op::Read), 0);

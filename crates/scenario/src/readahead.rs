@@ -1,7 +1,9 @@
 //! The kernel's own read-ahead, as in `mm/readahead.c` since Linux 2.6.23: a window that doubles up to a limit, and a
 //! mark in it; when the marked page is reached the next window is asked for, while the program goes on.
 //!
-//! All in pages. Which of a window's pages are missing is the page cache's business.
+//! All in pages. Which of a window's pages are missing is the page cache's business. [`xnu`] has Mac OS X's.
+
+pub(crate) mod xnu;
 
 /// What the kernel remembers of one open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,17 @@ impl ReadAhead {
         Some(self.window())
     }
 
+    /// `page` is missing in a mapping: the window lies around it (`do_sync_mmap_readahead`, since 2.6.31).
+    pub(crate) fn around(&mut self, page: u64, most: u64) -> Window {
+        if most == 0 {
+            return Window { start: page, pages: 1, mark: None };
+        }
+        self.start = page.saturating_sub(most / 2);
+        self.size = most;
+        self.async_size = most / 4;
+        self.window()
+    }
+
     /// How far the search for a hole goes: as far as [`marked`](ReadAhead::marked) can use it.
     pub(crate) fn reach(page: u64, most: u64) -> std::ops::Range<u64> {
         page + 1..page + 1 + most
@@ -146,6 +159,14 @@ mod tests {
         assert_eq!(second, Window { start: 16, pages: 32, mark: Some(16) });
         let third = file.marked(16, 8, 32, || None).unwrap();
         assert_eq!(third, Window { start: 48, pages: 32, mark: Some(48) });
+    }
+
+    #[test]
+    fn a_fault_in_a_mapping_brings_in_what_lies_around_it() {
+        let mut file = ReadAhead::default();
+        assert_eq!(file.around(100, 32), Window { start: 84, pages: 32, mark: Some(108) });
+        let next = file.marked(108, 1, 32, || None).unwrap();
+        assert_eq!(next, Window { start: 116, pages: 32, mark: Some(116) });
     }
 
     #[test]

@@ -3,13 +3,21 @@
 
 mod check;
 mod edit;
+mod job;
+mod regulate;
 
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_regulate::Percent;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use check::SpecError;
+pub use job::{Buffer, JobSpec, Order, ReadMethod};
+pub use regulate::{
+    AllowanceChoice, CountedChoice, MarginChoice, PolicyName, RegulateSpec, ReleaseChoice, ServesChoice,
+    WindowChoice,
+};
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,10 +40,21 @@ pub struct Scenario {
     #[serde(default)]
     pub cpu: CpuSpec,
     /// The programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<ProcessSpec>,
+    /// Jobs of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub job: Vec<JobSpec>,
     /// How far ahead is read.
     #[serde(default)]
     pub prefetch: PrefetchSpec,
+    /// How the I/O time of programs that have a rate is kept; none for the defaults, if a program has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regulate: Option<RegulateSpec>,
+    /// Keys that are set together, by group and by name: what belongs to a computer, to a pattern. `case.GROUP` is a key
+    /// whose values are the names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub case: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
     /// Keys with the values to try, unless the command line says otherwise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
@@ -50,13 +69,32 @@ pub struct Scenario {
 pub struct RunSpec {
     /// Decides all that is random: where the platters stand, what random readers read, where pieces of files lie.
     pub seed: u64,
-    /// How often each point is run, each time with the next seed; the shortest time counts, as in the paper.
+    /// How often each point is run, each time with the next seed; the shortest time counts, as in the paper, and the
+    /// medians of what is regulated.
     pub repetitions: u32,
+    /// When it ends.
+    pub until: Until,
+    /// So much from the beginning is not counted in the figures of what is regulated.
+    pub warm_up: Nanos,
+    /// So much before the first program ends is not counted in the figures of what is regulated, and nothing after it:
+    /// there are fewer then that use the device.
+    pub cool_down: Nanos,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    /// When all programs have ended.
+    #[default]
+    All,
+    /// When the first program has ended.
+    First,
 }
 
 impl Default for RunSpec {
     fn default() -> RunSpec {
-        RunSpec { seed: 1, repetitions: 1 }
+        RunSpec { seed: 1, repetitions: 1, until: Until::All, warm_up: Nanos::ZERO, cool_down: Nanos::ZERO }
     }
 }
 
@@ -123,10 +161,23 @@ pub enum Replacement {
     Lru,
 }
 
+/// Whose read-ahead it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
+    /// Linux since 2.6.31.
+    #[default]
+    Linux,
+    /// Mac OS X 10.9.
+    Xnu,
+}
+
 /// The page cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
+    /// Whose read-ahead it has.
+    pub kernel: Kernel,
     /// How much it holds: what the kernel and the programs leave free.
     pub size: Bytes,
     /// The unit in which it holds it.
@@ -135,6 +186,9 @@ pub struct MemorySpec {
     pub replacement: Replacement,
     /// The longest window of the kernel's read-ahead; 0 for none.
     pub read_ahead: Bytes,
+    /// What is brought in at most where a page of a mapping is missing; none for as much as `read_ahead`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Bytes>,
     /// Whether the next window is asked for while the program is still in the last one.
     pub asynchronous: bool,
     /// The share of memory that may be dirty before it is written back in the background.
@@ -152,10 +206,12 @@ pub struct MemorySpec {
 impl Default for MemorySpec {
     fn default() -> MemorySpec {
         MemorySpec {
+            kernel: Kernel::Linux,
             size: Bytes(1 << 30),
             page: Bytes(4 << 10),
             replacement: Replacement::TwoLists,
             read_ahead: Bytes(128 << 10),
+            fault: None,
             asynchronous: true,
             dirty_background: 0.1,
             dirty: 0.4,
@@ -200,6 +256,11 @@ pub enum Access {
 pub struct ProcessSpec {
     /// Its name.
     pub name: String,
+    /// How many there are of this kind, each with a file of its own.
+    pub count: u32,
+    /// The I/O performance that it asks for, in percent of the device; 0 for none: it is not regulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
     /// The size of its file.
     pub size: Bytes,
     /// How much it reads in a call.
@@ -222,7 +283,7 @@ pub struct ProcessSpec {
     pub cached: bool,
     /// Whether it reads past the page cache.
     pub direct: bool,
-    /// Where its file begins, as a share of the drive; none for behind the last one.
+    /// Where its file begins, as a share of the drive, or that of the first of its kind; none for behind the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<f64>,
     /// Its file lies in pieces of this size; none for one piece.
@@ -240,6 +301,8 @@ impl Default for ProcessSpec {
     fn default() -> ProcessSpec {
         ProcessSpec {
             name: String::new(),
+            count: 1,
+            rate: None,
             size: Bytes(64 << 20),
             call: Bytes(32 << 10),
             compute: None,
@@ -255,6 +318,13 @@ impl Default for ProcessSpec {
             pause: None,
             back: None,
         }
+    }
+}
+
+impl ProcessSpec {
+    /// The rate that it asks for, if any.
+    pub(crate) fn percent(&self) -> Option<Percent> {
+        self.rate.and_then(|rate| Percent::new(rate).ok())
     }
 }
 
@@ -367,12 +437,20 @@ impl Default for PrefetchSpec {
     }
 }
 
-/// A time that was measured elsewhere.
+/// What was measured elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// For which values of varied keys.
+    /// For which values of varied keys. An `elapsed` needs all that are varied; the others hold for every point that has
+    /// these values.
     pub at: BTreeMap<String, String>,
     /// How long the programs took.
-    pub elapsed: Nanos,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed: Option<Nanos>,
+    /// The largest allowance whose accuracy is good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_allowance: Option<u32>,
+    /// Anything else, in words: it is printed beside the point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }

@@ -28,6 +28,15 @@ impl Storage {
         }
     }
 
+    /// How many requests it takes at once.
+    pub(crate) fn depth(&self) -> u32 {
+        let depth = match self {
+            Storage::Drive(drive) => drive.depth(),
+            Storage::Fixed(fixed) => fixed.depth(),
+        };
+        u32::try_from(depth).unwrap_or(u32::MAX)
+    }
+
     /// What the mechanism did until `now`; none where there is no mechanism.
     pub(crate) fn usage(&self, now: Nanos) -> Option<Usage> {
         match self {

@@ -6,23 +6,30 @@
 
 mod build;
 mod fetcher;
+mod job;
+mod mapped;
 mod pages;
 mod process;
+mod xnu;
 
 use sakiyomi_drive::spec::SpecError as DriveError;
-use sakiyomi_model::{Completion, Device, Nanos};
+use sakiyomi_model::{Completion, Device, Nanos, StreamId};
 use sakiyomi_prefetch::Controller;
+use sakiyomi_regulate::{RateError, Timing};
 
 use crate::cache::PageCache;
 use crate::cpu::Cpu;
+use crate::front::Front;
 use crate::layout::Layout;
-use crate::outcome::Outcome;
+use crate::measure::Measure;
+use crate::outcome::{Outcome, Regulation};
 use crate::queue::{Purpose, Queue};
-use crate::spec::{PrefetchSpec, Scenario, SpecError};
-use crate::storage::Storage;
+use crate::readahead::xnu::Clusters;
+use crate::spec::{Kernel, PrefetchSpec, Scenario, SpecError, Until};
 use crate::writeback::WriteBack;
 
 use fetcher::Fetcher;
+use job::Job;
 use process::Process;
 
 /// Why an experiment was not run.
@@ -44,13 +51,41 @@ pub enum RunError {
         /// The device.
         capacity: u64,
     },
+    /// A program cannot have the rate that it asks for.
+    #[error("the rate of process {name}: {error}")]
+    Rate {
+        /// The program.
+        name: String,
+        /// Why.
+        error: RateError,
+    },
+    /// Nothing is left to be measured.
+    #[error(
+        "the first program ended after {ended}, and nothing is left of that without run.warm_up and run.cool_down; \
+         make them shorter, or the programs longer (process.*.reads)"
+    )]
+    TooShort {
+        /// When the first program ended.
+        ended: Nanos,
+    },
+    /// A regulated program did nothing while it was measured.
+    #[error(
+        "process {name} has a rate and no I/O within the {measured} that were measured; let it begin sooner or read \
+         more often, or take its rate away"
+    )]
+    NoIo {
+        /// The program.
+        name: String,
+        /// How long was measured.
+        measured: Nanos,
+    },
 }
 
 /// Runs an experiment on the drive that it names, which may come from a file and is therefore given; none for a fixed
 /// device. `repetition` counts from 0, and is added to the seed.
 ///
 /// # Errors
-/// [`RunError`], before anything is run.
+/// [`RunError`]: before anything is run, or where nothing was left to be measured.
 pub fn run(
     scenario: &Scenario,
     drive: Option<&sakiyomi_drive::spec::DriveSpec>,
@@ -60,7 +95,7 @@ pub fn run(
     while world.is_running() {
         world.step();
     }
-    Ok(world.outcome())
+    world.outcome()
 }
 
 /// Everything, at one instant.
@@ -71,61 +106,94 @@ struct World {
     /// Pages in the longest window of the kernel's read-ahead.
     window_max: u64,
     asynchronous: bool,
+    kernel: Kernel,
+    /// Pages that are brought in at most where one of a mapping is missing.
+    fault_max: u64,
     /// Requests of a kind that may wait in the block queue.
     requests_max: usize,
     /// Pages in the longest request.
     request_pages: u64,
     prefetch: PrefetchSpec,
 
-    storage: Storage,
+    front: Front,
     queue: Queue,
     cache: PageCache,
     write_back: WriteBack,
     cpu: Cpu,
     /// Where each file lies.
     layouts: Vec<Layout>,
+    /// Whose each file is.
+    owners: Vec<StreamId>,
     /// For each file, how many requests to read it are outstanding, since when, and for how long they were.
     reading: Vec<(u64, Nanos, Nanos)>,
 
+    /// For each file, what Mac OS X remembers of it.
+    clusters: Vec<Clusters>,
+
     processes: Vec<Process>,
+    jobs: Vec<Job>,
     controller: Option<Controller>,
     /// One for each program that is followed.
     fetchers: Vec<Option<Fetcher>>,
     done: Vec<Completion>,
+    until: Until,
+    /// None without a regulator.
+    measure: Option<Measure>,
+    timings: Vec<Timing>,
 }
 
 impl World {
     fn is_running(&self) -> bool {
-        self.processes.iter().any(|process| !process.is_done())
+        let programs = self.processes.iter().map(Process::is_done);
+        let mut ended = programs.chain(self.jobs.iter().map(Job::is_done));
+        match self.until {
+            Until::All => ended.any(|has_ended| !has_ended),
+            Until::First => ended.all(|has_ended| !has_ended),
+        }
     }
 
     /// Goes on to the next instant at which something happens.
     fn step(&mut self) {
         let sources = [
-            self.storage.next_event(),
+            self.front.next_event(),
             self.queue.next_event(),
             self.cpu.next_event(),
             Some(self.write_back.next_event()),
         ];
         let programs = self.processes.iter().filter_map(Process::next_event);
         let fetchers = self.fetchers.iter().flatten().filter_map(Fetcher::next_event);
-        let next = sources.into_iter().flatten().chain(programs).chain(fetchers).min();
+        let jobs = self.jobs.iter().filter_map(Job::next_event);
+        let next = sources.into_iter().flatten().chain(programs).chain(fetchers).chain(jobs).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
-        self.storage.advance(self.now, &mut self.done);
+        self.front.advance(self.now, &mut self.done);
+        self.watch();
         let mut done = std::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.complete(&completion));
         self.done = done;
-        while let Some(process) = self.cpu.ended(self.now) {
-            self.burst_ended(process);
+        while let Some(number) = self.cpu.ended(self.now) {
+            match number.checked_sub(self.processes.len()) {
+                None => self.burst_ended(number),
+                Some(_) => self.thread_burst_ended(number),
+            }
         }
+        self.wake_jobs();
         for process in 0..self.processes.len() {
             self.wake(process);
             self.poll(process);
         }
         self.write_back.look(self.now);
         self.write_out();
-        self.queue.dispatch(self.now, &mut self.storage);
+        self.queue.dispatch(self.now, &mut self.front);
+    }
+
+    /// Looks at how well I/O times are kept.
+    fn watch(&mut self) {
+        let Some(measure) = &mut self.measure else { return };
+        self.done.iter().for_each(|completion| measure.ended(completion));
+        if let Some(allowance) = self.front.watch(&mut self.timings) {
+            measure.answered(&mut self.timings, allowance);
+        }
     }
 
     fn complete(&mut self, completion: &Completion) {
@@ -140,14 +208,34 @@ impl World {
             self.resume(process);
             self.resume_fetcher(process);
         }
+        self.resume_jobs();
     }
 
-    fn outcome(&self) -> Outcome {
-        let ends = self.processes.iter().map(Process::end);
-        Outcome {
-            elapsed: ends.max().unwrap_or_default(),
-            processes: (0..self.processes.len()).map(|process| self.process_outcome(process)).collect(),
-            usage: self.storage.usage(self.now),
+    fn outcome(mut self) -> Result<Outcome, RunError> {
+        let programs = self.processes.iter().map(|process| process.end(self.now));
+        let ends: Vec<Nanos> = programs.chain(self.jobs.iter().map(|job| job.end(self.now))).collect();
+        let first = ends.iter().copied().min().unwrap_or_default();
+        let regulation = self.measure.take().map(|measure| measure.outcome(first));
+        if let Some(regulation) = &regulation {
+            is_measured(regulation, first)?;
         }
+        Ok(Outcome {
+            elapsed: ends.into_iter().max().unwrap_or_default(),
+            processes: (0..self.processes.len()).map(|process| self.process_outcome(process)).collect(),
+            jobs: self.jobs.iter().map(Job::outcome).collect(),
+            usage: self.front.storage().usage(self.now),
+            regulation,
+        })
+    }
+}
+
+/// Whether there is anything to make figures of.
+fn is_measured(regulation: &Regulation, first: Nanos) -> Result<(), RunError> {
+    if regulation.measured.is_zero() {
+        return Err(RunError::TooShort { ended: first });
+    }
+    match regulation.owners.iter().find(|owner| owner.ios == 0) {
+        Some(owner) => Err(RunError::NoIo { name: owner.name.clone(), measured: regulation.measured }),
+        None => Ok(()),
     }
 }

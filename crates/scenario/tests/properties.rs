@@ -98,13 +98,16 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
     (any_drive(), any_memory(), any_process(), 1u64..1000).prop_map(|(drive, memory, process, seed)| {
         Scenario {
             name: "any".to_owned(),
-            run: RunSpec { seed, repetitions: 1 },
+            run: RunSpec { seed, ..RunSpec::default() },
             drive,
             queue: Default::default(),
             memory,
             cpu: Default::default(),
+            job: Vec::new(),
             process: vec![process],
             prefetch: PrefetchSpec::default(),
+            regulate: None,
+            case: Default::default(),
             vary: Default::default(),
             published: Vec::new(),
         }

@@ -12,13 +12,15 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
+use sakiyomi_report::schema::ScenarioPoint;
 use sakiyomi_report::{Document, ScenarioResult, chart, html, text};
 use sakiyomi_scenario::spec::Distance;
-use sakiyomi_scenario::{Outcome, Scenario, run};
+use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
 
 use crate::args::{Common, HELP};
 use crate::console::{note, say, say_json};
 use crate::drive_file::drive_spec;
+use crate::outcome::regulation;
 use crate::outcome::scenario::point;
 use crate::outcome::simulation_run;
 use crate::output::OutDir;
@@ -29,6 +31,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,auto --vary memory.size=256MiB,1GiB
   sakiyomi scenario run scenarios/waseda2006-b.toml --out result
+  sakiyomi scenario run scenarios/cerium2014-methods.toml --vary job.wc.part=64KiB
+  sakiyomi scenario run scenarios/kochi2023-accuracy.toml --vary process.target.rate=20 --repetitions 50
 ";
 
 /// Experiments in virtual time.
@@ -50,6 +54,9 @@ pub(crate) struct RunCommand {
     /// Decides all that is random, in place of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// How often each point is run, each time with the next seed, in place of the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
     /// Write result.json, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -81,15 +88,20 @@ impl RunCommand {
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
         let outcomes = explore(&combinations, common)?;
 
-        let simulated: Nanos = outcomes.values().map(|outcome| outcome.elapsed).sum();
-        let points = combinations.iter().map(|combination| {
-            let scenario = &combination.scenario;
-            let plain = &outcomes[&plain(scenario).to_toml()];
-            point(&combination.values, &varied, scenario, &outcomes[&scenario.to_toml()], plain)
+        let simulated: Nanos = outcomes.values().flatten().map(|outcome| outcome.elapsed).sum();
+        let points = combinations.iter().map(|Combination { values, scenario }| {
+            let runs = &outcomes[&scenario.to_toml()];
+            let regulations: Vec<&Regulation> =
+                runs.iter().filter_map(|outcome| outcome.regulation.as_ref()).collect();
+            let (run, plain) = (shortest(runs), shortest(&outcomes[&plain(scenario).to_toml()]));
+            ScenarioPoint {
+                regulation: regulation::point(scenario, &varied, values, &regulations),
+                ..point(values, &varied, scenario, run, plain)
+            }
         });
         let result = ScenarioResult {
             name: base.name.clone(),
-            drive: drive_name(&base, common)?,
+            drive: drive_names(&combinations, common)?,
             repetitions: base.run.repetitions,
             varied: varied.iter().map(|(key, _)| key.clone()).collect(),
             points: points.collect(),
@@ -121,19 +133,32 @@ impl RunCommand {
         if let Some(seed) = self.seed {
             scenario.run.seed = seed;
         }
+        if let Some(repetitions) = self.repetitions {
+            scenario.run.repetitions = repetitions;
+        }
         Ok(scenario)
     }
 
-    /// What is varied: the file's keys, and those of the command line, which go before.
+    /// What is varied: the file's keys, with the values of the command line where that has some, and then its others.
     fn varied(&self, base: &Scenario) -> Result<Vec<(String, Vec<String>)>> {
-        let given = vary::parse(&self.vary)?;
-        let of_file = base.vary.iter().map(|(key, values)| (key.clone(), values.clone()));
-        let mut varied: Vec<(String, Vec<String>)> =
-            of_file.filter(|(key, _)| given.iter().all(|(other, _)| other != key)).collect();
-        varied.extend(given);
-        // The limit varies fastest: a table then has the limits of one program side by side.
-        varied.sort_by_key(|(key, _)| key == "prefetch.limit");
+        let mut varied: Vec<(String, Vec<String>)> = base.vary.clone().into_iter().collect();
+        for (key, values) in vary::parse(&self.vary)? {
+            match varied.iter_mut().find(|(of_file, _)| *of_file == key) {
+                Some((_, of_file)) => *of_file = values,
+                None => varied.push((key, values)),
+            }
+        }
+        varied.sort_by_key(|(key, _)| depth(key));
         Ok(varied)
+    }
+}
+
+/// How deep a key lies in the table: what varies fastest is side by side there.
+fn depth(key: &str) -> u32 {
+    match key {
+        "prefetch.limit" => 2,
+        key if key.starts_with("regulate.") => 1,
+        _ => 0,
     }
 }
 
@@ -169,20 +194,25 @@ fn plain(scenario: &Scenario) -> Scenario {
     plain
 }
 
-/// Runs every combination and what it is compared with, as many at a time as there are cores; the first failure ends it.
-fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key, Outcome>> {
+/// Runs every combination and what it is compared with, with every seed, as many at a time as there are cores; the first
+/// failure ends it. The outcomes of a combination are in the order of the seeds.
+fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key, Vec<Outcome>>> {
     let all = combinations.iter().flat_map(|combination| {
         let plain = plain(&combination.scenario);
         [combination.scenario.clone(), plain].map(|scenario| (scenario.to_toml(), scenario))
     });
-    let jobs: Vec<(Key, Scenario)> = all.collect::<BTreeMap<Key, Scenario>>().into_iter().collect();
+    let scenarios: BTreeMap<Key, Scenario> = all.collect();
+    let jobs: Vec<(&Key, &Scenario, u32)> = (scenarios.iter())
+        .flat_map(|(key, scenario)| (0..scenario.run.repetitions).map(move |seed| (key, scenario, seed)))
+        .collect();
     let next = AtomicUsize::new(0);
-    let outcomes: Mutex<Vec<Result<(Key, Outcome)>>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let outcomes: Mutex<Vec<Result<(usize, Outcome)>>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let progress = Mutex::new(Progress::new(Some(jobs.len() as u64), common.quiet));
     let work = || {
         loop {
-            let Some((key, scenario)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let mut outcome = shortest(scenario, common).map(|outcome| (key.clone(), outcome));
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(_, scenario, repetition)) = jobs.get(job) else { return };
+            let mut outcome = one(scenario, repetition, common).map(|outcome| (job, outcome));
             let mut outcomes = outcomes.lock().expect("no worker panics while it holds the outcomes");
             let done = outcomes.len() as u64 + 1;
             let message = || format!("{done} of {} runs", jobs.len());
@@ -198,22 +228,40 @@ fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
     std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-    outcomes.into_inner().expect("the workers have ended").into_iter().collect()
+    let ordered: BTreeMap<usize, Outcome> =
+        outcomes.into_inner().expect("the workers have ended").into_iter().collect::<Result<_>>()?;
+    let mut by_key: BTreeMap<Key, Vec<Outcome>> = BTreeMap::new();
+    for (job, outcome) in ordered {
+        by_key.entry(jobs[job].0.clone()).or_default().push(outcome);
+    }
+    Ok(by_key)
+}
+
+fn one(scenario: &Scenario, repetition: u32, common: &Common) -> Result<Outcome> {
+    crate::progress::go_on()?;
+    let drive = drive(scenario, common)?;
+    Ok(run(scenario, drive.as_ref(), repetition)?)
 }
 
 /// The repetition that took the shortest time, as in table 3 of the paper.
-fn shortest(scenario: &Scenario, common: &Common) -> Result<Outcome> {
-    let drive = drive(scenario, common)?;
-    let runs = (0..scenario.run.repetitions).map(|repetition| {
-        crate::progress::go_on()?;
-        Ok(run(scenario, drive.as_ref(), repetition)?)
-    });
-    let runs: Vec<Outcome> = runs.collect::<Result<_>>()?;
-    runs.into_iter().min_by_key(|outcome| outcome.elapsed).context("nothing was run")
+fn shortest(runs: &[Outcome]) -> &Outcome {
+    runs.iter().min_by_key(|outcome| outcome.elapsed).expect("there is at least one repetition")
 }
 
 fn drive(scenario: &Scenario, common: &Common) -> Result<Option<DriveSpec>> {
     scenario.drive.model.as_ref().map(|name| drive_spec(name, common)).transpose()
+}
+
+/// What the files lie on, in any of the combinations.
+fn drive_names(combinations: &[Combination], common: &Common) -> Result<String> {
+    let mut names: Vec<String> = Vec::new();
+    for combination in combinations {
+        let name = drive_name(&combination.scenario, common)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names.join("; "))
 }
 
 fn drive_name(scenario: &Scenario, common: &Common) -> Result<String> {

@@ -7,6 +7,8 @@ use sakiyomi_report::schema::{self, DistancePoint, ScenarioPoint, ScenarioProces
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
+use super::job::job;
+
 const LIMIT: &str = "prefetch.limit";
 
 /// One combination of values, `plain` being the same without prefetching.
@@ -38,6 +40,7 @@ pub(crate) fn point(
         published_elapsed_ns: published,
         published_speedup_ratio: published_alone.zip(published).map(|(alone, ahead)| faster(alone, ahead)),
         processes: outcome.processes.iter().map(process).collect(),
+        jobs: outcome.jobs.iter().map(job).collect(),
         disk_time_ns: outcome.usage.as_ref().map(|usage| schema::DiskTime {
             idle: usage.time.idle.0,
             read_seek: usage.time.read_seek.0,
@@ -45,16 +48,18 @@ pub(crate) fn point(
             write_seek: usage.time.write_seek.0,
             write_data: usage.time.write_data.0,
         }),
+        regulation: None,
     }
 }
 
 /// What was published for these values, in nanoseconds.
 fn published(scenario: &Scenario, at: &BTreeMap<&str, &str>) -> Option<u64> {
     let found = scenario.published.iter().find(|published| {
-        published.at.len() == at.len()
+        published.elapsed.is_some()
+            && published.at.len() == at.len()
             && published.at.iter().all(|(key, value)| at.get(key.as_str()) == Some(&value.as_str()))
     });
-    found.map(|published| published.elapsed.0)
+    found.and_then(|published| published.elapsed).map(|elapsed| elapsed.0)
 }
 
 fn limit_in_words(limit: Distance) -> String {

@@ -1,4 +1,5 @@
-//! The experiments of Tani 2023 in virtual time, with the thesis's policy and with ours.
+//! What the scenario files (`scenarios/kochi2023-*.toml`) cannot say: the search over all margins, writes, others that
+//! change, flash.
 //!
 //! `cargo run --release -p sakiyomi-regulate --example kochi2023 -- WHAT [SEEDS]`, where WHAT is one of the tables below.
 #![allow(clippy::print_stdout, clippy::print_stderr, missing_docs)]

@@ -10,14 +10,7 @@ use crate::world::{COMPUTERS, Computer, Figures, HARDER, Outcome, PERFORMANCES, 
 type Table = (&'static str, &'static str, fn(u64));
 
 pub(crate) const TABLES: &[Table] = &[
-    ("thesis", "the thesis's policy: best allowances, accuracy with and without correction", thesis),
-    ("ours", "accuracy, spread and throughput of ours beside the thesis's", ours),
     ("search", "the best throughput that any allowance and safety factor reach, beside ours", search),
-    ("several", "two to four regulated processes", several),
-    ("two-way", "without admission: the corrected allowance beside the best", two_way),
-    ("fit", "how the drives' choice among waiting commands was fitted to the published best allowances", fit),
-    ("late", "what the share of I/Os that may be late costs and brings", late),
-    ("release", "bursts with computing between them (chapter 7)", release),
     ("sizes", "requests of other sizes, and writes", sizes),
     ("change", "the others change what they read half-way", change),
     ("parallel", "a device that serves several beside each other", parallel),
@@ -50,79 +43,17 @@ struct Row {
     cov: f64,
     p99: f64,
     iops: f64,
-    allowance: f64,
-    settled: f64,
-    worst_ms: f64,
 }
 
 fn row(computer: &Computer, settings: Settings, rate: u32, ios: u32, seeds: u64) -> Row {
     let spec = computer.spec();
     let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| one(&spec, settings, rate, ios, seed)).collect();
     let figures: Vec<Figures> = outcomes.iter().map(|outcome| outcome.figures(0)).collect();
-    let last = |outcome: &Outcome| outcome.allowances.last().copied().unwrap_or((0, 0));
     Row {
         accuracy: median(figures.iter().map(|figures| figures.accuracy)),
         cov: median(figures.iter().map(|figures| figures.cov)),
         p99: median(figures.iter().map(|figures| figures.p99)),
         iops: median(outcomes.iter().map(|outcome| outcome.iops)),
-        allowance: median(outcomes.iter().map(|outcome| f64::from(last(outcome).1))),
-        settled: median(outcomes.iter().map(|outcome| last(outcome).0 as f64)),
-        worst_ms: median(outcomes.iter().map(|outcome| outcome.worst.as_millis_f64())),
-    }
-}
-
-fn allowance(correction: Correction, counted: Counted) -> Settings {
-    Settings { gate: GateSettings::Allowance { correction, counted }, ..Policy::Thesis.settings() }
-}
-
-/// The largest allowance up to the formula's at which the accuracy is no worse than 1.1 (section 6.2).
-fn best_allowance(computer: &Computer, rate: u32, base: Settings, counted: Counted, seeds: u64) -> u32 {
-    let formula = (100 / rate - 1).max(1);
-    let good = |&allowed: &u32| {
-        let gate = GateSettings::Allowance { correction: Correction::Fixed(allowed), counted };
-        row(computer, Settings { gate, ..base }, rate, IOS, seeds).accuracy <= 1.1
-    };
-    (1..=formula).rev().find(good).unwrap_or(1)
-}
-
-fn thesis(seeds: u64) {
-    println!(
-        "|  | P % | formula | best, published | best here | accuracy, not corrected | corrected | corrected to | after I/Os | IOPS, not corrected | corrected |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for computer in &COMPUTERS {
-        for (rate, published) in PERFORMANCES.into_iter().zip(computer.best) {
-            let best = best_allowance(computer, rate, Policy::Thesis.settings(), Counted::All, seeds);
-            let plain = row(computer, allowance(Correction::Off, Counted::All), rate, IOS, seeds);
-            let corrected = row(computer, Policy::Thesis.settings(), rate, IOS, seeds);
-            println!(
-                "| {} | {rate} | {} | {published} | {best} | {:.3} | {:.3} | {} | {} | {:.0} | {:.0} |",
-                computer.name,
-                100 / rate - 1,
-                plain.accuracy,
-                corrected.accuracy,
-                corrected.allowance,
-                corrected.settled,
-                plain.iops,
-                corrected.iops,
-            );
-        }
-    }
-}
-
-fn ours(seeds: u64) {
-    println!("|  | P % | policy | accuracy | CoV | p99 / ideal | IOPS | longest I/O of another, ms |");
-    println!("|---|---|---|---|---|---|---|---|");
-    for computer in all() {
-        for rate in PERFORMANCES {
-            for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
-                let row = row(computer, policy.settings(), rate, IOS, seeds);
-                println!(
-                    "| {} | {rate} | {name} | {:.3} | {:.3} | {:.2} | {:.1} | {:.0} |",
-                    computer.name, row.accuracy, row.cov, row.p99, row.iops, row.worst_ms
-                );
-            }
-        }
     }
 }
 
@@ -161,187 +92,6 @@ fn search(seeds: u64) {
                 ours.iops / iops
             );
         }
-    }
-}
-
-/// Rates that the formula has room for.
-const MIXES: [&[u32]; 9] = [
-    &[10, 10],
-    &[20, 20],
-    &[30, 15],
-    &[40, 10],
-    &[10, 15, 20],
-    &[25, 25, 25],
-    &[10, 10, 10, 10],
-    &[10, 15, 20, 25],
-    &[30, 20, 15, 10],
-];
-
-fn several(seeds: u64) {
-    println!("|  | rates, % | policy | accuracy of each | CoV of each | worst p99 / ideal | IOPS |");
-    println!("|---|---|---|---|---|---|---|");
-    for computer in all() {
-        for rates in MIXES {
-            for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
-                let outcomes: Vec<Outcome> =
-                    (1..=seeds).map(|seed| mixed(&computer.spec(), policy.settings(), rates, seed)).collect();
-                let each = |figure: fn(&Figures) -> f64| {
-                    let of = |owner| median(outcomes.iter().map(|outcome| figure(&outcome.figures(owner))));
-                    (0..rates.len() as u32).map(of).collect::<Vec<f64>>()
-                };
-                let words = |figures: Vec<f64>| {
-                    figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(" ")
-                };
-                let p99 = each(|figures| figures.p99).into_iter().fold(0.0, f64::max);
-                println!(
-                    "| {} | {rates:?} | {name} | {} | {} | {p99:.2} | {:.0} |",
-                    computer.name,
-                    words(each(|figures| figures.accuracy)),
-                    words(each(|figures| figures.cov)),
-                    median(outcomes.iter().map(|outcome| outcome.iops)),
-                );
-            }
-        }
-    }
-}
-
-/// As many regulated readers as there are rates, among ten.
-fn mixed(spec: &DriveSpec, settings: Settings, rates: &[u32], seed: u64) -> Outcome {
-    let mut processes = vec![Process::reader(None); 10];
-    for (process, rate) in processes.iter_mut().zip(rates) {
-        process.rate = Some(*rate);
-    }
-    World { spec, settings, processes, seed, ios: IOS, later: None, warm_up: Nanos(30_000_000_000) }.run()
-}
-
-fn two_way(seeds: u64) {
-    let correction = Correction::TwoWay { accuracy: 1.1 };
-    println!("|  | P % | counted | best | corrected to, by seed | settled after I/Os | accuracy |");
-    println!("|---|---|---|---|---|---|---|");
-    let (mut equal, mut all) = (0, 0);
-    for computer in &COMPUTERS {
-        for (rate, counted) in
-            PERFORMANCES.into_iter().flat_map(|rate| [(rate, Counted::All), (rate, Counted::Others)])
-        {
-            let best = best_allowance(computer, rate, Settings::default(), counted, seeds);
-            let gate = GateSettings::Allowance { correction, counted };
-            let settings = Settings { gate, ..Settings::default() };
-            let outcomes: Vec<Outcome> =
-                (1..=seeds).map(|seed| one(&computer.spec(), settings, rate, 2 * IOS, seed)).collect();
-            let held: Vec<u32> = outcomes.iter().map(held_longest).collect();
-            equal += held.iter().filter(|held| **held == best).count();
-            all += held.len();
-            println!(
-                "| {} | {rate} | {counted:?} | {best} | {held:?} | {:.0} | {:.3} |",
-                computer.name,
-                median(outcomes.iter().map(|outcome| f64::from(settled(outcome)))),
-                median(outcomes.iter().map(|outcome| outcome.figures(0).accuracy)),
-            );
-        }
-    }
-    println!("\nequal to the best in {equal} of {all}");
-}
-
-/// The allowance under which most I/Os of the second half were done.
-fn held_longest(outcome: &Outcome) -> u32 {
-    let mut held = [0usize; 33];
-    let half = outcome.timings.len() / 2;
-    for (index, (from, allowance)) in outcome.allowances.iter().enumerate() {
-        let to = outcome.allowances.get(index + 1).map_or(outcome.timings.len(), |(to, _)| *to);
-        held[*allowance as usize] += to.saturating_sub((*from).max(half));
-    }
-    (0..33).max_by_key(|allowance| held[*allowance as usize]).expect("there are 33")
-}
-
-/// After how many I/Os the allowance that was held longest was first reached.
-fn settled(outcome: &Outcome) -> u32 {
-    let held = held_longest(outcome);
-    outcome.allowances.iter().find(|(_, allowance)| *allowance == held).map_or(0, |(at, _)| *at as u32)
-}
-
-/// Tries out how much age counts when a drive chooses: how far the accuracy at the published best allowance lies
-/// above 1.1, and the accuracy at the next larger one below it, together.
-fn fit(_: u64) {
-    const WEIGHTS: [&str; 10] = ["0", "0.02", "0.03", "0.05", "0.07", "0.08", "0.09", "0.1", "0.15", "0.3"];
-    for computer in &COMPUTERS[1..] {
-        for weight in WEIGHTS {
-            let mut spec = computer.spec();
-            spec.set("queue.age_weight", weight).expect("a weight");
-            let (distance, words) = distance(computer, &spec);
-            println!("{} age_weight {weight}: {distance:.3},{words}", computer.name);
-        }
-    }
-}
-
-fn distance(computer: &Computer, spec: &DriveSpec) -> (f64, String) {
-    let (mut distance, mut words) = (0.0, String::new());
-    for (rate, best) in PERFORMANCES.into_iter().zip(computer.best) {
-        for allowed in best..=(best + 1).min(100 / rate - 1) {
-            let settings = allowance(Correction::Fixed(allowed), Counted::All);
-            let accuracy = one(spec, settings, rate, 3000, 1).figures(0).accuracy;
-            distance += if allowed == best { accuracy - 1.1 } else { 1.1 - accuracy }.max(0.0);
-            words += &format!(" {rate}%/{allowed} {accuracy:.3}");
-        }
-    }
-    (distance, words)
-}
-
-fn late(seeds: u64) {
-    println!("|  | P % | share late | accuracy | CoV | p99 / ideal | IOPS |");
-    println!("|---|---|---|---|---|---|---|");
-    for computer in all() {
-        for (rate, share) in PERFORMANCES
-            .into_iter()
-            .flat_map(|rate| [0.01, 0.03, 0.05, 0.08, 0.12].map(|share| (rate, share)))
-        {
-            let gate = GateSettings::Deadline { margin: Margin::Late(share), most: 32, look_ahead: true };
-            let row = row(computer, Settings { gate, ..Settings::default() }, rate, IOS, seeds);
-            println!(
-                "| {} | {rate} | {share} | {:.3} | {:.3} | {:.2} | {:.1} |",
-                computer.name, row.accuracy, row.cov, row.p99, row.iops
-            );
-        }
-    }
-}
-
-/// The access patterns of table 7.1: computing between bursts in seconds, I/Os in a burst.
-const PATTERNS: [(&str, u64, u32); 4] = [("LS", 10, 10), ("LC", 10, 100), ("HS", 1, 10), ("HC", 1, 100)];
-
-fn release(seeds: u64) {
-    let five = GateSettings::Allowance { correction: Correction::Fixed(5), counted: Counted::All };
-    let thesis = Settings { gate: five, ..Policy::Thesis.settings() };
-    let ours = Settings::default();
-    let policies = [
-        ("thesis, no release", Settings { release: None, ..thesis }),
-        ("thesis, release", thesis),
-        ("ours, no release", Settings { release: None, ..ours }),
-        ("ours, release", ours),
-    ];
-    println!("| pattern | policy | accuracy | accuracy of the first of a burst | CoV | IOPS |");
-    println!("|---|---|---|---|---|---|");
-    for ((pattern, think, burst), (name, settings)) in
-        PATTERNS.into_iter().flat_map(|pattern| policies.map(|policy| (pattern, policy)))
-    {
-        let spec = COMPUTERS[1].spec();
-        let mut processes = vec![Process::reader(None); 10];
-        processes[0] = Process { burst, think: Nanos::SECOND * think, ..Process::reader(Some(15)) };
-        let world = |seed| World {
-            spec: &spec,
-            settings,
-            processes: processes.clone(),
-            seed,
-            ios: 3000,
-            later: None,
-            warm_up: Nanos::SECOND * 60,
-        };
-        let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| world(seed).run()).collect();
-        println!(
-            "| {pattern} | {name} | {:.3} | {:.2} | {:.3} | {:.1} |",
-            median(outcomes.iter().map(|outcome| outcome.figures(0).accuracy)),
-            median(outcomes.iter().map(|outcome| outcome.first_of_bursts(0, Nanos::SECOND / 2))),
-            median(outcomes.iter().map(|outcome| outcome.figures(0).cov)),
-            median(outcomes.iter().map(|outcome| outcome.iops)),
-        );
     }
 }
 

@@ -15,33 +15,16 @@ pub(crate) struct Computer {
     pub(crate) name: &'static str,
     drive: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    /// The best allowances of figure 6.1, for 10, 15, 20, 25 and 30 %.
-    pub(crate) best: [u32; 5],
 }
 
 pub(crate) const PERFORMANCES: [u32; 5] = [10, 15, 20, 25, 30];
 
 /// The computers of table 6.1. How a drive's firmware chooses is not published; what is set here beside the drive files
-/// was fitted to the published best allowances (table `fit`).
+/// was fitted to the published best allowances (docs/regulation.md).
 pub(crate) const COMPUTERS: [Computer; 3] = [
-    Computer {
-        name: "PC1",
-        drive: "scorpio-wd1200bevs",
-        settings: &[("queue.policy", "fcfs")],
-        best: [9, 5, 4, 3, 2],
-    },
-    Computer {
-        name: "PC2",
-        drive: "scorpio-wd10tpvx",
-        settings: &[("queue.age_weight", "0.09")],
-        best: [7, 5, 3, 3, 2],
-    },
-    Computer {
-        name: "PC3",
-        drive: "deskstar-p7k500",
-        settings: &[("queue.age_weight", "0.03")],
-        best: [6, 4, 3, 3, 2],
-    },
+    Computer { name: "PC1", drive: "scorpio-wd1200bevs", settings: &[("queue.policy", "fcfs")] },
+    Computer { name: "PC2", drive: "scorpio-wd10tpvx", settings: &[("queue.age_weight", "0.09")] },
+    Computer { name: "PC3", drive: "deskstar-p7k500", settings: &[("queue.age_weight", "0.03")] },
 ];
 
 /// The drives as their files have them: they choose by positioning time alone, which is harder to regulate.
@@ -65,16 +48,13 @@ impl Computer {
 pub(crate) struct Process {
     /// Its requested performance.
     pub(crate) rate: Option<u32>,
-    /// I/Os in a burst, and the computing between bursts.
-    pub(crate) burst: u32,
-    pub(crate) think: Nanos,
     pub(crate) op: Op,
     pub(crate) size: Bytes,
 }
 
 impl Process {
     pub(crate) fn reader(rate: Option<u32>) -> Process {
-        Process { rate, burst: 1, think: Nanos::ZERO, op: Op::Read, size: Bytes(4096) }
+        Process { rate, op: Op::Read, size: Bytes(4096) }
     }
 }
 
@@ -98,8 +78,6 @@ pub(crate) struct Outcome {
     /// When the allowance changed, in I/Os of regulated processes, and to what.
     pub(crate) allowances: Vec<(usize, u32)>,
     pub(crate) iops: f64,
-    /// The longest that an unregulated I/O took.
-    pub(crate) worst: Nanos,
     pub(crate) begin: Nanos,
     pub(crate) service: Nanos,
     /// How many the device was found to serve at once, at the end.
@@ -149,7 +127,6 @@ impl<'a, D: Device> Run<'a, D> {
             timings: Vec::new(),
             allowances: Vec::new(),
             iops: 0.0,
-            worst: Nanos::ZERO,
             begin: world.warm_up,
             service: Nanos::ZERO,
             parallelism: 1.0,
@@ -229,16 +206,10 @@ impl<'a, D: Device> Run<'a, D> {
 
     fn ended(&mut self, completion: &Completion) {
         let process = completion.request.stream.0 as usize;
-        let Process { burst, think, rate, .. } = self.world.processes[process];
         self.done[process] += 1;
-        let thinks = self.done[process].is_multiple_of(burst);
-        let at = if thinks { completion.finish + think } else { completion.finish };
-        self.starts.insert((at, process), ());
+        self.starts.insert((completion.finish, process), ());
         if completion.finish >= self.world.warm_up {
             self.counted += 1;
-            if rate.is_none() {
-                self.outcome.worst = self.outcome.worst.max(completion.device_time());
-            }
         }
     }
 }
@@ -269,18 +240,6 @@ impl Outcome {
         ratios.sort_by(f64::total_cmp);
         let p99 = ratios.get(count * 99 / 100).copied().unwrap_or(f64::NAN);
         Figures { accuracy, cov: (squares / count as f64).sqrt() / mean, p99 }
-    }
-
-    /// Mean accuracy of the I/Os that come `pause` or longer after the one before.
-    pub(crate) fn first_of_bursts(&self, owner: u32, pause: Nanos) -> f64 {
-        let (mut sum, mut count, mut last) = (0.0, 0.0, Nanos::ZERO);
-        for timing in self.of(owner) {
-            if timing.arrived >= self.begin && timing.arrived.saturating_sub(last) >= pause {
-                (sum, count) = (sum + ratio(timing), count + 1.0);
-            }
-            last = timing.arrived + timing.took;
-        }
-        sum / count
     }
 
     /// How many I/Os after `at` the ideal first was within 5 % of its mean over the last half.

@@ -171,6 +171,17 @@ impl Axis {
         Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), label)
     }
 
+    /// Numbers of any kind: as wide as the values, with a share of the axis left free after the highest.
+    pub(super) fn numbers(title: &str, values: impl Iterator<Item = f64>, free: f64) -> Axis {
+        let sensible = |value: f64| value.clamp(-HIGHEST_RATE, HIGHEST_RATE);
+        let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
+        let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
+        // What begins at nothing begins at the axis.
+        let from = if low == 0.0 { 0.0 } else { low - span * 0.06 };
+        let to = from + (high + span * 0.06 - from) / (1.0 - free);
+        Axis::linear(title, from, to, nice_step(to - from, X_TICKS), number::round_decimal)
+    }
+
     /// Sizes from zero on, in steps of a power of two.
     pub(super) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (_, high) = extent(values.map(|bytes| bytes as f64)).unwrap_or_default();
@@ -343,6 +354,7 @@ mod tests {
             for value in [share, from as f64] {
                 prop_assert!(is_sound(&Axis::rates("", [value].into_iter(), 0.1)));
                 prop_assert!(is_sound(&Axis::cores("", [value].into_iter())));
+                prop_assert!(is_sound(&Axis::numbers("", [value, 1.0].into_iter(), 0.2)));
                 prop_assert!(is_sound(&Axis::log_cpu_per_gb("", [value, 1.0].into_iter())));
             }
             prop_assert!(is_sound(&Axis::signed_spans("", [-(from as f64), span as f64].into_iter())));

@@ -42,6 +42,8 @@ const PANEL_NAME_SIZE: f64 = 25.0 * FONT_UNIT;
 const TEXT_SIZE: f64 = 24.0 * FONT_UNIT;
 /// Mean width of a character at `TEXT_SIZE`; without fonts it can only be estimated.
 const CHARACTER_WIDTH: i32 = 12;
+/// The same of the bold name of a panel, which may be in capitals.
+const NAME_CHARACTER_WIDTH: i32 = 17;
 
 /// Where a panel's data is drawn; both coordinates go from 0 to 1.
 pub(super) type Plot<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Places, Places>>;
@@ -130,7 +132,7 @@ impl Frame {
                 (self.left as i32, baseline),
                 bold.pos(Pos::new(HPos::Left, VPos::Bottom)),
             ))?;
-            name_width = panel.name.chars().count() as i32 * CHARACTER_WIDTH + 24;
+            name_width = panel.name.chars().count() as i32 * NAME_CHARACTER_WIDTH + 24;
         }
         let y_title = text(FAINT, HPos::Left, VPos::Bottom);
         area.draw(&Text::new(panel.y.title.as_str(), (self.left as i32 + name_width, baseline), y_title))?;

@@ -1,9 +1,9 @@
 //! An experiment in virtual time: what the limit does to the time, where the time goes, how far ahead the prefetcher is.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
 
 use super::axis::Axis;
+use super::ends::{self, End};
 use super::frame::{self, Drawn, Frame, Key, LEFT, PanelFrame, Plot};
 use super::{Chart, palette};
 use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
@@ -16,7 +16,8 @@ const BAR_LEFT: u32 = 330;
 
 pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
-    let times = (!result.points.is_empty() && result.points.len() <= BARS).then(|| times(result));
+    let has_programs = result.points.iter().any(|point| !point.processes.is_empty());
+    let times = (has_programs && result.points.len() <= BARS).then(|| times(result));
     let distance = (result.points.len() == 1).then(|| distance(&result.points[0])).flatten();
     limits.into_iter().chain(times).chain(distance).collect()
 }
@@ -100,30 +101,14 @@ fn draw_line(line: &Line<'_>, colour: RGBColor, (x, y): (&Axis, &Axis), plot: &m
     Ok(())
 }
 
-/// The names of the lines behind their ends, as far apart as text needs.
+/// The names of the lines behind their ends.
 fn draw_labels(lines: &[Line<'_>], (x, y): (&Axis, &Axis), plot: &mut Plot<'_>) -> Drawn {
     const APART: f64 = 0.055;
     let ends = lines.iter().enumerate().filter_map(|(index, line)| {
         let &(bytes, point) = line.points.last()?;
-        Some((y.place(point.speedup_ratio), x.place(bytes as f64), index))
+        Some(End { at: (x.place(bytes as f64), y.place(point.speedup_ratio)), label: &line.label, index })
     });
-    let mut ends: Vec<(f64, f64, usize)> = ends.collect();
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Upwards as far apart as they must be, and then down again from the top.
-    let mut free = 0.0;
-    for (place, ..) in &mut ends {
-        *place = place.max(free);
-        free = *place + APART;
-    }
-    let mut free: f64 = 1.0;
-    for (place, right, index) in ends.into_iter().rev() {
-        let place = place.min(free);
-        free = place - APART;
-        let style = frame::text(palette::series(index), HPos::Left, VPos::Center);
-        let label = frame::short(&lines[index].label, LABEL_LENGTH);
-        plot.draw_series(std::iter::once(Text::new(label, (right + 0.012, place.max(0.0)), style)))?;
-    }
-    Ok(())
+    ends::draw(ends.collect(), APART, plot)
 }
 
 /// Where the time of each program goes.

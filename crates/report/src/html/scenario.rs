@@ -4,7 +4,9 @@ use maud::{Markup, html};
 
 use super::page;
 use crate::chart;
-use crate::scenario;
+use crate::job;
+use crate::regulation;
+use crate::scenario::{self, Points};
 use crate::schema::{Document, ScenarioResult};
 
 const WORDS: [(&str, &str); 4] = [
@@ -23,31 +25,85 @@ const WORDS: [(&str, &str); 4] = [
     ),
 ];
 
+const REGULATED: [(&str, &str); 6] = [
+    (
+        "P, rate",
+        "What a program asks for, in percent of the device: its I/Os are to take 100/P times what one takes the device.",
+    ),
+    ("ideal", "That time. It follows the device, not the number of those that use it."),
+    (
+        "accuracy",
+        "Mean of actual over ideal time. 1 is exact; up to 1.1 is good (section 6.2 of the thesis).",
+    ),
+    ("CoV", "Standard deviation of the I/O time over its mean: 0 is constant."),
+    (
+        "allowance",
+        "How many requests may be in the device, so that a regulated one which comes ends in time.",
+    ),
+    (
+        "formula, thesis, ours",
+        "The allowance of the formula alone (section 4.2), with the thesis's correction (5.3), and deadlines in its place.",
+    ),
+];
+
+const JOBS: [(&str, &str); 5] = [
+    ("part", "How much of the file a task computes on."),
+    ("mmap", "The file is mapped, and who computes on a part faults it in."),
+    ("read", "The whole file is read by one thread, and computed on afterwards."),
+    ("blocked-any", "A task for each block of parts reads it, on any of the threads that compute."),
+    ("blocked-io", "The same, on a thread that does nothing else and goes before the others."),
+];
+
 /// Every combination of values and what came of it, as a page.
 #[must_use]
 pub fn scenario(document: &Document<ScenarioResult>) -> String {
     let result = &document.result;
+    let regulated = regulation::is_regulated(result);
     let body = html! {
         dl.facts {
             div { dt { "Drive" } dd { (result.drive) } }
             div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
             @if result.repetitions > 1 {
-                div { dt { "Repetitions" } dd { (result.repetitions) ", of which the shortest time counts" } }
+                div { dt { "Repetitions" } dd { (result.repetitions) @if regulated { ", the figures are medians" } @else { ", of which the shortest time counts" } } }
             }
         }
         (page::charts(&chart::scenario(result)))
-        section {
-            h2 { "All points" }
-            (table(result))
-            p.faint { (scenario::LEGEND) }
+        @if let Some(best) = regulation::best_table(result) {
+            section {
+                h2 { "Best allowances" }
+                (table(&best))
+            }
+        }
+        @if let Some(jobs) = job::table(result) {
+            section {
+                h2 { "Jobs" }
+                (table(&jobs))
+                p.faint { (job::LEGEND) }
+            }
+        }
+        @if !scenario::is_of_jobs_alone(result) {
+            section {
+                h2 { "All points" }
+                (table(&scenario::table(result)))
+                p.faint { (scenario::legend(result)) }
+            }
         }
         footer { (page::provenance("", &document.run)) }
     };
-    page::page_with_words(&result.name, page::verdict(&scenario::verdict(result)), body, "", &WORDS)
+    page::page_with_words(
+        &result.name,
+        page::verdict(&scenario::verdict(result)),
+        body,
+        "",
+        match (regulated, scenario::is_of_jobs_alone(result)) {
+            (true, _) => &REGULATED,
+            (false, true) => &JOBS,
+            (false, false) => &WORDS,
+        },
+    )
 }
 
-fn table(result: &ScenarioResult) -> Markup {
-    let points = scenario::table(result);
+fn table(points: &Points) -> Markup {
     let is_text = |column: usize| column < points.text_columns;
     html! {
         table.points {

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{MS, disk_time, number, run};
+use super::job::any_jobs;
+use super::{MS, any_regulation, disk_time, number, run};
 use crate::schema::*;
 
 /// One file at three limits, of which two were published.
@@ -39,6 +40,8 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
             ..ScenarioProcess::default()
         }],
         disk_time_ns: Some(DiskTime { idle: 1, read_seek: 2, read_data: 3, write_seek: 4, write_data: 5 }),
+        jobs: Vec::new(),
+        regulation: None,
     };
     let result = ScenarioResult {
         name: "gzip on a drive of 2005".to_owned(),
@@ -81,18 +84,24 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
     );
     let limit = prop_oneof![Just("off".to_owned()), Just("auto".to_owned()), any::<String>()];
     let ratio = || prop_oneof![-1.0..2.0f64, proptest::num::f64::ANY];
+    let value = prop_oneof![(0u32..20).prop_map(|number| number.to_string()), any::<String>()];
     let point = (
-        (vec(any::<String>(), 0..3), limit, proptest::option::of(number())),
+        (vec(value, 0..3), limit, proptest::option::of(number())),
         ([number(), number()], ratio()),
         (proptest::option::of(number()), proptest::option::of(ratio())),
-        (vec(process, 0..3), proptest::option::of(disk_time())),
+        (
+            vec(process, 0..3),
+            any_jobs(),
+            proptest::option::of(disk_time()),
+            proptest::option::weighted(0.3, any_regulation()),
+        ),
     )
         .prop_map(
             |(
                 (values, limit, limit_bytes),
                 ([elapsed, plain], speedup),
                 (published, gain),
-                (processes, disk),
+                (processes, jobs, disk, regulation),
             )| {
                 ScenarioPoint {
                     values,
@@ -104,11 +113,15 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
                     published_elapsed_ns: published,
                     published_speedup_ratio: gain,
                     processes,
+                    jobs,
                     disk_time_ns: disk,
+                    regulation,
                 }
             },
         );
-    let varied = vec(prop_oneof![Just("prefetch.limit".to_owned()), any::<String>()], 0..3);
+    let keys = ["prefetch.limit", "regulate.allowance", "process.p.rate", "job.wc.threads", "job.wc.method"];
+    let key = prop_oneof![3 => prop::sample::select(keys.map(str::to_owned).to_vec()), 1 => any::<String>()];
+    let varied = vec(key, 0..3);
     ([any::<String>(), any::<String>()], any::<u32>(), varied, vec(point, 0..6)).prop_map(
         |([name, drive], repetitions, varied, points)| ScenarioResult {
             name,

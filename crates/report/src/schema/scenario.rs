@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DiskTime;
+use super::{DiskTime, RegulationPoint, ScenarioJob};
 
 /// One experiment with all combinations of the values that were varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub struct ScenarioResult {
     pub name: String,
     /// The name of the drive.
     pub drive: String,
-    /// How often each point was run; the shortest time counts.
+    /// How often each point was run; the shortest time counts, and the medians of what is regulated.
     pub repetitions: u32,
     /// The keys that were varied.
     pub varied: Vec<String>,
@@ -42,9 +42,15 @@ pub struct ScenarioPoint {
     pub published_speedup_ratio: Option<f64>,
     /// The programs.
     pub processes: Vec<ScenarioProcess>,
+    /// The jobs of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<ScenarioJob>,
     /// What the drive's mechanism did; none for a device without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_time_ns: Option<DiskTime>,
+    /// How well I/O times were kept; none where nothing is regulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regulation: Option<RegulationPoint>,
 }
 
 /// What came of one program.

@@ -18,6 +18,7 @@ struct Entry {
 struct Naive {
     is_lru: bool,
     capacity: usize,
+    taken: usize,
     clock: u64,
     entries: Vec<Entry>,
 }
@@ -32,8 +33,17 @@ impl Naive {
         self.clock
     }
 
+    fn room(&self) -> usize {
+        if self.capacity > self.taken { self.capacity - self.taken } else { 1 }
+    }
+
+    fn take_away(&mut self, pages: usize) {
+        self.taken += pages;
+        while self.entries.len() > self.room() && self.evict() {}
+    }
+
     fn insert(&mut self, page: (usize, u64), state: State, must: bool) -> bool {
-        while self.entries.len() >= self.capacity {
+        while self.entries.len() >= self.room() {
             if !self.evict() {
                 if must {
                     break;
@@ -100,6 +110,8 @@ enum Step {
     Insert(usize, u64, State, bool),
     Touch(usize, u64),
     Become(usize, u64, State),
+    TakeAway(usize),
+    GiveBack,
 }
 
 fn any_state() -> impl Strategy<Value = State> {
@@ -113,6 +125,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (place.clone(), any_state(), any::<bool>()).prop_map(|((f, p), s, must)| Step::Insert(f, p, s, must)),
         3 => place.clone().prop_map(|(f, p)| Step::Touch(f, p)),
         1 => (place, any_state()).prop_map(|((f, p), s)| Step::Become(f, p, s)),
+        1 => (1usize..6).prop_map(Step::TakeAway),
+        1 => Just(Step::GiveBack),
     ]
 }
 
@@ -137,6 +151,14 @@ proptest! {
                 Step::Insert(file, page, ..) | Step::Touch(file, page) => {
                     fast.touch(FileId(file), page);
                     naive.touch((file, page));
+                }
+                Step::TakeAway(pages) => {
+                    fast.take_away(pages);
+                    naive.take_away(pages);
+                }
+                Step::GiveBack => {
+                    fast.give_back(naive.taken);
+                    naive.taken = 0;
                 }
                 Step::Become(file, page, state) => {
                     fast.set_state(FileId(file), page, state);

@@ -3,7 +3,8 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
-use super::{Distance, ProcessSpec, Scenario};
+use super::job::THREADS_MAX;
+use super::{Access, Distance, ProcessSpec, RegulateSpec, Scenario, Until};
 
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +29,8 @@ pub enum SpecError {
 
 /// The pages of all files together: each takes four bytes here.
 const PAGES_MAX: u64 = 1 << 28;
+/// All of them are looked at whenever something happens.
+const PROGRAMS_MAX: u64 = 1000;
 
 impl Scenario {
     /// Whether it can be run.
@@ -39,7 +42,11 @@ impl Scenario {
         let page = memory.page.0;
         let share = |value: f64| (0.0..=1.0).contains(&value);
         let rules = [
-            ("process", !self.process.is_empty(), "there is none; write a [[process]]"),
+            (
+                "process",
+                !self.process.is_empty() || !self.job.is_empty(),
+                "there is none; write a [[process]] or a [[job]]",
+            ),
             ("run.repetitions", self.run.repetitions > 0, "at least 1"),
             ("cpu.cores", self.cpu.cores > 0, "at least 1"),
             (
@@ -63,6 +70,11 @@ impl Scenario {
                 "more pages than can be kept; make memory.page larger",
             ),
             ("memory.read_ahead", memory.read_ahead.0 <= memory.size.0, "more than memory holds"),
+            (
+                "memory.fault",
+                memory.fault.is_none_or(|fault| (page..=memory.size.0).contains(&fault.0)),
+                "at least one page, and no more than memory holds",
+            ),
             ("memory.dirty", share(memory.dirty) && memory.dirty > 0.0, "between 0 and 1"),
             (
                 "memory.dirty_background",
@@ -83,14 +95,37 @@ impl Scenario {
             return Err(impossible(key, problem));
         }
         self.check_drive()?;
-        let pages: u64 = self.process.iter().map(|process| process.pages(page)).fold(0, u64::saturating_add);
+        self.regulate.iter().try_for_each(RegulateSpec::check)?;
+        let programs = self.process.iter().map(|process| u64::from(process.count)).sum::<u64>();
+        if programs > PROGRAMS_MAX {
+            return Err(impossible("process.count", "1000 programs at most, all kinds together"));
+        }
+        let threads = self.job.iter().map(|job| u64::from(job.threads)).sum::<u64>();
+        if threads > THREADS_MAX {
+            return Err(impossible("job.threads", "1000 at most, those of all jobs together"));
+        }
+        let programs = self.process.iter().map(|process| process.pages(page));
+        let jobs = self.job.iter().map(|job| job.size.0 / page);
+        let pages: u64 = programs.chain(jobs).fold(0, u64::saturating_add);
         if pages > PAGES_MAX {
             return Err(impossible(
                 "process.size",
                 "the files have more pages than can be kept; make memory.page larger",
             ));
         }
-        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))
+        self.process.iter().enumerate().try_for_each(|(index, process)| process.check(index, page))?;
+        self.job.iter().enumerate().try_for_each(|(index, job)| job.check(index, memory))?;
+        let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
+        let never_ends = match self.run.until {
+            Until::All => self.process.iter().any(goes_on),
+            Until::First => self.job.is_empty() && self.process.iter().all(goes_on),
+        };
+        if never_ends {
+            let problem = "a random reader without a number of reads never ends; give it `reads`, or write \
+                           run.until = \"first\" and let another one end";
+            return Err(impossible("process.reads", problem));
+        }
+        Ok(())
     }
 
     fn check_drive(&self) -> Result<(), SpecError> {
@@ -112,6 +147,12 @@ impl ProcessSpec {
     fn check(&self, index: usize, page: u64) -> Result<(), SpecError> {
         let day = Nanos::SECOND * 86_400;
         let rules = [
+            ("count", self.count > 0, "at least 1"),
+            (
+                "rate",
+                self.rate.is_none_or(|rate| rate <= 100),
+                "1 to 100 percent of the device, or 0 for none",
+            ),
             ("size", self.size.0 > 0, "at least one byte"),
             ("call", self.call.0 > 0 && self.call.0 <= 1 << 30, "between one byte and 1GiB"),
             ("compute", self.compute.is_none_or(|rate| rate.0 >= 1000), "at least 1kB a second"),
@@ -145,11 +186,11 @@ impl ProcessSpec {
     /// The pages of its files.
     fn pages(&self, page: u64) -> u64 {
         let output = (self.size.0 as f64 * self.output_ratio) as u64;
-        self.size.0.saturating_add(output) / page
+        (self.size.0.saturating_add(output) / page).saturating_mul(u64::from(self.count))
     }
 }
 
-fn impossible(key: &str, problem: &str) -> SpecError {
+pub(super) fn impossible(key: &str, problem: &str) -> SpecError {
     SpecError::Impossible { key: key.to_owned(), problem: problem.to_owned() }
 }
 

@@ -6,6 +6,8 @@ use super::{Scenario, SpecError};
 
 /// What stands before a key of the drive itself, which has dots of its own.
 const DRIVE: &str = "drive.set.";
+/// What stands before a group of keys that are set together.
+const CASE: &str = "case.";
 
 impl Scenario {
     /// Reads and checks an experiment. `origin` names the text in errors.
@@ -27,13 +29,17 @@ impl Scenario {
         toml::to_string(self).expect("an experiment is plain data")
     }
 
-    /// Changes one key, written as a path: `memory.size`, `process.gzip.compute` (by name, or by number from 0),
-    /// `drive.set.cache.read_ahead.max`. Sizes, durations and names need no quotes. The result is *not* checked, so that
-    /// several keys can be changed one after another.
+    /// Changes one key, written as a path: `memory.size`, `process.gzip.compute`, `job.wc.method` (by name, or by number
+    /// from 0), `drive.set.cache.read_ahead.max`; or a group of keys that are set together, `case.computer`. Sizes,
+    /// durations and names need no quotes. The result is *not* checked, so that several keys can be changed one after
+    /// another.
     ///
     /// # Errors
     /// [`SpecError::Malformed`] where there is no such key, or the value does not fit it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
+        if let Some(group) = key.strip_prefix(CASE) {
+            return self.set_case(group, value);
+        }
         if let Some(figure) = key.strip_prefix(DRIVE) {
             self.drive.set.insert(figure.to_owned(), value.to_owned());
             return Ok(());
@@ -46,20 +52,44 @@ impl Scenario {
         Ok(())
     }
 
+    /// Sets all keys of a case.
+    fn set_case(&mut self, group: &str, name: &str) -> Result<(), SpecError> {
+        let malformed =
+            |message: String| SpecError::Malformed { origin: format!("{CASE}{group}={name}"), message };
+        let cases = self.case.get(group).cloned().unwrap_or_default();
+        let Some(keys) = cases.get(name) else {
+            let names: Vec<&str> = cases.keys().map(String::as_str).collect();
+            return Err(malformed(match names.as_slice() {
+                [] => format!("there are no such cases; write a [case.{group}.{name}]"),
+                names => format!("there is no such case; there are {}", names.join(", ")),
+            }));
+        };
+        for (key, value) in keys {
+            if key.starts_with(CASE) {
+                return Err(malformed(format!("`{key}`: a case cannot set another")));
+            }
+            self.set(key, value)?;
+        }
+        Ok(())
+    }
+
     /// The place that `key` names; whether there is such a key is found out when the table is read back.
     fn place<'a>(&self, table: &'a mut Table, key: &str) -> Result<&'a mut Value, String> {
         let (parents, leaf) = key.rsplit_once('.').unwrap_or(("", key));
         let mut at = table;
         let mut parts = parents.split('.').filter(|part| !part.is_empty());
         while let Some(part) = parts.next() {
-            let child = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+            let child = at.entry(part).or_insert_with(|| match part {
+                "process" | "job" => Value::Array(Vec::new()),
+                _ => Value::Table(Table::new()),
+            });
             at = match child {
                 Value::Table(table) => table,
                 Value::Array(items) => {
                     let name = parts.next().unwrap_or(leaf);
-                    let index = self.process_called(name);
+                    let index = self.called(part, name);
                     let item = index.and_then(|index| items.get_mut(index)).and_then(Value::as_table_mut);
-                    item.ok_or_else(|| format!("no process is called `{name}`"))?
+                    item.ok_or_else(|| format!("no {part} is called `{name}`"))?
                 }
                 _ => return Err(format!("`{part}` has no keys")),
             };
@@ -67,8 +97,11 @@ impl Scenario {
         Ok(at.entry(leaf).or_insert(Value::Boolean(false)))
     }
 
-    fn process_called(&self, name: &str) -> Option<usize> {
-        let by_name = self.process.iter().position(|process| process.name == name);
+    fn called(&self, kind: &str, name: &str) -> Option<usize> {
+        let by_name = match kind {
+            "job" => self.job.iter().position(|job| job.name == name),
+            _ => self.process.iter().position(|process| process.name == name),
+        };
         by_name.or_else(|| name.parse().ok())
     }
 }
@@ -109,5 +142,22 @@ mod tests {
         assert_eq!(scenario.prefetch.limit, Distance::Fixed(Bytes(4096)));
         assert_eq!(scenario.drive.set["cache.read_ahead.max"], "1MiB");
         assert_eq!(Scenario::from_toml(&scenario.to_toml(), "again").unwrap(), scenario);
+    }
+
+    #[test]
+    fn a_case_sets_all_its_keys_or_says_which_there_are() {
+        let text = "name = 'x'\n[drive]\nmodel = 'deskstar-7k250'\n[[process]]\nname = 'p'\n\
+                    [case.computer.old]\n'drive.model' = 'scorpio-wd10tpvx'\n'drive.set.queue.policy' = 'fcfs'\n\
+                    [case.computer.odd]\n'case.computer' = 'old'\n";
+        let mut scenario = Scenario::from_toml(text, "x.toml").unwrap();
+        let error = |scenario: &mut Scenario, key: &str, value: &str| {
+            scenario.set(key, value).unwrap_err().to_string()
+        };
+        assert!(error(&mut scenario, "case.computer", "new").contains("there are odd, old"));
+        assert!(error(&mut scenario, "case.pattern", "new").contains("write a [case.pattern.new]"));
+        assert!(error(&mut scenario, "case.computer", "odd").contains("cannot set another"));
+        scenario.set("case.computer", "old").unwrap();
+        assert_eq!(scenario.drive.model.as_deref(), Some("scorpio-wd10tpvx"));
+        assert_eq!(scenario.drive.set["queue.policy"], "fcfs");
     }
 }

@@ -6,38 +6,58 @@ use super::World;
 use crate::cache::{FileId, State};
 use crate::queue::{self, Purpose};
 use crate::readahead::{ReadAhead, Window};
+use crate::spec::Kernel;
 
 /// An open file on its way through a call that reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
     pub(super) file: FileId,
-    read_ahead: ReadAhead,
+    pub(super) read_ahead: ReadAhead,
     /// The next page of the call, and the first one behind it.
-    next: u64,
-    end: u64,
+    pub(super) next: u64,
+    pub(super) end: u64,
+    /// Where it stops for now, so that what has come can be copied: behind that page.
+    pub(super) stop: u64,
+    /// The first page of the call, and the one behind the last that has been asked for, in Mac OS X.
+    pub(super) start: u64,
+    pub(super) asked: u64,
     /// Whether it reads for a prefetcher.
-    is_ahead: bool,
+    pub(super) is_ahead: bool,
 }
 
 impl Reader {
     pub(super) fn new(file: FileId, is_ahead: bool) -> Reader {
-        Reader { file, read_ahead: ReadAhead::default(), next: 0, end: 0, is_ahead }
+        Reader {
+            file,
+            read_ahead: ReadAhead::default(),
+            next: 0,
+            end: 0,
+            stop: 0,
+            start: 0,
+            asked: 0,
+            is_ahead,
+        }
     }
 
     /// Begins a call.
     pub(super) fn call(&mut self, at: u64, length: u64, page_bytes: u64) {
         self.next = at / page_bytes;
         self.end = (at + length).div_ceil(page_bytes);
+        self.stop = self.end;
+        (self.start, self.asked) = (self.next, self.next);
     }
 }
 
 impl World {
-    /// Goes on with a call, page by page, until it is done or has to wait. Says whether it is done.
+    /// Goes on with a call, page by page, until it stops or has to wait. Says whether it has come to where it stops.
     ///
-    /// In the order of the kernel's `generic_file_read`: a page that is missing brings in a window, a marked one the next
+    /// In Linux in the order of `generic_file_read`: a page that is missing brings in a window, a marked one the next
     /// window, and then the page itself is waited for.
     pub(super) fn read(&mut self, reader: &mut Reader) -> bool {
-        while reader.next < reader.end {
+        if self.kernel == Kernel::Xnu {
+            return self.read_as_xnu(reader);
+        }
+        while reader.next < reader.stop {
             let page = reader.next;
             if self.cache.state(reader.file, page).is_none() {
                 self.miss(reader, page);
@@ -61,27 +81,45 @@ impl World {
     }
 
     fn miss(&mut self, reader: &mut Reader, page: u64) {
-        let mut window = reader.read_ahead.missing(page, reader.end - page, self.window_max);
-        if !self.asynchronous {
-            window.mark = None;
-        }
-        self.bring(reader.file, window, reader.is_ahead);
-        if self.cache.state(reader.file, page).is_none() {
-            // There was no room for the window; there must be for the page.
-            self.cache.insert(reader.file, page, State::Loading, true);
-            self.ask(reader.file, page, 1);
+        let window = reader.read_ahead.missing(page, reader.end - page, self.window_max);
+        self.bring(reader.file, self.as_allowed(window), reader.is_ahead);
+        self.must_bring(reader.file, page);
+    }
+
+    /// A window without its mark, where windows are not to be asked for in advance.
+    pub(super) fn as_allowed(&self, window: Window) -> Window {
+        Window { mark: window.mark.filter(|_| self.asynchronous), ..window }
+    }
+
+    /// There may have been no room for a window; there must be for the page that is wanted.
+    pub(super) fn must_bring(&mut self, file: FileId, page: u64) {
+        if self.cache.state(file, page).is_none() {
+            self.cache.insert(file, page, State::Loading, true);
+            self.ask(file, page, 1);
         }
     }
 
     fn go_on(&mut self, reader: &mut Reader, page: u64) {
-        let (file, most) = (reader.file, self.window_max);
+        let wanted = reader.end - page;
+        self.next_window(reader.file, &mut reader.read_ahead, page, wanted, self.window_max, reader.is_ahead);
+    }
+
+    /// A marked page calls for the next window.
+    pub(super) fn next_window(
+        &mut self,
+        file: FileId,
+        read_ahead: &mut ReadAhead,
+        page: u64,
+        wanted: u64,
+        most: u64,
+        is_ahead: bool,
+    ) {
         let pages = self.cache.pages(file);
         let cache = &self.cache;
         let hole =
             || ReadAhead::reach(page, most).find(|&page| page < pages && cache.state(file, page).is_none());
-        let window = reader.read_ahead.marked(page, reader.end - page, most, hole);
-        if let Some(window) = window {
-            self.bring(file, window, reader.is_ahead);
+        if let Some(window) = read_ahead.marked(page, wanted, most, hole) {
+            self.bring(file, window, is_ahead);
         }
     }
 
@@ -126,7 +164,7 @@ impl World {
                 let sectors = layout.sectors_per_page();
                 let extent = queue::extent(sector + cut * sectors, length * sectors);
                 let purpose = Purpose::Pages { file, start: first + cut, pages: length };
-                self.queue.add(self.now, op, extent, purpose);
+                self.queue.add(self.now, op, self.owners[file.0], extent, purpose);
                 if op == Op::Read {
                     let (outstanding, since, _) = &mut self.reading[file.0];
                     if *outstanding == 0 {
@@ -170,7 +208,7 @@ impl World {
         let mut requests = 0;
         for (sector, _, pages) in layout.runs(start, pages) {
             let extent = queue::extent(sector, pages * layout.sectors_per_page());
-            self.queue.add(self.now, Op::Read, extent, Purpose::Direct { process });
+            self.queue.add(self.now, Op::Read, self.owners[file.0], extent, Purpose::Direct { process });
             requests += 1;
         }
         self.queue.unplug();

@@ -1,6 +1,7 @@
 //! A program as the kernel sees it: it runs, waits, sleeps.
 
 use sakiyomi_model::Nanos;
+use sakiyomi_regulate::Owner;
 
 use super::World;
 use super::pages::Reader;
@@ -55,6 +56,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(
+        name: String,
         spec: &ProcessSpec,
         program: Program,
         file: FileId,
@@ -62,7 +64,7 @@ impl Process {
         files_end: u64,
     ) -> Process {
         Process {
-            name: spec.name.clone(),
+            name,
             program,
             start: spec.start,
             has_begun: false,
@@ -90,8 +92,13 @@ impl Process {
         self.doing == Doing::Done
     }
 
-    pub(super) fn end(&self) -> Nanos {
-        self.end
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it ended; `now` if it has not.
+    pub(super) fn end(&self, now: Nanos) -> Nanos {
+        if self.is_done() { self.end } else { now }
     }
 
     /// When it wakes by itself.
@@ -210,6 +217,7 @@ impl World {
                 process.now_at(self.now, Doing::Done);
                 process.end = self.now;
                 self.unfollow(index);
+                self.front.clear_rate(self.now, Owner(index as u32));
                 return;
             };
             if !self.carry_out(index, step) {
@@ -274,7 +282,7 @@ impl World {
         let fetcher = self.fetchers[index].as_ref();
         ProcessOutcome {
             name: process.name.clone(),
-            elapsed: process.end.saturating_sub(process.start),
+            elapsed: process.end(self.now).saturating_sub(process.start),
             ran: process.ran,
             queued: process.queued,
             waited_read: process.waited_read,

@@ -1,0 +1,157 @@
+//! Measures how well I/O times are kept, and what all get out of the device.
+//!
+//! When the last moments begin that are not counted is only known at the end: what might be in them is kept apart until
+//! it is older.
+
+use std::collections::VecDeque;
+
+use sakiyomi_model::{Completion, Nanos};
+use sakiyomi_regulate::{Percent, Timing};
+
+use crate::outcome::{Allowance, Decided, Kept, Regulation};
+use crate::spec::RunSpec;
+
+/// An I/O that came so long after the one before came after a pause.
+const PAUSE: Nanos = Nanos(500_000_000);
+
+#[derive(Debug)]
+pub(crate) struct Measure {
+    warm_up: Nanos,
+    cool_down: Nanos,
+    decided_by: Decided,
+    /// By the number of the program.
+    owners: Vec<Option<Owned>>,
+    /// I/Os of the last moments: when they ended, and how long those without a rate took.
+    recent: VecDeque<(Nanos, Nanos)>,
+    ios: u64,
+    longest_other: Nanos,
+    /// After how many regulated I/Os the allowance became what.
+    changes: Vec<(u64, u32)>,
+    regulated: u64,
+}
+
+/// A program with a rate.
+#[derive(Debug)]
+struct Owned {
+    name: String,
+    rate: Percent,
+    timings: Vec<Timing>,
+}
+
+impl Measure {
+    pub(crate) fn new(run: &RunSpec, decided_by: Decided) -> Measure {
+        Measure {
+            warm_up: run.warm_up,
+            cool_down: run.cool_down,
+            decided_by,
+            owners: Vec::new(),
+            recent: VecDeque::new(),
+            ios: 0,
+            longest_other: Nanos::ZERO,
+            changes: Vec::new(),
+            regulated: 0,
+        }
+    }
+
+    /// The next program, in their order.
+    pub(crate) fn add(&mut self, name: &str, rate: Option<Percent>) {
+        self.owners.push(rate.map(|rate| Owned { name: name.to_owned(), rate, timings: Vec::new() }));
+    }
+
+    /// An I/O has been answered.
+    pub(crate) fn ended(&mut self, completion: &Completion) {
+        let is_regulated = self.owners[completion.request.stream.0 as usize].is_some();
+        let took = if is_regulated { Nanos::ZERO } else { completion.device_time() };
+        self.recent.push_back((completion.finish, took));
+        self.settle(completion.finish);
+    }
+
+    /// Regulated I/Os have been answered, while so many requests might be in the device.
+    pub(crate) fn answered(&mut self, timings: &mut Vec<Timing>, allowance: u32) {
+        if self.changes.last().is_none_or(|(_, last)| *last != allowance) {
+            self.changes.push((self.regulated, allowance));
+        }
+        for timing in timings.drain(..) {
+            self.regulated += 1;
+            let owned = self.owners.get_mut(timing.owner.0 as usize).and_then(Option::as_mut);
+            owned.expect("who is regulated has a rate").timings.push(timing);
+        }
+    }
+
+    /// Counts what has ended so long before `end` that nothing after it is counted.
+    fn settle(&mut self, end: Nanos) {
+        let Some(until) = end.0.checked_sub(self.cool_down.0) else { return };
+        while let Some((finish, took)) = self.recent.front().copied().filter(|(finish, _)| finish.0 < until) {
+            self.recent.pop_front();
+            if finish >= self.warm_up {
+                self.ios += 1;
+                self.longest_other = self.longest_other.max(took);
+            }
+        }
+    }
+
+    /// What was measured, if the first program ended at `end`. Where nothing was, the figures are not numbers.
+    pub(crate) fn outcome(mut self, end: Nanos) -> Regulation {
+        self.settle(end);
+        let until = end.saturating_sub(self.cool_down);
+        let measured = until.saturating_sub(self.warm_up);
+        let owners = self.owners.iter().flatten().map(|owned| kept(owned, self.warm_up, until));
+        let allowance = Allowance::over(&self.changes, self.regulated);
+        Regulation {
+            measured,
+            iops: self.ios as f64 / measured.as_secs_f64(),
+            longest_other: self.longest_other,
+            owners: owners.collect(),
+            decided_by: self.decided_by,
+            formula: formula(self.owners.iter().flatten().map(|owned| owned.rate.get())),
+            regulated_ios: self.regulated,
+            reached: vec![allowance.reached],
+            allowance,
+        }
+    }
+}
+
+/// The allowance of section 4.2: `max(1, min over i of 100/P_i - sum of f(i, j) - 1)`, `f(i, j)` being 1 for every other j
+/// that has asked for as much or more.
+fn formula(rates: impl Iterator<Item = u32>) -> u32 {
+    let rates: Vec<u32> = rates.collect();
+    let of = rates.iter().map(|&rate| {
+        let ahead = rates.iter().filter(|&&other| other >= rate).count();
+        (100 / rate).saturating_sub(ahead as u32)
+    });
+    of.min().unwrap_or(0).max(1)
+}
+
+/// How well one program's I/O time was kept from `from` until `until`.
+fn kept(owned: &Owned, from: Nanos, until: Nanos) -> Kept {
+    let ends = |timing: &Timing| timing.arrived + timing.took;
+    let is_measured =
+        |timing: &&Timing| !timing.ideal.is_zero() && timing.arrived >= from && ends(timing) < until;
+    let timings: Vec<&Timing> = owned.timings.iter().filter(is_measured).collect();
+    let count = timings.len() as f64;
+    let mean = |of: &dyn Fn(&Timing) -> f64| timings.iter().map(|timing| of(timing)).sum::<f64>() / count;
+    let took = mean(&|timing| timing.took.0 as f64);
+    let variance = mean(&|timing| (timing.took.0 as f64 - took).powi(2));
+    let mut ratios: Vec<f64> = timings.iter().map(|timing| ratio(timing)).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let at = |percent: usize| ratios.get((ratios.len() * percent / 100).min(ratios.len().max(1) - 1));
+    let paused = timings.windows(2).filter(|pair| pair[1].arrived >= ends(pair[0]) + PAUSE);
+    let paused: Vec<f64> = paused.map(|pair| ratio(pair[1])).collect();
+    Kept {
+        name: owned.name.clone(),
+        rate: owned.rate,
+        ios: timings.len() as u64,
+        accuracy: mean(&ratio),
+        cov: variance.sqrt() / took,
+        p99: at(99).copied().unwrap_or(f64::NAN),
+        late: mean(&|timing| f64::from(u8::from(timing.took > timing.ideal))),
+        took: Nanos(took as u64),
+        ideal: Nanos(mean(&|timing| timing.ideal.0 as f64) as u64),
+        after_pause: (!paused.is_empty()).then(|| paused.iter().sum::<f64>() / paused.len() as f64),
+        quantiles: (0..=100).filter_map(|percent| at(percent).copied()).collect(),
+    }
+}
+
+fn ratio(timing: &Timing) -> f64 {
+    timing.took.0 as f64 / timing.ideal.0 as f64
+}

@@ -1,0 +1,208 @@
+//! How well the I/O time of regulated programs was kept, and what all got out of the device meanwhile.
+
+use sakiyomi_model::Nanos;
+use sakiyomi_regulate::Percent;
+
+/// How one run, or the median of several, went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regulation {
+    /// How long was measured.
+    pub measured: Nanos,
+    /// I/Os of all programs in a second of it.
+    pub iops: f64,
+    /// The longest that an I/O of a program without a rate took.
+    pub longest_other: Nanos,
+    /// The programs that have a rate.
+    pub owners: Vec<Kept>,
+    /// How many requests might be in the device.
+    pub allowance: Allowance,
+    /// What decided how many.
+    pub decided_by: Decided,
+    /// The formula's allowance (section 4.2).
+    pub formula: u32,
+    /// Regulated I/Os from beginning to end.
+    pub regulated_ios: u64,
+    /// What `allowance.reached` was in each of the runs.
+    pub reached: Vec<u32>,
+}
+
+/// What decides how many requests may be in the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// A number that was given.
+    Fixed,
+    /// The formula.
+    Formula,
+    /// The formula, and a correction downwards.
+    Corrected,
+    /// The formula, and a correction both ways.
+    BothWays,
+    /// Deadlines; the allowance then is how many keep the next one.
+    Deadlines,
+}
+
+/// How well one program's I/O time was kept, in the time that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The program.
+    pub name: String,
+    /// What it had asked for.
+    pub rate: Percent,
+    /// Its I/Os.
+    pub ios: u64,
+    /// Mean of actual over ideal time (section 6.2).
+    pub accuracy: f64,
+    /// Standard deviation of the I/O time over its mean.
+    pub cov: f64,
+    /// Actual over ideal time, which 99 % of the I/Os do not exceed.
+    pub p99: f64,
+    /// The share that took longer than the ideal time.
+    pub late: f64,
+    /// Mean I/O time.
+    pub took: Nanos,
+    /// Mean ideal time.
+    pub ideal: Nanos,
+    /// The accuracy of the I/Os that came half a second or more after the one before; none if none did.
+    pub after_pause: Option<f64>,
+    /// Actual over ideal time at 0 %, 1 % … 100 % of the I/Os.
+    pub quantiles: Vec<f64>,
+}
+
+/// How many requests might be in the device, over the regulated I/Os from the beginning.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allowance {
+    /// After how many regulated I/Os it became what: few enough points for a picture.
+    pub course: Vec<(u64, u32)>,
+    /// What it was for most of the second half.
+    pub reached: u32,
+    /// After how many regulated I/Os it was that first.
+    pub settled: u64,
+}
+
+impl Allowance {
+    /// More points than this are thinned out.
+    const POINTS: usize = 400;
+
+    /// `changes` in order, among `ios` I/Os.
+    pub(crate) fn over(changes: &[(u64, u32)], ios: u64) -> Allowance {
+        let half = ios / 2;
+        let ends = changes.iter().skip(1).map(|&(at, _)| at).chain([ios]);
+        let mut held: Vec<u64> = Vec::new();
+        for (&(from, allowance), to) in changes.iter().zip(ends) {
+            let index = allowance as usize;
+            held.resize(held.len().max(index + 1), 0);
+            held[index] += to.saturating_sub(from.max(half));
+        }
+        let reached = (0..held.len()).max_by_key(|&allowance| held[allowance]).unwrap_or(0) as u32;
+        let settled = changes.iter().find(|(_, allowance)| *allowance == reached).map_or(0, |(at, _)| *at);
+        let stride = changes.len().div_ceil(Self::POINTS).max(1);
+        Allowance { course: changes.iter().copied().step_by(stride).collect(), reached, settled }
+    }
+}
+
+impl Regulation {
+    /// The median of each figure; courses and quantiles are the first run's. None without a run.
+    #[must_use]
+    pub fn medians(runs: &[&Regulation]) -> Option<Regulation> {
+        let first = *runs.first()?;
+        let time = |of: &dyn Fn(&Regulation) -> Nanos| Nanos(median(runs.iter().map(|run| of(run).0)));
+        let owners = first.owners.iter().enumerate().map(|(index, owner)| {
+            let all: Vec<&Kept> = runs.iter().filter_map(|run| run.owners.get(index)).collect();
+            Kept::medians(owner, &all)
+        });
+        Some(Regulation {
+            measured: time(&|run| run.measured),
+            iops: median_f64(runs.iter().map(|run| run.iops)),
+            longest_other: time(&|run| run.longest_other),
+            owners: owners.collect(),
+            allowance: Allowance {
+                course: first.allowance.course.clone(),
+                reached: median(runs.iter().map(|run| run.allowance.reached)),
+                settled: median(runs.iter().map(|run| run.allowance.settled)),
+            },
+            decided_by: first.decided_by,
+            formula: first.formula,
+            regulated_ios: first.regulated_ios,
+            reached: runs.iter().map(|run| run.allowance.reached).collect(),
+        })
+    }
+}
+
+impl Kept {
+    fn medians(first: &Kept, runs: &[&Kept]) -> Kept {
+        let figure = |of: fn(&Kept) -> f64| median_f64(runs.iter().map(|run| of(run)));
+        let pauses: Vec<f64> = runs.iter().filter_map(|run| run.after_pause).collect();
+        Kept {
+            ios: median(runs.iter().map(|run| run.ios)),
+            accuracy: figure(|run| run.accuracy),
+            cov: figure(|run| run.cov),
+            p99: figure(|run| run.p99),
+            late: figure(|run| run.late),
+            took: Nanos(median(runs.iter().map(|run| run.took.0))),
+            ideal: Nanos(median(runs.iter().map(|run| run.ideal.0))),
+            after_pause: (!pauses.is_empty()).then(|| median_f64(pauses.into_iter())),
+            ..first.clone()
+        }
+    }
+}
+
+/// The upper one of the two in the middle.
+fn median<T: Ord + Copy + Default>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn median_f64(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_is_what_it_was_for_most_of_the_second_half() {
+        let changes = [(0, 9), (100, 8), (400, 7), (900, 8), (950, 7)];
+        let allowance = Allowance::over(&changes, 1000);
+        assert_eq!((allowance.reached, allowance.settled), (7, 400));
+        assert_eq!(allowance.course, changes);
+        assert_eq!(Allowance::over(&[], 0), Allowance::default());
+        let many: Vec<(u64, u32)> = (0..10_000).map(|at| (at, 1 + (at % 2) as u32)).collect();
+        assert!(Allowance::over(&many, 10_000).course.len() <= Allowance::POINTS);
+    }
+
+    #[test]
+    fn medians_are_of_each_figure_by_itself() {
+        let run = |accuracy: f64, iops: f64, reached: u32| Regulation {
+            measured: Nanos::SECOND,
+            iops,
+            longest_other: Nanos(7),
+            owners: vec![Kept {
+                name: "p".to_owned(),
+                rate: Percent::new(20).unwrap(),
+                ios: 5,
+                accuracy,
+                cov: 0.1,
+                p99: 1.2,
+                late: 0.0,
+                took: Nanos(1),
+                ideal: Nanos(1),
+                after_pause: None,
+                quantiles: Vec::new(),
+            }],
+            allowance: Allowance { reached, ..Allowance::default() },
+            decided_by: Decided::Corrected,
+            formula: 4,
+            regulated_ios: 5,
+            reached: vec![reached],
+        };
+        let runs = [run(1.0, 30.0, 4), run(1.2, 10.0, 5), run(1.1, 20.0, 4)];
+        let medians = Regulation::medians(&runs.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!((medians.owners[0].accuracy, medians.iops, medians.allowance.reached), (1.1, 20.0, 4));
+        assert_eq!(medians.reached, [4, 5, 4]);
+        assert_eq!(Regulation::medians(&[]), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! Reading through the page cache as Mac OS X does: what a call wants is asked for in requests as long as may be, some
+//! of them in advance, and with the last of them what is read ahead of the call; then the call waits for what it wants.
+
+use std::ops::Range;
+
+use super::World;
+use super::pages::Reader;
+use crate::cache::State;
+use crate::readahead::Window;
+
+impl World {
+    /// Goes on with a call until it stops or has to wait. Says whether it has come to where it stops.
+    pub(super) fn read_as_xnu(&mut self, reader: &mut Reader) -> bool {
+        while reader.next < reader.stop {
+            let page = reader.next;
+            self.ask_in_advance(reader);
+            // There was no room for it, or it had to go again.
+            self.must_bring(reader.file, page);
+            if self.cache.state(reader.file, page) == Some(State::Loading) {
+                self.queue.unplug();
+                return false;
+            }
+            self.cache.touch(reader.file, page);
+            if !reader.is_ahead {
+                self.cache.used(reader.file, page);
+            }
+            reader.next = page + 1;
+        }
+        true
+    }
+
+    /// Asks for the call's pages, as far ahead as is read ahead at most, when less than a quarter of that is left; and
+    /// once, behind the last of them, for what is read ahead of the call.
+    fn ask_in_advance(&mut self, reader: &mut Reader) {
+        let left = reader.asked.saturating_sub(reader.next);
+        if reader.asked >= reader.end || left > self.window_max / 4 {
+            return;
+        }
+        let end = reader.end.min(reader.asked + self.window_max.max(self.request_pages));
+        self.bring_pages(reader, reader.asked..end);
+        reader.asked = end;
+        if end == reader.end {
+            let (file, cache) = (reader.file, &self.cache);
+            let is_there = |page| page >= cache.pages(file) || cache.state(file, page).is_some();
+            let ahead = self.clusters[file.0].call(reader.start..end, self.window_max, is_there);
+            ahead.into_iter().for_each(|ahead| self.bring_pages(reader, ahead));
+        }
+    }
+
+    fn bring_pages(&mut self, reader: &Reader, pages: Range<u64>) {
+        let window = Window { start: pages.start, pages: pages.end - pages.start, mark: None };
+        self.bring(reader.file, window, reader.is_ahead);
+    }
+}
