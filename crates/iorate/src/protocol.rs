@@ -142,7 +142,7 @@ pub enum Refusal {
         what: String,
     },
     /// No rate at all.
-    #[error("{asked} cannot be asked for; ask for 1 to 100 % or for a time")]
+    #[error("{asked} cannot be asked for; ask for 1 to 100 %, or for a time of an hour at most")]
     BadRate {
         /// What was asked, in words.
         asked: String,
@@ -158,7 +158,9 @@ pub enum Refusal {
         best_every_ns: Option<u64>,
     },
     /// As many as can be have one.
-    #[error("{most} owners have rates already, which is as many as can be; clear some")]
+    #[error(
+        "there are {most} processes and groups with rates already, as many as can be; clear some, or mount it with more files allowed (ulimit -n)"
+    )]
     TooMany {
         /// How many can.
         most: usize,

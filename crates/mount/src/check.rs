@@ -66,21 +66,37 @@ pub(crate) fn helper() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join("fusermount3")).find(|file| file.exists())
 }
 
-/// Whether something of ours is mounted on `directory`, which may not answer any more.
+/// Whether what is mounted on a directory, which is not asked, is sakiyomi's.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
+    Ok(ours_on(directory)?.is_some())
+}
+
+/// The number of the device that sakiyomi's mount on a directory has, as no other one of these days; none if there is none.
+pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     let text = fs::read_to_string("/proc/self/mountinfo")?;
     let mut mounts = text.lines().filter_map(mount_of_line);
     // Of several on one directory, the last one is seen.
-    let seen = mounts.rfind(|(place, ..)| place == directory);
+    let seen = mounts.rfind(|mount| mount.place == directory);
     // The subtype is named only where fusermount3 has mounted.
-    Ok(seen.is_some_and(|(_, kind, source)| source == SOURCE && kind.split('.').next() == Some("fuse")))
+    let ours = seen.filter(|seen| seen.source == SOURCE && seen.kind.split('.').next() == Some("fuse"));
+    Ok(ours.map(|ours| ours.device.to_owned()))
 }
 
-/// Where, of which type, and what: `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
-fn mount_of_line(line: &str) -> Option<(PathBuf, &str, &str)> {
-    let (place, rest) = line.split_once(" - ")?;
+#[derive(Debug, PartialEq)]
+struct MountOfLine<'a> {
+    place: PathBuf,
+    device: &'a str,
+    kind: &'a str,
+    source: &'a str,
+}
+
+/// `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
+fn mount_of_line(line: &str) -> Option<MountOfLine<'_>> {
+    let (of_place, rest) = line.split_once(" - ")?;
+    let mut of_place = of_place.split(' ').skip(2);
+    let (device, place) = (of_place.next()?, of_place.nth(1)?);
     let mut rest = rest.split(' ');
-    Some((PathBuf::from(unescaped(place.split(' ').nth(4)?)), rest.next()?, rest.next()?))
+    Some(MountOfLine { place: unescaped(place).into(), device, kind: rest.next()?, source: rest.next()? })
 }
 
 /// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
@@ -111,7 +127,9 @@ mod tests {
     #[test]
     fn places_of_mounts_are_read_whatever_their_names() {
         let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
-        assert_eq!(mount_of_line(line), Some((PathBuf::from(r"/mnt/a b\c"), "fuse.sakiyomi", SOURCE)));
+        let place = PathBuf::from(r"/mnt/a b\c");
+        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE };
+        assert_eq!(mount_of_line(line), Some(expected));
         assert_eq!(mount_of_line("36 35"), None);
     }
 

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `regulation.rs` | what is asked of a mount, and its answers |
 //! | `regulation/messages.rs` | what is said, in bytes (pure) |
-//! | `regulation/owners.rs`, `owners/table.rs` | whose I/O it is |
+//! | `regulation/owners.rs` | whose I/O it is |
+//! | `regulation/owners/table.rs` | processes that are known, their rates, trees and groups |
+//! | `regulation/rights.rs` | who may set whose rate |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
 //! | `regulation/ends.rs` | the ends of processes |
@@ -21,6 +23,7 @@ mod ends;
 mod keeper;
 mod messages;
 mod owners;
+mod rights;
 mod seen;
 
 use std::io;
@@ -28,7 +31,6 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
-use sakiyomi_linux::process::{self, Process, Status};
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
 
@@ -39,7 +41,8 @@ pub(crate) use disk::Disk;
 use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
-use owners::{Held, Owners, is_within};
+use owners::{Held, Owners, Room};
+use rights::{gone, may};
 
 /// How the I/O of those who have rates is kept constant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,9 +52,6 @@ pub struct Regulate {
     /// What one I/O counts for, where that has been found out before; none: as measured while it works.
     pub service: Option<Nanos>,
 }
-
-/// Owners with a rate at most: each holds two or three descriptors.
-const RATED_MAX: usize = 16_384;
 
 /// Owners that one answer has at most; it has as many as fit.
 const PAGE: usize = 64;
@@ -65,6 +65,7 @@ const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 /// The rates of a mount.
 #[derive(Debug)]
 pub(crate) struct Regulation {
+    room: Room,
     owners: Owners,
     engine: Arc<Engine>,
     name: String,
@@ -125,14 +126,18 @@ pub(crate) struct Caller {
 }
 
 impl Regulation {
+    /// In a process that may open so many files.
     pub(crate) fn new(
         engine: Arc<Engine>,
         name: String,
         policy: Policy,
         beside: Option<Beside>,
+        descriptors: usize,
     ) -> io::Result<Regulation> {
+        let room = Room::of(descriptors);
         Ok(Regulation {
-            owners: Owners::new()?,
+            room,
+            owners: Owners::new(room)?,
             engine,
             name,
             policy,
@@ -174,8 +179,8 @@ impl Regulation {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if self.owners.rated(&held).is_none() && self.owners.rated_count() >= RATED_MAX {
-            return Ok(Err(Refusal::TooMany { most: RATED_MAX }));
+        if self.owners.rated(&held).is_none() && self.owners.is_full() {
+            return Ok(Err(Refusal::TooMany { most: self.room.awaited }));
         }
         let number = self.owners.number(&held);
         let given = self.ask(move |kept, now| kept.set(now, number, rate, best_effort))?;
@@ -199,7 +204,8 @@ impl Regulation {
         let Some((number, rated)) = self.owners.rated(&held) else {
             return Ok(Err(Refusal::NoRate { what: target.to_string() }));
         };
-        if rated.by != user
+        // Root may, also where nobody is left in a group.
+        if ![0, rated.by].contains(&user)
             && let Err(refusal) = may(&held, target, user)
         {
             return Ok(Err(refusal));
@@ -327,6 +333,9 @@ fn owner(number: u32, target: Target, name: String, figures: &Figures, report: O
     };
     let Some(report) = report else { return without };
     let seen = report.recent.ios > 0;
+    // One that was under way when the rate came counts, but says nothing of it.
+    let (mean_ns, cov_ratio) =
+        if seen { (report.recent.took.0, report.recent.cov) } else { (without.mean_ns, without.cov_ratio) };
     Owner {
         rate: Some(match report.rate {
             Rate::Percent(percent) => protocol::Rate::Percent(percent.get()),
@@ -335,45 +344,10 @@ fn owner(number: u32, target: Target, name: String, figures: &Figures, report: O
         best_effort: report.best_effort,
         ideal_ns: Some(report.ideal.0),
         late: report.late,
-        mean_ns: report.recent.took.0,
+        mean_ns,
         accuracy_ratio: seen.then_some(report.recent.accuracy),
-        cov_ratio: report.recent.cov,
+        cov_ratio,
         ..without
-    }
-}
-
-/// Whether a user may set this rate: root may, and whose processes they are, with all their rights.
-fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal> {
-    let own = |status: Status| user == 0 || status.users == [user; 3];
-    let own = match held {
-        Held::Process(process) | Held::Tree(process) => {
-            own(process.process().status().map_err(|_| gone(target))?)
-        }
-        Held::Group(path) => {
-            let members = members(path);
-            if members.is_empty() {
-                return Err(Refusal::NoGroup { path: path.clone() });
-            }
-            members.into_iter().all(own)
-        }
-    };
-    if own { Ok(()) } else { Err(Refusal::NotYours { what: target.to_string() }) }
-}
-
-/// The processes of a control group and of those below it.
-fn members(path: &str) -> Vec<Status> {
-    let member = |pid| {
-        let process = Process::open(pid).ok()?;
-        let groups = process.control_groups().ok()?;
-        groups.iter().any(|group| is_within(group, path)).then(|| process.status().ok())?
-    };
-    process::all().unwrap_or_default().into_iter().filter_map(member).collect()
-}
-
-fn gone(target: &Target) -> Refusal {
-    match target {
-        Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },
-        Target::Group { path } => Refusal::NoGroup { path: path.clone() },
     }
 }
 
@@ -384,7 +358,7 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
             Err(_) => Err(Refusal::BadRate { asked: format!("{percent} %") }),
         },
         protocol::Rate::EveryNs(time) if time == 0 || time > TIME_MAX.0 => {
-            Err(Refusal::BadRate { asked: format!("an I/O every {time} ns") })
+            Err(Refusal::BadRate { asked: Rate::Every(Nanos(time)).to_string() })
         }
         protocol::Rate::EveryNs(time) => Ok(Rate::Every(Nanos(time))),
     }

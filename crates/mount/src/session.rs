@@ -119,6 +119,8 @@ impl Default for Options {
 pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
+    /// Of the mount, which tells it from one that comes to the same directory when it has been detached.
+    device: Option<String>,
     engine: Arc<Engine>,
     keeper: Option<Keeper>,
     /// What is asked of the disk, where rates are kept on it.
@@ -202,10 +204,11 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     };
     let issued = direct.as_ref().map(|files| files.issued());
     let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
+    let device = check::ours_on(&directory).ok().flatten();
     let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, engine, keeper, issued, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, device, engine, keeper, issued, recording, layout, begun, speed })
 }
 
 /// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
@@ -253,7 +256,8 @@ fn start_regulation(
         Some(Behind::Fixed(_)) => "fixed".to_owned(),
         None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
     };
-    Regulation::new(Arc::clone(engine), name, how.policy, beside).map(Arc::new).map_err(no_threads)
+    let regulation = Regulation::new(Arc::clone(engine), name, how.policy, beside, descriptors());
+    regulation.map(Arc::new).map_err(no_threads)
 }
 
 /// The backing files around the page cache, and the disk that they lie on, if it is one.
@@ -323,10 +327,10 @@ fn raise_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed, maximum: allowed });
 }
 
-/// Half of what there is: the others are for open files.
+/// Files that this process may have open.
 fn descriptors() -> usize {
     let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    allowed.map_or(KNOWN_MAX, |allowed| KNOWN_MAX.min(allowed as usize / 2))
+    allowed.map_or(usize::MAX, |allowed| allowed as usize)
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
@@ -348,7 +352,7 @@ fn start_session(
     let fs_options = FsOptions {
         direct_io: options.direct_io || regulation.is_some(),
         writeback: options.writeback,
-        descriptors: options.descriptors.unwrap_or_else(descriptors),
+        descriptors: options.descriptors.unwrap_or_else(|| KNOWN_MAX.min(descriptors() / 2)),
         has_drive: options.behind.is_some(),
     };
     let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options).map_err(refused)?;
@@ -419,16 +423,26 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
+    /// Whether what is mounted on its directory is this mount; supposed where that cannot be told.
+    fn is_there(&self) -> bool {
+        check::ours_on(&self.directory)
+            .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))
+    }
+
     /// Whether somebody was still in it.
     fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
         let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
-            sync_all(&self.directory, patience);
-            // Detached, it is gone for all who come; who is in it is still served.
-            match unmount(&self.directory, true) {
-                // Somebody has detached it before.
-                Ok(()) | Err(Error::NotMounted(_)) => {}
-                Err(error) => return Err(error),
+            if self.is_there() {
+                sync_all(&self.directory, patience);
+            }
+            // Detached, it is gone for all who come; who is in it is still served. Somebody may have detached it before,
+            // and have mounted another there.
+            if self.is_there() {
+                match unmount(&self.directory, true) {
+                    Ok(()) | Err(Error::NotMounted(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         let begun = Instant::now();
@@ -436,6 +450,10 @@ impl Mounted {
             thread::sleep(Duration::from_millis(5));
         }
         if !session.guard.is_finished() {
+            if !self.is_there() {
+                // Dropped, it would unmount by the path, whatever is there by now. It ends with who is in it, or with us.
+                std::mem::forget(session);
+            }
             return Ok(true);
         }
         // Who has answered the last ones is still to tell of it.

@@ -301,3 +301,22 @@ fn what_is_in_use_is_unmounted_only_when_asked_to_be_at_once() {
     drop(file);
     unmounted(mounted);
 }
+
+#[test]
+fn a_mount_that_ends_late_leaves_the_one_that_came_after_it() {
+    if !can_mount("a_mount_that_ends_late") {
+        return;
+    }
+    let scratch = Scratch::new("successor", LIMIT);
+    let first = scratch.mount(&drive(1000.0));
+    let root = scratch.path("mounted");
+    fs::write(root.join("file"), "still here").unwrap();
+    let held = File::open(root.join("file")).unwrap();
+    unmount(&root, true).unwrap();
+    let second = scratch.mount(&drive(1000.0));
+    assert!(first.finish(Duration::from_millis(50)).unwrap().cut_off, "somebody was still in it");
+    drop(held);
+    assert_eq!(fs::read_to_string(root.join("file")).unwrap(), "still here");
+    assert!(!second.is_over());
+    unmounted(second);
+}

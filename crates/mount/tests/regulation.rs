@@ -249,6 +249,17 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
     // What another has set on a process of ours is ours to take back, and root may do all.
     set_iorate(theirs.pid(), &file, 20).unwrap();
     set_iorate(theirs.pid(), &file, 0).unwrap();
+    if let Some(group) = Group::new() {
+        group.add("", theirs.pid());
+        let target = Target::Group { path: group.name.clone() };
+        assert_eq!(set(&target), "given");
+        theirs.end();
+        let control = Control::open(&file).unwrap();
+        eventually("nobody is in it", || {
+            matches!(refusal(control.set(&percent(target.clone(), 5))), Refusal::NoGroup { .. })
+        });
+        control.clear(&target).unwrap();
+    }
     unmounted(mounted);
 }
 

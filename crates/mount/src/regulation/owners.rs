@@ -21,8 +21,8 @@ use sakiyomi_iorate::protocol::Target;
 use super::ends::Ends;
 use super::seen::{Seen, Shared};
 use crate::per_thread::PerThread;
-use table::Table;
-pub(super) use table::{Held, Rated, is_within};
+pub(super) use table::{Held, Room, is_within};
+use table::{Rated, Table};
 
 /// So long a thread without a rate is taken for what it was.
 const BELIEVED: Duration = Duration::from_millis(100);
@@ -54,9 +54,9 @@ struct Thread {
 }
 
 impl Owners {
-    pub(crate) fn new() -> io::Result<Owners> {
+    pub(super) fn new(room: Room) -> io::Result<Owners> {
         Ok(Owners {
-            table: Mutex::default(),
+            table: Mutex::new(Table::new(room)),
             generation: AtomicU64::new(0),
             threads: PerThread::default(),
             ends: Ends::new()?,
@@ -138,9 +138,9 @@ impl Owners {
         self.table().rated.contains_key(&number)
     }
 
-    /// How many have a rate.
-    pub(super) fn rated_count(&self) -> usize {
-        self.table().rated.len()
+    /// Whether nobody more can be given a rate.
+    pub(super) fn is_full(&self) -> bool {
+        self.table().is_full()
     }
 
     /// An owner has a rate from now on.
@@ -225,5 +225,91 @@ impl Thread {
         self.has_rate
             && self.looked.elapsed() < BELIEVED * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+    fn skipped(why: &str) {
+        eprintln!("SKIPPED whose_number_is_anothers: {why}");
+    }
+
+    /// A process with the number of one that has ended.
+    fn successor(number: u32) -> Option<Child> {
+        for _ in 0..200 {
+            fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).ok()?;
+            let child = sleeper();
+            if child.id() == number {
+                return Some(child);
+            }
+            end(child);
+        }
+        None
+    }
+
+    #[test]
+    fn whose_number_is_anothers_before_its_end_is_told_is_forgotten_all_the_same() {
+        for tree in [false, true] {
+            let owners = Owners::new(Room::of(1024)).unwrap();
+            let held = |process| if tree { Held::Tree(process) } else { Held::Process(process) };
+            let child = sleeper();
+            let pid = child.id();
+            let first = held(owners.process(pid).unwrap());
+            let number = owners.number(&first);
+            owners.add(number, first, 0).unwrap();
+            end(child);
+            let Some(child) = successor(pid) else {
+                return skipped("a number cannot be given anew here: needs /proc/sys/kernel/ns_last_pid");
+            };
+            let second = held(owners.process(pid).unwrap());
+            assert!(owners.rated(&second).is_none(), "it has no rate");
+            let of_second = owners.number(&second);
+            owners.add(of_second, second, 0).unwrap();
+            assert_eq!(owners.table().rated.len(), 2);
+            let ended = owners.wait_for_ends(Duration::from_secs(20)).unwrap();
+            assert_eq!(owners.take_ended(&ended), [number]);
+            assert!(owners.has_rate(of_second) && owners.of_thread(pid) == of_second);
+            end(child);
+            let ended = owners.wait_for_ends(Duration::from_secs(20)).unwrap();
+            assert_eq!(owners.take_ended(&ended), [of_second]);
+            assert_eq!(owners.table().rated.len(), 0);
+        }
+    }
+
+    #[test]
+    fn no_more_are_held_than_files_may_be_open() {
+        let owners = Owners::new(Room::of(48)).unwrap();
+        let children: Vec<Child> = (0..9).map(|_| sleeper()).collect();
+        let held = |child: &Child| Held::Process(owners.process(child.id()).unwrap());
+        for child in &children {
+            assert!(!owners.is_full());
+            owners.add(owners.number(&held(child)), held(child), 0).unwrap();
+        }
+        // One that has a rate may be given another.
+        owners.add(owners.number(&held(&children[0])), held(&children[0]), 0).unwrap();
+        let own = owners.process(std::process::id()).unwrap();
+        assert!(owners.is_full());
+        let own = Held::Process(own);
+        assert!(owners.add(owners.number(&own), own, 0).is_err());
+        children.into_iter().for_each(end);
+        while owners.is_full() {
+            let ended = owners.wait_for_ends(Duration::from_secs(20)).unwrap();
+            assert!(!ended.is_empty());
+            owners.take_ended(&ended);
+        }
     }
 }

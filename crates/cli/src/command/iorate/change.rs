@@ -122,10 +122,7 @@ impl Clear {
     pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (directory, whose) = self.asked()?;
         let cleared = cleared(&Control::open(directory)?, &whose)?;
-        tell(&cleared.result, common, |result| match result.owners.is_empty() {
-            true => "Nobody had a rate.".to_owned(),
-            false => in_words("cleared: ", result),
-        })?;
+        tell(&cleared.result, common, |_| cleared.in_words())?;
         for error in &cleared.refused {
             complain(&error.to_string());
         }
@@ -177,6 +174,16 @@ struct Cleared {
     /// Those whose rate was taken back, as they were then.
     result: IorateResult,
     refused: Vec<Error>,
+}
+
+impl Cleared {
+    fn in_words(&self) -> String {
+        match (self.result.owners.is_empty(), self.refused.is_empty()) {
+            (true, true) => "Nobody had a rate.".to_owned(),
+            (true, false) => "Nothing was cleared.".to_owned(),
+            (false, _) => in_words("cleared: ", &self.result),
+        }
+    }
 }
 
 /// Takes rates back.
@@ -330,6 +337,10 @@ mod tests {
         let (control, taken) = three();
         let done = cleared(&control, &Whose::All).unwrap();
         assert_eq!((taken.lock().unwrap().len(), done.result.owners.len()), (2, 2));
+        assert!(done.in_words().lines().all(|line| line.starts_with("cleared: process")));
         assert!(done.refused[0].to_string().contains("control group /batch is another user's"));
+        // That there was one is not denied.
+        let done = cleared(&control, &Whose::Group("/batch".to_owned())).unwrap();
+        assert_eq!((done.in_words().as_str(), done.refused.len()), ("Nothing was cleared.", 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Processes that have been seen, and which of them belong to whom.
+//! Processes that are known, and who of them has which rate: by itself, by a tree, by a control group.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,20 +8,29 @@ use std::time::Instant;
 use sakiyomi_iorate::protocol::Target;
 use sakiyomi_linux::process;
 
-use super::super::ends::Ends;
-use super::super::seen::{Seen, Shared};
 use super::BELIEVED;
+use crate::regulation::ends::Ends;
+use crate::regulation::seen::{Seen, Shared};
 
-/// Processes without a rate that are held at most.
-const PROCESSES_MAX: usize = 1024;
+/// Processes that are held at most, also where more files may be open.
+const AWAITED_MAX: usize = 16_384;
+const OTHERS_MAX: usize = 1024;
 
 /// From a process to the root of all: more than anybody has.
 const ANCESTORS_MAX: usize = 4096;
 
-#[derive(Debug, Default)]
+/// So often in a row it is asked whose child a process is when its parents end meanwhile.
+const PARENTS_MAX: usize = 64;
+
+#[derive(Debug)]
 pub(super) struct Table {
+    room: Room,
     last: u32,
+    /// By their numbers: who has that now.
     pub(super) processes: BTreeMap<u32, Shared>,
+    /// By their serial numbers: those whose end is waited for, as they have a rate or are of a tree. The number of one that
+    /// has ended may be another's before its end is told.
+    awaited: BTreeMap<u32, Shared>,
     pub(super) rated: BTreeMap<u32, Rated>,
     /// Owners of trees, by the serial numbers of their roots.
     pub(super) trees: BTreeMap<u32, u32>,
@@ -31,10 +40,27 @@ pub(super) struct Table {
     pub(super) groups: BTreeMap<String, u32>,
 }
 
+/// How many processes may be held at a time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::regulation) struct Room {
+    /// Those whose end is waited for, and groups with a rate.
+    pub(in crate::regulation) awaited: usize,
+    /// Others.
+    others: usize,
+}
+
+impl Room {
+    /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
+    /// one more if its end is waited for.
+    pub(in crate::regulation) fn of(descriptors: usize) -> Room {
+        Room { awaited: AWAITED_MAX.min(descriptors / 16 * 3), others: OTHERS_MAX.min(descriptors / 16) }
+    }
+}
+
 /// An owner that has a rate.
 #[derive(Clone, Debug)]
 pub(in crate::regulation) struct Rated {
-    pub(in crate::regulation) target: Target,
+    pub(super) target: Target,
     /// The user who has given it.
     pub(in crate::regulation) by: u32,
     /// Of a process, or the root of a tree.
@@ -52,6 +78,24 @@ pub(in crate::regulation) enum Held {
 }
 
 impl Table {
+    pub(super) fn new(room: Room) -> Table {
+        Table {
+            room,
+            last: 0,
+            processes: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            rated: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            trees_changed: 0,
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Whether nobody more can be given a rate.
+    pub(super) fn is_full(&self) -> bool {
+        self.awaited.len() + self.groups.len() >= self.room.awaited
+    }
+
     pub(super) fn next(&mut self) -> u32 {
         self.last += 1;
         self.last
@@ -71,11 +115,9 @@ impl Table {
         rated.by = by;
         match held {
             Held::Process(process) => {
-                self.processes.insert(process.pid(), process.clone());
-                ends.add(process.serial, process.process())?;
+                self.wait_for(&process, ends)?;
             }
             Held::Tree(root) => {
-                self.processes.insert(root.pid(), root.clone());
                 self.trees.insert(root.serial, number);
                 self.trees_changed += 1;
                 self.join(&root, number, ends)?;
@@ -109,11 +151,10 @@ impl Table {
     }
 
     fn make_room(&mut self) {
-        let Table { processes, rated, .. } = self;
-        if processes.len() - rated.len().min(processes.len()) < PROCESSES_MAX {
-            return;
+        let Table { processes, awaited, room, .. } = self;
+        if processes.len().saturating_sub(awaited.len()) >= room.others {
+            processes.retain(|_, process| awaited.contains_key(&process.serial));
         }
-        processes.retain(|_, process| rated.contains_key(&process.serial) || process.known().tree.is_some());
     }
 
     pub(super) fn owner_of(&mut self, process: &Shared, ends: &Ends) -> (u32, bool) {
@@ -154,10 +195,26 @@ impl Table {
 
     /// Who has started a process, or has taken it over.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
-        let number = process.process().status().ok()?.parent;
-        let parent = (number > 0).then(|| self.open(number))??;
-        // It was there all the time in between: so it is the parent that was opened.
-        (process.process().status().ok()?.parent == number).then_some(parent)
+        for _ in 0..PARENTS_MAX {
+            let number = process.process().status().ok()?.parent;
+            let parent = (number > 0).then(|| self.open(number))?;
+            // It was there all the time in between: so it is the parent that was opened. Else another has taken over.
+            if parent.is_some() && process.process().status().ok()?.parent == number {
+                return parent;
+            }
+        }
+        None
+    }
+
+    /// It is told when a process ends. A tree may grow beyond what there is room for: such processes are looked up each time.
+    fn wait_for(&mut self, process: &Shared, ends: &Ends) -> io::Result<()> {
+        if self.is_full() && !self.awaited.contains_key(&process.serial) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        ends.add(process.serial, process.process())?;
+        self.processes.insert(process.pid(), process.clone());
+        self.awaited.insert(process.serial, process.clone());
+        Ok(())
     }
 
     /// A process is in a tree from now on, until it ends.
@@ -170,7 +227,7 @@ impl Table {
             left.members -= 1;
         }
         if before.is_none_or(|before| !self.rated.contains_key(&before)) {
-            ends.add(process.serial, process.process()).inspect_err(|_| process.known().tree = None)?;
+            self.wait_for(process, ends).inspect_err(|_| process.known().tree = None)?;
         }
         self.rated.get_mut(&number).expect("trees have rates").members += 1;
         Ok(())
@@ -178,7 +235,7 @@ impl Table {
 
     /// Processes that are known to be in another tree may be in a nearer one, which is new.
     fn move_into_tree(&mut self, number: u32, ends: &Ends) {
-        let all: Vec<Shared> = self.processes.values().cloned().collect();
+        let all: Vec<Shared> = self.awaited.values().cloned().collect();
         for process in all {
             let before = process.known().tree;
             if before.is_none() || before == Some(number) || self.trees.contains_key(&process.serial) {
@@ -216,9 +273,10 @@ impl Table {
 
     /// A process has ended; who has lost its rate by that.
     pub(super) fn ended(&mut self, serial: u32) -> Vec<u32> {
-        let ended = self.processes.values().find(|process| process.serial == serial).cloned();
-        let Some(process) = ended else { return Vec::new() };
-        self.processes.remove(&process.pid());
+        let Some(process) = self.awaited.remove(&serial) else { return Vec::new() };
+        if self.knows(&process) {
+            self.processes.remove(&process.pid());
+        }
         let mut gone = Vec::from_iter(self.rated.remove(&serial).map(|_| serial));
         let tree = process.known().tree.take();
         if let Some((number, rated)) = tree.and_then(|tree| Some((tree, self.rated.get_mut(&tree)?))) {
@@ -235,19 +293,21 @@ impl Table {
         self.rated.remove(&number);
         self.trees.retain(|_, tree| *tree != number);
         self.groups.retain(|_, group| *group != number);
-        for process in self.processes.values() {
+        for process in self.awaited.values() {
             let mut known = process.known();
             known.tree = known.tree.filter(|tree| *tree != number);
         }
     }
 
-    pub(super) fn wait_only_for_those_needed(&self, ends: &Ends) {
-        let needed =
-            |process: &Seen| self.rated.contains_key(&process.serial) || process.known().tree.is_some();
-        self.processes
-            .values()
-            .filter(|process| !needed(process))
-            .for_each(|process| ends.remove(process.serial));
+    pub(super) fn wait_only_for_those_needed(&mut self, ends: &Ends) {
+        let Table { awaited, rated, .. } = self;
+        awaited.retain(|serial, process| {
+            let needed = rated.contains_key(serial) || process.known().tree.is_some();
+            if !needed {
+                ends.remove(*serial);
+            }
+            needed
+        });
     }
 }
 

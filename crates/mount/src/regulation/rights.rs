@@ -1,0 +1,42 @@
+//! Who may set whose rate.
+
+use sakiyomi_iorate::protocol::{Refusal, Target};
+use sakiyomi_linux::process::{self, Process, Status};
+
+use super::owners::{Held, is_within};
+
+/// Whether a user may set this rate: root may, and whose processes they are, with all their rights.
+pub(super) fn may(held: &Held, target: &Target, user: u32) -> Result<(), Refusal> {
+    let own = |status: Status| user == 0 || status.users == [user; 3];
+    let own = match held {
+        Held::Process(process) | Held::Tree(process) => {
+            own(process.process().status().map_err(|_| gone(target))?)
+        }
+        Held::Group(path) => {
+            let members = members(path);
+            if members.is_empty() {
+                return Err(Refusal::NoGroup { path: path.clone() });
+            }
+            members.into_iter().all(own)
+        }
+    };
+    if own { Ok(()) } else { Err(Refusal::NotYours { what: target.to_string() }) }
+}
+
+/// The processes of a control group and of those below it.
+fn members(path: &str) -> Vec<Status> {
+    let member = |pid| {
+        let process = Process::open(pid).ok()?;
+        let groups = process.control_groups().ok()?;
+        groups.iter().any(|group| is_within(group, path)).then(|| process.status().ok())?
+    };
+    process::all().unwrap_or_default().into_iter().filter_map(member).collect()
+}
+
+/// It is not there any more.
+pub(super) fn gone(target: &Target) -> Refusal {
+    match target {
+        Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },
+        Target::Group { path } => Refusal::NoGroup { path: path.clone() },
+    }
+}
