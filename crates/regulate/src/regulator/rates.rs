@@ -29,10 +29,15 @@ pub enum RateError {
         best: Option<Rate>,
     },
     /// The formula of section 4.2 leaves no room for anybody else.
-    #[error("{asked} cannot be kept beside the rates given already; {}", best_words(*.best, "take back one of those"))]
+    #[error(
+        "{asked} cannot be kept{}; {}", if *.others { " beside the rates given already" } else { ": nobody else would have any room" },
+        best_words(*.best, if *.others { "take back one of those" } else { "ask for less" })
+    )]
     NoRoom {
         /// What was asked for.
         asked: Rate,
+        /// Whether others have rates.
+        others: bool,
         /// The most of its sort that can be kept, if any.
         best: Option<Rate>,
     },
@@ -83,7 +88,7 @@ impl Regulator {
             return Err(if ideal < device.saturating_add(path) {
                 RateError::TooFast { asked, ideal, device, path, best }
             } else {
-                RateError::NoRoom { asked, best }
+                RateError::NoRoom { asked, others: self.members.keys().any(|&other| other != owner), best }
             });
         }
         self.give(now, owner, rate, out);
