@@ -103,9 +103,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether signals are not for us, but for the program that we run.
-    pub(crate) fn holds_signals(&self) -> bool {
-        matches!(self, Command::Run(_))
+    /// Whether Ctrl-C has it clean up and end at its next look at the progress. `run` leaves signals to its program; `wc`
+    /// and `grep` have nothing to clean up, and end at once.
+    pub(crate) fn ends_at_a_look(&self) -> bool {
+        !matches!(self, Command::Run(_) | Command::Wc(_) | Command::Grep(_))
     }
 }
 

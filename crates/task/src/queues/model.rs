@@ -96,3 +96,16 @@ fn closing_ends_every_thread() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
+
+#[test]
+fn what_was_stolen_is_not_left_to_a_thief_that_is_busy_with_one_of_them() {
+    check(|| {
+        let queues = Arc::new(Queues::new(2, 0));
+        (0..3).for_each(|task| queues.push(task, For::Any(Some(0)), Priority::Normal));
+        let thief = Arc::clone(&queues);
+        let thread = thread::spawn(move || assert!(thief.take(1, 0).is_some()));
+        // Nobody else runs the other two.
+        assert!(queues.next(0, || false).is_some() && queues.next(0, || false).is_some());
+        thread.join().unwrap();
+    });
+}
