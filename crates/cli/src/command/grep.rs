@@ -104,7 +104,9 @@ impl Grep {
             let many = files[at..].iter().take_while(|name| *name != "-").count().max(1);
             match search.files(&files[at..at + many], &mut sum) {
                 Err(_) if sum.enough => {}
-                Err(read::Error::Write(error)) => return Err(error.into()),
+                Err(read::Error::Write(error)) => {
+                    return Err(anyhow::Error::new(error).context("grep: write error"));
+                }
                 searched => searched?,
             }
             at += many;

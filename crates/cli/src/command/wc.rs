@@ -154,7 +154,11 @@ impl Wc {
             {
                 return ExitCode::SUCCESS;
             }
-            complain(&format!("wc: {error:#}"));
+            // Those of files are told apart from it.
+            match error.downcast_ref::<io::Error>() {
+                Some(error) => complain(&format!("wc: write error: {}", plainly(error))),
+                None => complain(&format!("wc: {error:#}")),
+            }
             ExitCode::FAILURE
         }))
     }

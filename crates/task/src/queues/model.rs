@@ -10,10 +10,8 @@ pub(super) mod system {
     pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// To look again at once shows nothing that looking later does not.
-    pub(in crate::queues) fn pause(_: usize) {
-        loom::thread::yield_now();
-    }
+    /// To yield would let the others come to where nothing is on its way.
+    pub(in crate::queues) fn pause(_: usize) {}
 
     /// Every order is tried whatever the time.
     pub(in crate::queues) fn now() -> u64 {
