@@ -28,7 +28,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(
     after_help = "Patterns are Rust's (docs.rs/regex): much like grep -E and Perl, without back-references and look-around. \
-Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is 
+Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is \
 matched by no dot and no class, and is no end of a word.
 With --quiet nothing is printed, and reading ends with the first line that is found.
 Exit codes, as grep's: 0 a line was found, 1 none was, 2 a file could not be read, or wrong usage."
