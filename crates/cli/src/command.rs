@@ -109,12 +109,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether signals are not for us, but for the program that we run.
-    pub(crate) fn holds_signals(&self) -> bool {
+    /// Whether Ctrl-C has it clean up and end at its next look at the progress. `run` and `iorate run` leave signals to
+    /// their program; `wc` and `grep` have nothing to clean up, and end at once.
+    pub(crate) fn ends_at_a_look(&self) -> bool {
         match self {
-            Command::Run(_) => true,
-            Command::Iorate(iorate) => iorate.holds_signals(),
-            _ => false,
+            Command::Run(_) | Command::Wc(_) | Command::Grep(_) => false,
+            Command::Iorate(iorate) => !iorate.holds_signals(),
+            _ => true,
         }
     }
 }

@@ -28,7 +28,7 @@ use progress::Interrupted;
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| command::refuse(&error));
-    if !cli.command.holds_signals() {
+    if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }
     match command::run(cli) {

@@ -126,6 +126,7 @@ fn grep_prints_what_gnu_grep_prints() {
     for options in ["", "-c", "-v -c", "-n", "-i -n", "-l", "-q", "-x", "-w -c", "-H -n"] {
         for operands in [
             "abc small",
+            "abc small directory missing",
             "'^$' small empty",
             "word3 numbers small",
             "LAST small missing",
@@ -138,4 +139,44 @@ fn grep_prints_what_gnu_grep_prints() {
     }
     same(&scratch, "grep -F", "grep -F", "'c\nx' small");
     assert_eq!(scratch.run("grep ( small").status.code(), Some(2));
+}
+
+#[test]
+fn what_waits_for_somebody_is_opened_when_it_is_its_turn_and_ctrl_c_ends_it() {
+    let scratch = with_files("stand_in_fifo");
+    let ours = env!("CARGO_BIN_EXE_sakiyomi");
+    let code = |command: &str| shell(&scratch, "C", &command.replace("OURS", ours)).1;
+    assert_eq!(code("mkfifo fifo"), Some(0));
+    // What was found before ends it: nobody will write into the FIFO.
+    assert_eq!(code("timeout -s KILL 20 OURS grep -q abc small fifo"), Some(0));
+    let to_head = "set -o pipefail; timeout -s KILL 20 OURS grep word numbers fifo | head -c 1 > head";
+    assert_eq!(code(to_head), Some(0));
+    for waiting in ["wc fifo", "wc numbers fifo", "grep abc fifo small"] {
+        assert_eq!(code(&format!("timeout -s INT -k 20 0.3 OURS {waiting} > out")), Some(124), "{waiting}");
+    }
+    let (text, _) =
+        shell(&scratch, "C", &format!("cat small > fifo & '{ours}' wc -l small fifo numbers missing"));
+    assert_eq!(text, "      3 small\n      3 fifo\n 120000 numbers\n 120006 total\n");
+}
+
+#[test]
+fn few_descriptors_are_enough_for_many_files() {
+    if !is_gnu("wc") || !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_descriptors");
+    for number in 0..150 {
+        scratch.file(&format!("many{number}"), format!("{number}\n"));
+        let large = fs::read(scratch.0.join("numbers")).unwrap();
+        if number % 30 == 0 {
+            scratch.file(&format!("many{number}large"), &large[..600_000 + number]);
+        }
+    }
+    for limit in [12, 32] {
+        for (theirs, ours) in [("wc", "wc"), ("wc", "wc --method pread:2"), ("grep -ac 1", "grep -c 1")] {
+            let expected = shell(&scratch, "C.UTF-8", &format!("{theirs} many* missing"));
+            let few = format!("ulimit -n {limit}; '{}' {ours} many* missing", env!("CARGO_BIN_EXE_sakiyomi"));
+            assert_eq!(shell(&scratch, "C.UTF-8", &few), expected, "{limit}: {ours}");
+        }
+    }
 }

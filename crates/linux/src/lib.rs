@@ -50,4 +50,4 @@ pub use buffer::{Buffer, Granted, Memory, Pool};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use method::{MethodKind, MethodSpec};
-pub use source::{Access, Alignment, Source};
+pub use source::{Access, Alignment, Source, open_files_max};

@@ -6,8 +6,15 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
+
+/// How many descriptors this process may have at the same time, those that it has included.
+#[must_use]
+pub fn open_files_max() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
 
 /// Whether transfers go through the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -22,6 +22,7 @@
 //! - All tasks have ended when [`Manager::run`] returns. They may borrow what the caller had before it.
 
 mod node;
+mod series;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -35,7 +36,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use node::{Cause, Failure, Handle, Inputs, SharedHandle};
-use node::{Core, Function, Run, Task};
+use node::{Core, Function, Task};
 
 pub use crate::queues::Priority;
 use crate::queues::{For, Queues};
@@ -208,25 +209,7 @@ impl<'env> Tasks<'env> {
         I: Send + 'env,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        assert!(at_a_time > 0, "none at a time");
-        let name = name.into();
-        // Ends when all those have that make up the series, and this function has let go.
-        let core = Core::new(name.clone(), Device::Any, Priority::High);
-        let end = Handle { task: Arc::new(Function::new(core, |_: &Tasks<'env>| Ok(()))) };
-        self.count_made();
-        let items = Mutex::new(items.into_iter());
-        let series = Arc::new(Series { items, what, end: end.of_any() });
-        for _ in 0..at_a_time {
-            let Some(item) = series.next(self) else { break };
-            let core = Core::new(name.clone(), Device::Any, Priority::Normal);
-            let one: Task<'env> =
-                Arc::new(OneOfSeries { core, item: Mutex::new(Some(item)), series: Arc::clone(&series) });
-            one.core().then(&series.end);
-            self.count_made();
-            self.release(one);
-        }
-        self.release(end.of_any());
-        end
+        series::start(self, name.into(), at_a_time, items.into_iter(), what)
     }
 
     /// Tasks that have not begun end without being run, and so do those that are made from now on. The run's failure
@@ -375,56 +358,6 @@ impl<'env> Tasks<'env> {
 struct Counts {
     made: AtomicUsize,
     ended: AtomicUsize,
-}
-
-/// Tasks made of items, one after the other.
-struct Series<'env, T, F> {
-    items: Mutex<T>,
-    what: F,
-    end: Task<'env>,
-}
-
-/// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
-/// allocated for each.
-struct OneOfSeries<'env, I, T, F> {
-    core: Core<'env>,
-    item: Mutex<Option<I>>,
-    series: Arc<Series<'env, T, F>>,
-}
-
-impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
-    /// The next item, unless there are to be no more.
-    fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
-        if self.end.core().is_broken() || tasks.is_cancelled() {
-            return None;
-        }
-        self.items.lock().unwrap_or_else(PoisonError::into_inner).next()
-    }
-}
-
-impl<'env, I, T, F, E> Run<'env> for OneOfSeries<'env, I, T, F>
-where
-    I: Send + 'env,
-    T: Iterator<Item = I> + Send + 'env,
-    F: Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
-    E: Into<Box<dyn Error + Send + Sync>>,
-{
-    fn core(&self) -> &Core<'env> {
-        &self.core
-    }
-
-    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        let item = self.item.lock().unwrap_or_else(PoisonError::into_inner).take();
-        (self.series.what)(item.expect("an item for each time"), tasks).map_err(Cause::failed)?;
-        let next = self.series.next(tasks);
-        let again = next.is_some();
-        *self.item.lock().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(again)
-    }
-
-    fn discard(&self) {
-        drop(self.item.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
 }
 
 /// The run as its caller sees it, who may wait.

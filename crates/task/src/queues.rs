@@ -105,6 +105,19 @@ struct Shared<T> {
     low: VecDeque<T>,
 }
 
+/// What a thread is to run next.
+struct Found<T> {
+    task: T,
+    /// Whether others came with it, which are now in the thread's own queue.
+    has_stolen_more: bool,
+}
+
+impl<T> Found<T> {
+    fn alone(task: T) -> Found<T> {
+        Found { task, has_stolen_more: false }
+    }
+}
+
 impl<T> Thread<T> {
     fn bind(&self, task: T, priority: Priority) {
         let mut bound = lock(&self.bound);
@@ -223,11 +236,13 @@ impl<T> Queues<T> {
             let mut asleep = lock(&self.asleep);
             asleep[me] = true;
             self.sleepers.fetch_add(1, Ordering::Relaxed);
-            let found = self.threads[me].take_bound().or_else(|| self.take(me, 0));
+            let bound = self.threads[me].take_bound().map(Found::alone);
+            let found = bound.or_else(|| self.find(me, 0));
             if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
                 asleep[me] = false;
                 self.sleepers.fetch_sub(1, Ordering::Relaxed);
-                return found;
+                drop(asleep);
+                return found.map(|found| self.taken(found));
             }
             while asleep[me] {
                 asleep = self.threads[me].wake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
@@ -241,11 +256,25 @@ impl<T> Queues<T> {
 
     /// A task for thread `me`, stolen if need be from another that has more than `left`.
     fn take(&self, me: usize, left: usize) -> Option<T> {
+        self.find(me, left).map(|found| self.taken(found))
+    }
+
+    /// A thread that has stolen several runs one of them first, for how long nobody knows. Who looked while they were on
+    /// their way has seen them nowhere, and is woken if it sleeps now.
+    fn taken(&self, Found { task, has_stolen_more }: Found<T>) -> T {
+        if has_stolen_more && self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.wake_any();
+        }
+        task
+    }
+
+    /// As [`Queues::take`], but nobody is woken.
+    fn find(&self, me: usize, left: usize) -> Option<Found<T>> {
         let mine = &self.threads[me];
         if mine.bound_count.load(Ordering::Relaxed) > 0
             && let bound @ Some(_) = mine.take_bound()
         {
-            return bound;
+            return bound.map(Found::alone);
         }
         if me >= self.computing {
             return None;
@@ -253,12 +282,13 @@ impl<T> Queues<T> {
         if self.urgent.load(Ordering::Relaxed) > 0
             && let urgent @ Some(_) = self.take_urgent()
         {
-            return urgent;
+            return urgent.map(Found::alone);
         }
         let own = lock(&mine.own).pop_back();
         own.or_else(|| lock(&self.shared).normal.pop_front())
+            .map(Found::alone)
             .or_else(|| self.steal(me, left))
-            .or_else(|| self.take_last())
+            .or_else(|| self.take_last().map(Found::alone))
     }
 
     fn take_urgent(&self) -> Option<T> {
@@ -279,7 +309,7 @@ impl<T> Queues<T> {
     }
 
     /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
-    fn steal(&self, me: usize, left: usize) -> Option<T> {
+    fn steal(&self, me: usize, left: usize) -> Option<Found<T>> {
         (1..self.computing).map(|step| (me + step) % self.computing).find_map(|other| {
             let mut theirs = lock(&self.threads[other].own);
             if theirs.len() <= left {
@@ -294,7 +324,7 @@ impl<T> Queues<T> {
                 self.threads[me].stolen_at.store(now(), Ordering::Relaxed);
                 lock(&self.threads[me].own).extend(stolen);
             }
-            Some(first)
+            Some(Found { task: first, has_stolen_more: more > 0 })
         })
     }
 }

@@ -28,7 +28,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(
     after_help = "Patterns are Rust's (docs.rs/regex): much like grep -E and Perl, without back-references and look-around. \
-Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a.
+Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is \
+matched by no dot and no class, and is no end of a word.
 With --quiet nothing is printed, and reading ends with the first line that is found.
 Exit codes, as grep's: 0 a line was found, 1 none was, 2 a file could not be read, or wrong usage."
 )]
@@ -103,7 +104,9 @@ impl Grep {
             let many = files[at..].iter().take_while(|name| *name != "-").count().max(1);
             match search.files(&files[at..at + many], &mut sum) {
                 Err(_) if sum.enough => {}
-                Err(read::Error::Write(error)) => return Err(error.into()),
+                Err(read::Error::Write(error)) => {
+                    return Err(anyhow::Error::new(error).context("grep: write error"));
+                }
                 searched => searched?,
             }
             at += many;
@@ -338,7 +341,7 @@ impl Printed {
 }
 
 impl Sum {
-    /// Adds what came of a file; says how many lines, or else what is wrong.
+    /// Adds what came of a file; gives how many lines, or says what is wrong.
     fn note(&mut self, name: &OsStr, found: Result<(u64, Report), read::Error>) -> Option<u64> {
         match found {
             Ok((count, report)) => {
@@ -350,10 +353,15 @@ impl Sum {
             Err(error) => {
                 complain(&format!("grep: {}: {}", Path::new(name).display(), in_words(&error)));
                 self.failed = true;
-                None
+                // As GNU grep, which counts what it could read.
+                is_directory(&error).then_some(0)
             }
         }
     }
+}
+
+fn is_directory(error: &read::Error) -> bool {
+    matches!(error, read::Error::Stream { source, .. } if source.kind() == io::ErrorKind::IsADirectory)
 }
 
 fn label(name: &OsStr) -> &[u8] {

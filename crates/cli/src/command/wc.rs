@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{ArgAction, Args, ValueEnum};
 use sakiyomi_linux::ctype::Characters;
 use sakiyomi_task::count::{Counter, Figures, Part, Wanted};
@@ -154,7 +154,11 @@ impl Wc {
             {
                 return ExitCode::SUCCESS;
             }
-            complain(&format!("wc: {error:#}"));
+            // Those of files are told apart from it.
+            match error.downcast_ref::<io::Error>() {
+                Some(error) => complain(&format!("wc: write error: {}", plainly(error))),
+                None => complain(&format!("wc: {error:#}")),
+            }
             ExitCode::FAILURE
         }))
     }
@@ -253,11 +257,12 @@ impl Wc {
         let read = if list == "-" {
             io::stdin().lock().read_to_end(&mut bytes)
         } else {
-            let mut file = File::open(list)
-                .with_context(|| format!("cannot open '{}' for reading", Path::new(list).display()))?;
+            let mut file = File::open(list).map_err(|error| {
+                anyhow!("cannot open '{}' for reading: {}", Path::new(list).display(), plainly(&error))
+            })?;
             file.read_to_end(&mut bytes)
         };
-        read.with_context(|| format!("cannot read file names from '{}'", Path::new(list).display()))?;
+        read.map_err(|error| anyhow!("{}: read error: {}", Path::new(list).display(), plainly(&error)))?;
         let names = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
         let names = if bytes.is_empty() { Vec::new() } else { names.split(|&byte| byte == 0).collect() };
         Ok(names.into_iter().map(|name| OsString::from_vec(name.to_vec())).collect())

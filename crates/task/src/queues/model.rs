@@ -10,10 +10,8 @@ pub(super) mod system {
     pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// To look again at once shows nothing that looking later does not.
-    pub(in crate::queues) fn pause(_: usize) {
-        loom::thread::yield_now();
-    }
+    /// To yield would let the others come to where nothing is on its way.
+    pub(in crate::queues) fn pause(_: usize) {}
 
     /// Every order is tried whatever the time.
     pub(in crate::queues) fn now() -> u64 {
@@ -94,5 +92,18 @@ fn closing_ends_every_thread() {
             .collect();
         queues.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn what_was_stolen_is_not_left_to_a_thief_that_is_busy_with_one_of_them() {
+    check(|| {
+        let queues = Arc::new(Queues::new(2, 0));
+        (0..3).for_each(|task| queues.push(task, For::Any(Some(0)), Priority::Normal));
+        let thief = Arc::clone(&queues);
+        let thread = thread::spawn(move || assert!(thief.take(1, 0).is_some()));
+        // Nobody else runs the other two.
+        assert!(queues.next(0, || false).is_some() && queues.next(0, || false).is_some());
+        thread.join().unwrap();
     });
 }

@@ -25,8 +25,7 @@ use crate::manager::{Device, Handle, Tasks};
 
 /// What a thread maps at a time of a file that is in memory, at most.
 const MAPPED_MAX: u64 = 16 << 20;
-/// Files that are opened ahead, and bytes of them that are fetched: of all, and of each.
-const OPENED: usize = 48;
+/// Bytes that are fetched of files that are opened ahead: of all, and of each.
 const FETCHED: u64 = 8 << 20;
 const FETCHED_OF_ONE: u64 = 4 << 20;
 const FETCHED_AT_A_TIME: u64 = 1 << 20;
@@ -99,6 +98,9 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             self.begun += 1;
             let rest = match input {
                 Err(Input::Stream(_, mut from)) => self.take_in(tasks, &file, &mut *from),
+                // It was not opened ahead, so it may wait for somebody, as a FIFO does; perhaps it need not be read at
+                // all. Or those before it have the descriptors that it needs.
+                Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
                 Err(Input::Path(path)) => match self.open(path) {
                     Ok(opened) => self.hand_out(tasks, &file, opened),
                     Err(source) => Err(Error::Open { path: path.to_owned(), source }),
@@ -123,7 +125,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
 
     /// Opens the files that come next, as long as they are regular ones: others may wait for somebody.
     fn look_ahead(&mut self) {
-        while self.ahead.len() < OPENED && self.fetched < FETCHED {
+        while self.ahead.len() < self.work.files.most() && self.fetched < FETCHED {
             let Some(&Input::Path(path)) = self.inputs.peek() else { return };
             if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
                 return;
@@ -177,7 +179,9 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         let Opened { file: mut from, metadata, plan, .. } = opened;
         let kind = metadata.file_type();
         if kind.is_dir() {
-            let source = io::Error::from(io::ErrorKind::IsADirectory);
+            // The system says so in its own words.
+            let refused = from.read(&mut [0]).err();
+            let source = refused.unwrap_or_else(|| io::ErrorKind::IsADirectory.into());
             return Err(Error::Stream { path: file.path.to_owned(), source });
         }
         if !kind.is_file() && !kind.is_block_device() {

@@ -30,6 +30,8 @@ struct Turns<'g, T> {
     take: Take<'g, T>,
     /// Nothing is handed over any more.
     broken: bool,
+    /// Of the file with which it ended: were it given back, the next would be thought to have its turn.
+    last: Option<Permit>,
 }
 
 struct Waiting<T> {
@@ -46,7 +48,7 @@ impl<'g, T> Sink<'g, T> {
         start: u64,
         take: Take<'g, T>,
     ) -> Sink<'g, T> {
-        let turns = Turns { now: 0, files: BTreeMap::new(), take, broken: false };
+        let turns = Turns { now: 0, files: BTreeMap::new(), take, broken: false, last: None };
         Sink { put_together, first: 2 * start, turns: Mutex::new(turns) }
     }
 
@@ -78,12 +80,15 @@ impl<T> Turns<'_, T> {
                     file.enough.store(wanted == Wanted::NextFile, Ordering::Relaxed);
                 }
             }
-            let Some((end, _permit)) = file.end.take() else {
+            let Some((end, permit)) = file.end.take() else {
                 self.broken = false;
                 return Ok(());
             };
             self.files.remove(&self.now);
-            (self.take)(self.now, Event::End(end))?;
+            if let Err(error) = (self.take)(self.now, Event::End(end)) {
+                self.last = Some(permit);
+                return Err(error);
+            }
             self.now += 1;
             self.broken = false;
         }

@@ -47,6 +47,21 @@ impl Window {
         Some(Permit(Arc::clone(&self.shared)))
     }
 
+    /// Waits until all permits but one are back, for who has that one; says whether there are still any to be had.
+    pub(super) fn wait_for_others(&self) -> bool {
+        let mut state = self.shared.lock();
+        while state.lent > 1 && !state.closed {
+            state.waiting = true;
+            state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting = false;
+        !state.closed
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.shared.most
+    }
+
     pub(super) fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.room.notify_all();

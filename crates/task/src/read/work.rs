@@ -22,8 +22,11 @@ use crate::manager::{Device, Failure, Manager};
 
 /// A file up to this size is read at once by who works on it: a hand-over would take longer.
 pub(super) const SMALL: usize = 256 << 10;
-/// Files that are open, or whose results wait for their turn.
-const FILES: usize = 64;
+/// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
+const FILES: u64 = 64;
+/// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
+const DESCRIPTORS_LEFT: u64 = 16;
+const DESCRIPTORS: u64 = 4;
 
 /// What the tasks share.
 pub(super) struct Work<'g, T> {
@@ -48,7 +51,7 @@ impl<'g, T: Send> Work<'g, T> {
         in_order: bool,
         sink: Sink<'g, T>,
     ) -> Work<'g, T> {
-        let (window, files) = (Window::new(read.window()), Window::new(FILES));
+        let (window, files) = (Window::new(read.window()), Window::new(files_max()));
         let (cut, kept, stopped) = (end.map(Cut), Kept::default(), Mutex::default());
         Work { read, map, cut, in_order, sink, window, files, kept, stopped }
     }
@@ -331,6 +334,12 @@ impl<T: Send> OneFile<'_, '_, T> {
             Err(panic) => work.stop(panicked(&*panic)),
         }
     }
+}
+
+/// As many files as there may be descriptors for.
+fn files_max() -> usize {
+    let room = sakiyomi_linux::open_files_max().saturating_sub(DESCRIPTORS_LEFT);
+    (room / DESCRIPTORS).clamp(1, FILES) as usize
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Error {
