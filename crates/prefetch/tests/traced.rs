@@ -148,7 +148,11 @@ fn followed(mut command: Command) -> Summary {
     let stop = Arc::new(AtomicBool::new(false));
     let options = follow::Options { limit: Limit::AUTO, memory: None, watch_only: false };
     let (number, stopped) = (child.id(), Arc::clone(&stop));
-    let follower = thread::spawn(move || follow(number, options, &stopped).unwrap());
+    let follower = thread::spawn(move || {
+        let mut told = None;
+        follow(number, options, &stopped, |summary| told = Some(summary)).unwrap();
+        told.expect("a summary is told")
+    });
     // It stays until it is waited for, so that all can be seen of it.
     let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
     let waits = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;

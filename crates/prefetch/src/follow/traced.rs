@@ -9,9 +9,9 @@ use sakiyomi_model::Nanos;
 
 use super::handle::{Handle, Place};
 use super::program::Program;
-use super::reading::Reading;
+use super::reading::{Member, Reading};
+use super::signs::{Sight, Sign};
 use super::streams::{Stream, StreamId, Streams};
-use super::tracer::{Sight, Sign};
 use super::{Follower, LEAST};
 use crate::{Event, Idle, ReadingId, State};
 
@@ -178,9 +178,9 @@ impl Follower {
             Source::Open(number) => Place::Open(process, number),
             Source::Mapped(mapped) => Place::Mapped(process, mapped),
         };
-        let handle = Arc::new(Handle::new(place, Some(identity)));
+        let member = Member { identity, handle: Arc::new(Handle::new(place, Some(identity))) };
         let id = self.name_reading();
-        let reading = Reading::of_stream(id, key.0, name, handle, identity, stream, now);
+        let reading = Reading::of_stream(id, key.0, name, member, stream, now);
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
         let file = self.traced.files.get_mut(&key)?;
@@ -266,12 +266,6 @@ impl Follower {
                 self.tally.end_scattered(name, &identity, file.streams.touched);
             }
         }
-    }
-
-    pub(super) fn name_reading(&mut self) -> ReadingId {
-        let id = ReadingId(self.next_id);
-        self.next_id += 1;
-        id
     }
 }
 
