@@ -7,8 +7,9 @@
 //!                       in a row
 //! ```
 //!
-//! Who reads by `pread` or through a mapping moves no position: then the kernel's tracepoints tell what is touched, where
-//! that is allowed (`tracer`, `streams`, `traced`).
+//! Who reads by `pread` or through a mapping moves no position. Where there are signs of that (`signs`) and it is allowed,
+//! the kernel's tracepoints tell what is touched (`tracer`): that makes places that go forward (`streams`), each of which is
+//! followed like a position (`traced`).
 //!
 //! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
 //! passes between the two is the page cache. If the follower fails, they go on alone.

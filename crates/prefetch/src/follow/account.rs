@@ -188,10 +188,10 @@ impl Account {
     }
 
     /// Bytes that were brought and that a program at `position` has not come to. What another one, or another place in
-    /// the same file, had brought there is not among them.
+    /// the same file, had brought there is not among them: of a range that is there in part, that is taken to be the end.
     pub(super) fn wasted(&self, position: u64) -> u64 {
-        let beyond = |range: &Range<u64>| range.end.saturating_sub(range.start.max(position));
-        self.waiting.iter().map(|(range, bytes)| beyond(range).min(*bytes)).sum()
+        let passed = |range: &Range<u64>| position.saturating_sub(range.start);
+        self.waiting.iter().map(|(range, bytes)| bytes.saturating_sub(passed(range))).sum()
     }
 
     /// The program has moved on. What it waited counts for those who had help when it came there.
