@@ -270,6 +270,13 @@ impl Follower {
 }
 
 impl Traced {
+    /// A reading by positions tells of this file.
+    pub(super) fn tell(&mut self, program: u32, file: &Identity) {
+        if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
+            touched.is_told = true;
+        }
+    }
+
     /// Takes in a touch; gives the file if it is one that could be read ahead.
     fn see(&mut self, number: u32, touch: &Touch, now: Nanos) -> Option<Key> {
         let key = (number, touch.device, touch.inode);
