@@ -296,10 +296,11 @@ impl Reading {
         }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             let end = self.row.position(self.index(), u64::MAX);
-            let got = read.saturating_sub(before).saturating_sub(elsewhere);
-            let went = end.saturating_sub(self.position).min(got);
+            let got = read.saturating_sub(before);
+            let elsewhere = elsewhere.min(got);
+            let went = end.saturating_sub(self.position).min(got - elsewhere);
             (self.position, self.gone) = (self.position + went, self.gone + went);
-            self.read = Some(before + went);
+            self.read = Some(before + elsewhere + went);
         }
     }
 

@@ -124,6 +124,12 @@ impl Streams {
         self.candidates.clear();
     }
 
+    /// Forgets all streams but these, and what may become one.
+    pub(super) fn keep(&mut self, keep: impl Fn(StreamId) -> bool) {
+        self.streams.retain(|stream| keep(stream.id));
+        self.candidates.clear();
+    }
+
     fn stray(&mut self, now: Nanos, range: &Range<u64>) {
         self.strays += 1;
         let strays = self.strays;

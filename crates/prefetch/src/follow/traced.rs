@@ -270,10 +270,11 @@ impl Follower {
 }
 
 impl Traced {
-    /// A reading by positions tells of this file.
+    /// A reading by positions has told of this file: what was touched meanwhile is no other's.
     pub(super) fn tell(&mut self, program: u32, file: &Identity) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
             touched.is_told = true;
+            touched.streams.keep(|id| touched.readings.contains_key(&id));
         }
     }
 
