@@ -227,10 +227,13 @@ impl Follower {
         let program = self.programs.get_mut(&reading.program)?;
         let size = reading.row.size();
         let gone = reading.gone;
-        // First: what it is seen to have got must be no older than its position.
-        program.sample(now);
         let seen = reading.look(program, now);
         program.moved += reading.gone.saturating_sub(gone);
+        // Later: who has got less than he has moved would seem to skip.
+        program.sample(now);
+        if seen == Seen::There {
+            reading.note_got(program);
+        }
         let spent = program.spent();
         let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
         let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };

@@ -129,7 +129,9 @@ impl Run {
         };
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
-        follower.map(Follower::clear_up);
+        if let Some(follower) = follower {
+            follower.clear_up();
+        }
         Ok(match end.status {
             // As of `wait`, which gives the low byte.
             Status::Code(code) => ExitCode::from(code as u8),

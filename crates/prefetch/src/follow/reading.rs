@@ -284,6 +284,11 @@ impl Reading {
         coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
     }
 
+    /// Its program has got so much by now, when it is where it was just seen.
+    pub(super) fn note_got(&mut self, program: &Program) {
+        self.read = program.spent().read;
+    }
+
     /// The program is done with it, after it may have read some more since the last look: of what it has got since then,
     /// all but so many bytes `elsewhere`.
     pub(super) fn settle(&mut self, program: &Program, elsewhere: u64) {
