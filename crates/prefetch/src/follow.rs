@@ -295,7 +295,7 @@ impl Follower {
         self.fetcher.forget(|errand| errand.id == id);
         if let Some(reading) = self.readings.remove(&id) {
             if reading.stream.is_none() && reading.gone > 0 {
-                reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file));
+                reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
             }
             self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
         }

@@ -56,6 +56,8 @@ struct Touched {
     readings: BTreeMap<StreamId, ReadingId>,
     /// A stream was followed, or a position moved: there is a reading that tells of it.
     is_told: bool,
+    /// When a reading by positions ended, of which touches may be told yet.
+    explained: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -271,9 +273,9 @@ impl Follower {
 
 impl Traced {
     /// A reading by positions has told of this file: what was touched meanwhile is no other's.
-    pub(super) fn tell(&mut self, program: u32, file: &Identity) {
+    pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
-            touched.is_told = true;
+            (touched.is_told, touched.explained) = (true, Some(now));
             touched.streams.keep(|id| touched.readings.contains_key(&id));
         }
     }
@@ -292,8 +294,10 @@ impl Traced {
             tries: 0,
             readings: BTreeMap::new(),
             is_told: false,
+            explained: None,
         });
-        if matches!(file.what, What::LeftAlone) {
+        let is_late = file.explained.is_some_and(|at| now.saturating_sub(at) < RECENT);
+        if matches!(file.what, What::LeftAlone) || is_late && file.readings.is_empty() {
             return None;
         }
         file.touches += 1;
