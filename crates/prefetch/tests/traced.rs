@@ -210,8 +210,8 @@ fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) {
         places,
         "{told:?}"
     );
-    // What lies beyond the first of two places, the second has had brought itself.
-    assert_eq!(summary.wasted, 0, "{told:?}");
+    // What lies beyond the first of two places, the second has had brought itself, all but where it was not known of yet.
+    assert!(summary.wasted <= (places as u64 - 1) * 2 * MIB, "{told:?}");
     assert_eq!(summary.still, 0, "{told:?}");
 }
 
