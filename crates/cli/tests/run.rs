@@ -50,7 +50,13 @@ fn what_cannot_be_run_has_the_codes_of_other_such_programs() {
     ] {
         assert_eq!(scratch.run(words).status.code(), Some(125), "{words}");
     }
-    assert_eq!(scratch.run("run --pid 4194304").status.code(), Some(125));
+    for number in ["0", "4194304", "4294967295"] {
+        let output = scratch.run(&format!("run --pid {number}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.starts_with("sakiyomi: cannot follow process ") && said.lines().count() == 1, "{said}");
+    }
+    assert_eq!(run(&scratch, "--limit 1", &["true"]).status.code(), Some(0));
 }
 
 #[test]

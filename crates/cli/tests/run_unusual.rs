@@ -104,6 +104,52 @@ fn a_file_that_is_replaced_is_read_to_its_own_end() {
     }
 }
 
+#[test]
+fn what_a_child_gets_does_not_count_for_its_parents_files() {
+    let scratch = Scratch::new("run_children");
+    scratch.file("held", vec![7; 24 << 20]);
+    scratch.file("read", vec![7; 24 << 20]);
+    // Long enough for a look at both.
+    let script = "exec 3< held; sleep 0.1; (sleep 0.1; cat; sleep 0.1) < read > /dev/null; :";
+    let result = result(&scratch, "", &["sh", "-c", script]);
+    let read = number(&result, "read_bytes");
+    assert!(read.abs_diff(24 << 20) <= 2 << 20, "{result}");
+}
+
+#[test]
+fn where_proc_has_other_numbers_the_program_goes_on_alone_and_that_is_said() {
+    const TEST: &str = "where_proc_has_other_numbers";
+    let unshare = |options: &[&str], words: &[&str]| {
+        Command::new("unshare").args(options).args(["--fork", "--kill-child"]).args(words).output()
+    };
+    if !unshare(&["--pid"], &["true"]).is_ok_and(|output| output.status.success()) {
+        return skipped(TEST, "needs unshare, and root");
+    }
+    let binary = env!("CARGO_BIN_EXE_sakiyomi");
+    let words = [binary, "run", "--json", "--", "sh", "-c", "echo got; exit 3"];
+    let output = unshare(&["--pid"], &words).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"got\n"[..]), "{said}");
+    assert!(said.contains("another namespace; the program has gone on alone"), "{said}");
+    // With a /proc of its own, all is seen but what needs tracing.
+    let output = unshare(&["--pid", "--mount-proc"], &words).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"got\n"[..]), "{said}");
+    assert_eq!(number(&json(&said)["result"], "programs"), 1, "{said}");
+}
+
+#[test]
+fn who_follows_its_own_parent_is_no_part_of_it() {
+    let scratch = Scratch::new("run_parent");
+    let binary = env!("CARGO_BIN_EXE_sakiyomi");
+    let script = format!("{binary} run --pid $$ --json & sleep 1");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&scratch.0).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    // The shell, and `sleep` if it was seen.
+    assert!(number(&json(&said)["result"], "programs") <= 2, "{said}");
+}
+
 /// `sakiyomi` as another user; none if that may not run it where it lies.
 fn as_nobody(scratch: &Scratch, options: &str, program: &[&str]) -> Option<Command> {
     let able = Command::new(env!("CARGO_BIN_EXE_sakiyomi")).arg("--version").uid(NOBODY).output();

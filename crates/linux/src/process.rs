@@ -55,6 +55,8 @@ pub struct Process {
     directory: OwnedFd,
     /// `io`, kept open; none until it is asked for.
     io: Option<OwnedFd>,
+    /// That of its first thread, likewise.
+    thread_io: Option<OwnedFd>,
     /// `stat`, likewise.
     stat: Option<OwnedFd>,
 }
@@ -63,11 +65,14 @@ impl Process {
     /// The process with this number now.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is none, or if `/proc` has other numbers than we.
     pub fn open(number: u32) -> io::Result<Process> {
+        if !numbers_are_ours() {
+            return Err(io::Error::other("/proc shows the processes of another namespace"));
+        }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, format!("/proc/{number}"), flags, Mode::empty())?;
-        Ok(Process { number, directory, io: None, stat: None })
+        Ok(Process { number, directory, io: None, thread_io: None, stat: None })
     }
 
     /// Its number.
@@ -188,19 +193,22 @@ impl Process {
         Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
     }
 
-    /// Bytes that it has got from all its files, pipes and sockets so far.
+    /// Bytes that it has got from all its files, pipes and sockets so far; it, and those of its children that it has
+    /// waited for.
     ///
     /// # Errors
     /// If it has ended, or belongs to another user.
     pub fn bytes_read(&mut self) -> io::Result<u64> {
-        let mut buffer = [0; 64];
-        let file = match self.io.take() {
-            Some(file) => self.io.insert(file),
-            None => self.io.insert(open_in(&self.directory, "io")?),
-        };
-        let text = reread(file.as_fd(), &mut buffer)?;
-        let read = text.strip_prefix("rchar: ").and_then(|rest| rest.split('\n').next()?.parse().ok());
-        read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
+    }
+
+    /// The same of its first thread alone, without any children.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn bytes_read_by_first_thread(&mut self) -> io::Result<u64> {
+        let name = || format!("task/{}/io", self.number);
+        bytes_read(keep(&mut self.thread_io, &self.directory, name)?)
     }
 
     /// A number that changes when it becomes another program: where the memory of that begins. 0 where it is hidden.
@@ -252,11 +260,7 @@ impl Process {
     }
 
     fn stat<'a>(&mut self, buffer: &'a mut [u8; STAT]) -> io::Result<Stat<'a>> {
-        let file = match self.stat.take() {
-            Some(file) => self.stat.insert(file),
-            None => self.stat.insert(open_in(&self.directory, "stat")?),
-        };
-        Ok(Stat(reread(file.as_fd(), buffer)?))
+        Ok(Stat(reread(keep(&mut self.stat, &self.directory, || "stat".to_owned())?, buffer)?))
     }
 
     fn at(&self, name: &str) -> io::Result<OwnedFd> {
@@ -266,6 +270,13 @@ impl Process {
     fn numbers_in(&self, name: &str) -> io::Result<Vec<u32>> {
         numbers_in(&self.directory, name)
     }
+}
+
+/// Whether `/proc` shows processes under the numbers by which we know them: it does not in a new namespace of process
+/// numbers, until it is mounted anew. Where there is none, it shows nothing.
+fn numbers_are_ours() -> bool {
+    readlinkat(CWD, "/proc/self", Vec::new())
+        .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
 }
 
 /// A call that reads from where a file's position is.
@@ -321,6 +332,28 @@ impl<'a> Stat<'a> {
 
 fn open_in(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A file of a process that is kept open from when it is first asked for.
+fn keep<'a>(
+    kept: &'a mut Option<OwnedFd>,
+    directory: &OwnedFd,
+    name: impl FnOnce() -> String,
+) -> io::Result<BorrowedFd<'a>> {
+    let file = match kept.take() {
+        Some(file) => file,
+        None => open_in(directory, &name())?,
+    };
+    let file: &OwnedFd = kept.insert(file);
+    Ok(file.as_fd())
+}
+
+/// As `io` of a process or of a thread says it.
+fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut buffer = [0; 64];
+    let text = reread(io, &mut buffer)?;
+    let read = text.strip_prefix("rchar: ").and_then(|rest| rest.split('\n').next()?.parse().ok());
+    read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
 /// What a file of `/proc` says now, as far as it fits.

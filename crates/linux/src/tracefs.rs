@@ -90,7 +90,14 @@ pub fn check() -> Result<(), String> {
     find().map(drop)
 }
 
+/// The kernel's name for the namespace of process numbers that is there from the beginning.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
 fn find() -> Result<PathBuf, String> {
+    // Threads are named and told by the numbers that they have there.
+    if fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST_NAMESPACE)) {
+        return Err("tracing knows processes by other numbers than this container".to_owned());
+    }
     let root =
         MOUNTS.iter().map(Path::new).find(|root| access(root.join("instances"), Access::EXISTS).is_ok());
     let Some(root) = root else {

@@ -7,8 +7,9 @@
 //!                       in a row
 //! ```
 //!
-//! Who reads by `pread` or through a mapping moves no position: then the kernel's tracepoints tell what is touched, where
-//! that is allowed (`tracer`, `streams`, `traced`).
+//! Who reads by `pread` or through a mapping moves no position. Where there are signs of that (`signs`) and it is allowed,
+//! the kernel's tracepoints tell what is touched (`tracer`): that makes places that go forward (`streams`), each of which is
+//! followed like a position (`traced`).
 //!
 //! Nothing is done to the programs: their positions are read from `/proc`, the files are opened a second time, and what
 //! passes between the two is the page cache. If the follower fails, they go on alone.
@@ -18,12 +19,15 @@
 
 mod account;
 mod coming;
+mod discover;
 mod errand;
+mod got;
 mod handle;
 mod named;
 mod program;
 mod reading;
 mod row;
+mod signs;
 mod streams;
 mod summary;
 mod traced;
@@ -37,13 +41,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::{Identity, memory};
+use sakiyomi_linux::process::memory;
 use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Fetcher;
 use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
-use coming::{Coming, OPEN};
+use coming::OPEN;
 use errand::{Answer, Errand, Order, THREADS};
 use program::{Program, Spent};
 use reading::{Reading, Seen};
@@ -80,24 +84,30 @@ const REST: u64 = 60;
 const REST_WHILE_YOUNG: u64 = 6;
 const MANY: usize = 8;
 
-/// Files of one program that are considered in one look; the others are found again in the next.
-const FILES: usize = 128;
-
 /// It looks no more often, and no more seldom, than this.
 const SHORTEST: Nanos = Nanos(300_000);
 const LONGEST: Nanos = Nanos(50_000_000);
 
 /// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
+/// What was seen is told at once; this returns when nothing of ours is left, which takes the kernel some 70 ms more where
+/// programs were traced.
 ///
 /// # Errors
 /// If there is no such process.
-pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
+pub fn follow(
+    process: u32,
+    options: Options,
+    stop: &AtomicBool,
+    tell: impl FnOnce(Summary),
+) -> io::Result<()> {
     let mut follower = Follower::new(process, options)?;
     while !stop.load(Ordering::Acquire) {
         let pause = follower.step();
         thread::park_timeout(pause);
     }
-    Ok(follower.finish())
+    let (summary, _tracer) = follower.finish();
+    tell(summary);
+    Ok(())
 }
 
 struct Follower {
@@ -191,124 +201,14 @@ impl Follower {
         self.tell(now, Event::Room { bytes: bytes.unwrap_or(64 << 20) });
     }
 
-    fn tell(&mut self, now: Nanos, event: Event) {
-        self.controller.on(now, event, &mut self.todo);
-    }
-}
-
-/// Finding what programs read.
-impl Follower {
-    /// Looks into the programs that are due, until that has taken its share of time.
-    fn discover(&mut self, now: Nanos) {
-        if now < self.discover_at {
-            return;
-        }
-        let mut due: Vec<(Nanos, u32)> = self
-            .programs
-            .values()
-            .map(|program| (program.discover_at, program.number()))
-            .filter(|&(at, _)| at <= now)
-            .collect();
-        due.sort_unstable();
-        const AT_A_TIME: usize = 16;
-        let before = cpu::of_this_thread();
-        for (_, number) in due.into_iter().take(AT_A_TIME) {
-            self.discover_in(number, now);
-        }
-        let took = nanos(cpu::of_this_thread().saturating_sub(before));
-        self.discover_at = now + Nanos(took.0 * self.rest(now));
-    }
-
-    fn discover_in(&mut self, number: u32, now: Nanos) {
-        let Some(program) = self.programs.get_mut(&number) else { return };
-        let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
-        if !program.process.is_alive() {
-            return self.end_program(number, now);
-        }
-        if found.refused {
-            self.tally.refused.insert(number);
-        }
-        for child in found.children {
-            if !self.programs.contains_key(&child)
-                && let Ok(program) = Program::open(child, now)
-            {
-                self.programs.insert(child, program);
-                self.tally.programs += 1;
-            }
-        }
-        for (index, (file, identity)) in found.files.into_iter().enumerate() {
-            if index < FILES {
-                self.consider(number, file, identity, now);
-            } else if let Some(program) = self.programs.get_mut(&number) {
-                program.forget_file(file);
-            }
-        }
-        self.consider_tracing(number, now);
-    }
-
-    fn end_program(&mut self, number: u32, now: Nanos) {
-        let of_it: Vec<ReadingId> = self
-            .readings
-            .values()
-            .filter(|reading| reading.program == number)
-            .map(|reading| reading.id)
-            .collect();
-        of_it.into_iter().for_each(|id| self.end(id, now));
-        self.end_touches(number);
-        if let Some(mut program) = self.programs.remove(&number) {
-            program.sample(now);
-            self.tally.end_program(program.spent());
-        }
-    }
-
-    /// A program has a regular file newly open.
-    fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
-        // Whoever had this number last may not know yet that it means another file.
-        let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
-        let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
-        for id in had {
-            self.look_at(id, now);
-        }
-        let of_it = |reading: &&mut Reading| reading.program == number;
-        let mut own = self.readings.values_mut().filter(of_it);
-        if own.any(|reading| reading.has_open(file) && reading.current().is_same(&identity)) {
-            return None;
-        }
-        let program = self.programs.get_mut(&number)?;
-        let descriptor = program.process.descriptor(file).ok()?;
-        let open = descriptor.look().ok()?;
-        if open.writable {
-            program.note_written(identity);
-        }
-        // Around the page cache there is nothing to be gained.
-        if !open.readable || open.direct || identity.size == 0 {
-            return None;
-        }
-        program.sample(now);
-        let path = program.process.name_of(file).ok()?;
-        let word = program.named.find(&path, &identity);
-        let directory = program.directory_of(&path);
-        for reading in self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant()) {
-            if reading.takes(program, file, identity, word, directory.as_ref().map(|found| &found.0)) {
-                return Some(());
-            }
-        }
-        if identity.size < LEAST && word.is_none() && directory.is_none() {
-            return None;
-        }
+    fn name_reading(&mut self) -> ReadingId {
         let id = ReadingId(self.next_id);
         self.next_id += 1;
-        let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
-        if let (Some(word), Some(directory)) = (word, &program.named.directory) {
-            reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
-        } else if let Some((is, directory)) = directory {
-            reading.coming = Some(Coming::of_directory(directory.clone(), is));
-            self.fetcher.start(Errand { id, order: Order::List { directory } });
-        }
-        let (at, size) = (reading.position, reading.row.size());
-        self.readings.insert(id, reading);
-        self.tell(now, Event::Begun { id, at, size });
-        Some(())
+        id
+    }
+
+    fn tell(&mut self, now: Nanos, event: Event) {
+        self.controller.on(now, event, &mut self.todo);
     }
 }
 
@@ -329,7 +229,11 @@ impl Follower {
         let gone = reading.gone;
         let seen = reading.look(program, now);
         program.moved += reading.gone.saturating_sub(gone);
+        // Later: who has got less than he has moved would seem to skip.
         program.sample(now);
+        if seen == Seen::There {
+            reading.note_got(program);
+        }
         let spent = program.spent();
         let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
         let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
@@ -376,7 +280,7 @@ impl Follower {
         {
             program.sample(now);
             let gone = reading.gone;
-            reading.settle(program);
+            reading.settle(program, 0);
             reading.pass_by(program, reading.row.len());
             program.moved += reading.gone.saturating_sub(gone);
             let (position, spent) = (reading.position, program.spent());
@@ -390,6 +294,9 @@ impl Follower {
         self.tell(now, Event::Ended { id });
         self.fetcher.forget(|errand| errand.id == id);
         if let Some(reading) = self.readings.remove(&id) {
+            if reading.stream.is_none() && reading.gone > 0 {
+                reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
+            }
             self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
         }
     }
@@ -407,7 +314,7 @@ impl Follower {
         let reading = self.readings.get_mut(&id)?;
         match answer {
             Answer::Fetched { range, brought, window } => {
-                reading.account.brought += brought.bytes;
+                reading.account.bring(range.clone(), brought.bytes);
                 reading.account.window_seen = reading.account.window_seen.or(window);
                 // One of many files that cannot be read, or what lies between two, is no reason to stop.
                 let done = brought.done || reading.row.len() > 1;
@@ -478,8 +385,8 @@ impl Follower {
         }
     }
 
-    /// What was seen and done, in the end.
-    fn finish(mut self) -> Summary {
+    /// What was seen and done, in the end; and what is still to be removed.
+    fn finish(mut self) -> (Summary, Tracer) {
         let now = self.now();
         self.take_answers(now);
         self.take_touches(now);
@@ -490,53 +397,7 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        self.tally.summary(now, self.tracer.refusal())
-    }
-}
-
-impl Reading {
-    /// Whether a file that the program has newly open is one of the row, or comes next in it; then it is there now.
-    fn takes(
-        &mut self,
-        program: &Program,
-        file: u32,
-        identity: Identity,
-        word: Option<usize>,
-        directory: Option<&Identity>,
-    ) -> bool {
-        if let Some(index) = self.find(&identity) {
-            return self.sit(program, file, index);
-        }
-        let Some(coming) = &mut self.coming else { return false };
-        let goes_on = match (word, directory) {
-            (Some(word), _) if coming.is_of_words() => coming.move_to(word),
-            (_, Some(directory)) if coming.is_of(directory) => {
-                // Who goes back in a directory goes through it in an order of his own, but through it all the same.
-                if let Some(place) = coming.meet(&identity) {
-                    coming.move_to(place);
-                }
-                true
-            }
-            _ => false,
-        };
-        goes_on && self.append(program, file, identity)
-    }
-
-    /// Takes up the files that come, and has more of them opened, so far ahead as pays.
-    fn grow(&mut self, program: &Program, limit: u64, files: usize, fetcher: &Fetcher<Errand>) {
-        const MORE: u64 = 1 << 20;
-        let Some(coming) = &mut self.coming else { return };
-        while let Some((identity, handle)) = coming.take() {
-            if !program.writes(&identity) {
-                self.row.push(reading::Member { identity, handle }, identity.size);
-            }
-        }
-        let known = self.row.size() - self.position;
-        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
-        while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
-            let order = Order::Examine { index, handle: handle.into() };
-            fetcher.start(Errand { id: self.id, order });
-        }
+        (self.tally.summary(now, self.tracer.refusal()), self.tracer)
     }
 }
 

@@ -101,16 +101,24 @@ impl Run {
         if let Some(process) = self.pid {
             let follower = Follower::start(process, options)?;
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
-            self.tell(follower.finish(), begun.elapsed(), None, out.as_ref(), common);
+            let elapsed = begun.elapsed();
+            self.tell(follower.finish(), elapsed, None, out.as_ref(), common);
+            follower.clear_up();
             return Ok(ExitCode::SUCCESS);
         }
         let running = Running::start(&self.command, &signals)?;
         let follower = Follower::start(running.number(), options);
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
-        let summary = follower.and_then(Follower::finish);
+        let (summary, follower) = match follower {
+            Ok(follower) => (follower.finish(), Some(follower)),
+            Err(error) => (Err(error), None),
+        };
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
+        if let Some(follower) = follower {
+            follower.clear_up();
+        }
         Ok(child::end_as(end.status))
     }
 
@@ -121,7 +129,7 @@ impl Run {
                 bail!("--step {step} is for a fixed distance; give one, as --limit 64MiB")
             }
             (Distance::Fixed(limit), step) => {
-                let step = step.map_or(limit.0 / 4, |step| step.0);
+                let step = step.map_or((limit.0 / 4).max(1), |step| step.0);
                 ensure!(limit.0 > 0, "--limit 0: nothing would be read ahead; give a size, or auto");
                 ensure!(step > 0, "--step 0: nothing would be read; give a size such as 1MiB");
                 Limit::Fixed { limit: limit.0, step }
@@ -192,19 +200,28 @@ impl Follower {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let body = move || {
-            let summary = follow(process, options, &stopped);
             // Nobody may want it any more.
-            let _ = sender.send(summary.with_context(|| format!("cannot follow process {process}")));
+            let tell = |summary| drop(sender.send(Ok(summary)));
+            if let Err(error) = follow(process, options, &stopped, tell) {
+                let error = anyhow::Error::new(error).context(format!("cannot follow process {process}"));
+                drop(sender.send(Err(error)));
+            }
         };
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(body);
         let thread = thread.context("cannot start a thread that follows the program")?.thread().clone();
         Ok(Follower { thread, stop, summary })
     }
 
-    fn finish(self) -> Result<Summary> {
+    fn finish(&self) -> Result<Summary> {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
         let summary = self.summary.recv_timeout(PATIENCE);
         summary.context("following has failed")?
+    }
+
+    /// Waits until nothing is left of what following has set up, but not for ever.
+    fn clear_up(self) {
+        // Nothing more is told: this ends when the thread does.
+        let _ = self.summary.recv_timeout(PATIENCE);
     }
 }

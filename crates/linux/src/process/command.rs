@@ -332,7 +332,8 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// # Errors
 /// If there is no such process.
 pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
-    let pidfd = pidfd_open(pid(number), PidfdFlags::empty())?;
+    let process = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
+    let pidfd = pidfd_open(process, PidfdFlags::empty())?;
     loop {
         let came = wait_for(&pidfd, signals)?;
         let asked = std::iter::from_fn(|| signals.next()).any(|came| came.signal != libc::SIGCHLD);
@@ -355,6 +356,7 @@ fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
     Ok(Woken { ended: !watched[0].revents().is_empty() })
 }
 
+/// Of a child's number.
 fn pid(number: u32) -> Pid {
     Pid::from_raw(number.cast_signed()).expect("a process's number is not 0")
 }

@@ -149,6 +149,18 @@ fn a_process_is_not_mistaken_for_another_with_its_number() {
 }
 
 #[test]
+fn what_a_child_got_is_counted_to_the_process_that_has_waited_for_it_and_not_to_its_thread() {
+    let scratch = Scratch::new("process_got");
+    fs::write(scratch.path("file"), vec![1; 1 << 20]).unwrap();
+    let script = format!("cat {}; read line", scratch.path("file").display());
+    let started = Started::new(&["sh", "-c", &script]);
+    let mut process = started.process();
+    soon("the child's end", || process.bytes_read().unwrap() >= 1 << 20);
+    let by_itself = process.bytes_read_by_first_thread().unwrap();
+    assert!(by_itself > 0 && by_itself < 1 << 20, "{by_itself}");
+}
+
+#[test]
 fn a_thread_that_computes_runs_and_one_that_waits_for_a_pipe_sleeps_without_io() {
     let started = Started::new(&["cat"]);
     let process = started.process();

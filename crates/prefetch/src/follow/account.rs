@@ -54,8 +54,10 @@ impl Curve {
 /// What has been done for a reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    /// Bytes that were not in memory, and have been brought there.
+    /// Bytes that were not in memory, and have been brought there; and which of them the program has not passed yet:
+    /// so many in each range of the row.
     pub(super) brought: u64,
+    waiting: Vec<(Range<u64>, u64)>,
     /// Bytes that the program went through while it was helped, and while it was alone; and what it waited meanwhile.
     pub(super) helped: Share,
     pub(super) alone: Share,
@@ -150,6 +152,7 @@ impl Account {
     pub(super) fn see(&mut self, sight: Sight, state: Option<State>) {
         let helps = matches!(state, Some(State::Ahead | State::Idle(Idle::Done)));
         let Sight { at, position: main, prefetch, spent, .. } = sight;
+        self.waiting.retain(|(range, _)| range.end > main);
         self.curve.add(Point { at, main, prefetch, waited: spent.waited });
         let Some(last) = self.last.replace(sight) else {
             (self.spot.1, self.visit.is_new) = (helps, true);
@@ -174,6 +177,21 @@ impl Account {
             self.visit = Visit { was_begun: sight.was_begun, is_new: true, ..Visit::default() };
             self.spot.1 = helps && sight.was_begun;
         }
+    }
+
+    /// So many bytes of a range were not in memory, and have been brought there.
+    pub(super) fn bring(&mut self, range: Range<u64>, bytes: u64) {
+        self.brought += bytes;
+        if bytes > 0 {
+            self.waiting.push((range, bytes));
+        }
+    }
+
+    /// Bytes that were brought and that a program at `position` has not come to. What another one, or another place in
+    /// the same file, had brought there is not among them: of a range that is there in part, that is taken to be the end.
+    pub(super) fn wasted(&self, position: u64) -> u64 {
+        let passed = |range: &Range<u64>| position.saturating_sub(range.start);
+        self.waiting.iter().map(|(range, bytes)| bytes.saturating_sub(passed(range))).sum()
     }
 
     /// The program has moved on. What it waited counts for those who had help when it came there.
@@ -328,204 +346,4 @@ fn share(time: Nanos, part: u64, whole: u64) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_curve_keeps_its_ends_apart_and_stays_short() {
-        let mut curve = Curve::default();
-        for step in 0..100_000 {
-            curve.add(Point { at: Nanos(step * 1000), main: step, ..Point::default() });
-        }
-        assert!(curve.points.len() < POINTS && curve.points.len() > POINTS / 4);
-        assert_eq!(curve.points[0].at, Nanos::ZERO);
-        assert!(curve.points.last().unwrap().at.0 > 99_000_000);
-        assert!(curve.points.windows(2).all(|pair| pair[0].at < pair[1].at));
-    }
-
-    /// A program on storage whose accesses take `latency`, read by windows of the kernel's; it is helped from the third
-    /// wait on, and then does not wait. Times are in microseconds.
-    struct Made {
-        account: Account,
-        now: u64,
-        waited: u64,
-        ran: u64,
-        gone: u64,
-        files: u64,
-        was_begun: bool,
-    }
-
-    impl Made {
-        fn new(read_ahead: u64, window: u64) -> Made {
-            let window_seen = Some(2 * window);
-            let account = Account { read_ahead, window_seen, ..Account::default() };
-            let mut made = Made { account, now: 0, waited: 0, ran: 0, gone: 0, files: 1, was_begun: false };
-            made.see(State::Watching);
-            made
-        }
-
-        fn see(&mut self, state: State) {
-            let micros = |time: u64| Nanos(time * 1000);
-            let spent = Spent { ran: micros(self.ran), waited: micros(self.waited), ..Spent::default() };
-            let (files, was_begun) = (self.files, self.was_begun);
-            let sight = Sight {
-                at: micros(self.now),
-                position: self.gone,
-                prefetch: self.gone,
-                gone: self.gone,
-                files,
-                was_begun,
-                spent,
-            };
-            self.account.see(sight, Some(state));
-        }
-
-        fn wait(&mut self, time: u64, state: State) {
-            self.waited += time;
-            self.now += time;
-            self.see(state);
-        }
-
-        fn compute(&mut self, bytes: u64, time: u64, state: State) {
-            self.gone += bytes;
-            self.ran += time;
-            self.now += time;
-            self.account.brought += if state == State::Ahead { bytes } else { 0 };
-            self.see(state);
-        }
-
-        fn next_file(&mut self, was_begun: bool, state: State) {
-            self.files += 1;
-            self.was_begun = was_begun;
-            self.see(state);
-        }
-
-        fn hidden_micros(mut self) -> u64 {
-            self.account.end();
-            self.account.hidden().unwrap().0 / 1000
-        }
-    }
-
-    const KIB: u64 = 1 << 10;
-
-    /// What the kernel makes a program wait: windows that are asked for when the one before is come to.
-    fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
-        let (mut at, mut now, mut waited, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW.min(window));
-        let (mut here, mut next) = (latency, f64::INFINITY);
-        while at < size {
-            // The first mark is in the middle of the first window, all others at the beginning of one.
-            let marked = if at == 0 { now.max(here) + per_byte * length as f64 / 2.0 } else { now };
-            if next.is_infinite() {
-                next = marked + latency;
-            }
-            waited += (here - now).max(0.0);
-            now = now.max(here) + per_byte * length as f64;
-            (at, here, next) = (at + length, next, f64::INFINITY);
-            length = (2 * length).min(window);
-        }
-        waited
-    }
-
-    #[test]
-    fn a_large_file_would_have_been_waited_for_by_windows() {
-        // md5sum says that it reads from beginning to end, gzip does not.
-        for (set, window, per_window) in
-            [(128, 256, 500), (128, 128, 3500), (128, 128, 12_000), (1024, 1024, 2000)]
-        {
-            let timed = per_window >= 3500;
-            let (set, window) = (set * KIB, window * KIB);
-            let mut made = Made::new(set, window);
-            // What went before the first bytes was not all reading.
-            made.wait(35_000, State::Watching);
-            made.compute(64 * KIB, per_window / 4, State::Watching);
-            made.wait(10_000, State::Watching);
-            let ramp = (128 * KIB).min(window) + window;
-            made.compute(ramp, per_window * ramp / window, State::Watching);
-            // Help begins in the middle of this wait.
-            made.wait(3000, State::Watching);
-            made.wait(7000, State::Ahead);
-            let windows = (190 << 20) / window;
-            (0..windows).for_each(|_| made.compute(window, per_window, State::Ahead));
-            made.account.latency = timed.then_some(Nanos(10_000_000));
-            // It keeps the file for a while.
-            made.now += 20_000_000;
-            made.see(State::Idle(Idle::Done));
-            let per_byte = per_window as f64 / window as f64;
-            let expected = waits(190 << 20, window, 10_000.0, per_byte);
-            let hidden = made.hidden_micros() as f64;
-            assert!((hidden - expected).abs() <= 0.1 * expected + 30_000.0, "{hidden} for {expected}");
-        }
-    }
-
-    #[test]
-    fn small_files_would_have_been_waited_for_one_by_one() {
-        for (size, open) in [(4 * KIB, 10_000), (300 * KIB, 10_000), (300 * KIB, 40_000)] {
-            let mut made = Made::new(128 * KIB, 256 * KIB);
-            let first = size.min(FIRST_WINDOW);
-            for file in 0..302 {
-                let state = if file < 2 { State::Watching } else { State::Ahead };
-                if file > 0 {
-                    made.next_file(file > 1, state);
-                }
-                if file < 2 {
-                    made.wait(open, state);
-                }
-                made.compute(first, 100, state);
-                if size > first {
-                    if file < 2 {
-                        made.wait(10_000, state);
-                    }
-                    made.compute(size - first, 400, state);
-                }
-            }
-            let expected = 300.0 * (open as f64 + if size > first { 10_000.0 } else { 0.0 });
-            let hidden = made.hidden_micros() as f64;
-            assert!((hidden - expected).abs() < 0.15 * expected, "{hidden} for {expected}");
-        }
-    }
-
-    #[test]
-    fn what_was_seen_for_long_counts_more_than_any_model() {
-        let mut made = Made::new(128 * KIB, 128 * KIB);
-        for _ in 0..100 {
-            made.wait(1000, State::Watching);
-            made.compute(128 * KIB, 1000, State::Watching);
-        }
-        (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
-        let hidden = made.hidden_micros();
-        assert!(hidden.abs_diff(200_000) < 10_000, "{hidden}");
-    }
-
-    #[test]
-    fn the_first_window_may_tell_how_long_those_to_come_will_be() {
-        let seen = |wants: u64, found: u64| {
-            let mut account = Account { read_ahead: 128 * KIB, ..Account::default() };
-            let told = account.window_by_first(wants * KIB, found * KIB);
-            (told.map(|bytes| bytes / KIB), account.window_seen.map(|_| account.window() / KIB))
-        };
-        if page_cache::first_window(KIB, 128 * KIB) != 16 * KIB {
-            return;
-        }
-        // xz, which says that it reads from beginning to end; somebody who does not; and both with calls of 32 KiB.
-        assert_eq!(seen(8, 32), (Some(256), Some(256)));
-        assert_eq!(seen(8, 16), (Some(128), Some(128)));
-        assert_eq!(seen(128, 256), (Some(256), Some(256)));
-        assert_eq!(seen(32, 64), (None, None));
-        assert_eq!(seen(8, 20), (None, None));
-        assert_eq!(seen(8, 512), (None, None));
-    }
-
-    #[test]
-    fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
-        let mut made = Made::new(128 * KIB, 128 * KIB);
-        (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
-        made.account.end();
-        assert_eq!(made.account.hidden().unwrap_or_default(), Nanos::ZERO);
-        let mut made = Made::new(128 * KIB, 128 * KIB);
-        made.wait(10_000, State::Watching);
-        made.compute(128 * KIB, 1000, State::Watching);
-        (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
-        made.account.brought = 0;
-        assert_eq!(made.account.hidden(), None);
-    }
-}
+mod tests;

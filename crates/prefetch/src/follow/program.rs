@@ -10,8 +10,9 @@ use std::time::Duration;
 use sakiyomi_linux::process::{CWD, Identity, Kind, Process, Sleeps, Thread, Times, identity_at};
 use sakiyomi_model::Nanos;
 
+use super::got::Got;
 use super::named::Named;
-use super::tracer::Signs;
+use super::signs::Signs;
 
 /// Threads of a process that are timed; what more there are only adds to what is seen of these.
 const THREADS: usize = 16;
@@ -31,6 +32,7 @@ pub(super) struct Program {
     /// Of threads that have ended.
     past: Spent,
     spent: Spent,
+    got: Got,
     /// When it was seen to begin as the program that it is.
     pub(super) begun: Nanos,
     incarnation: u64,
@@ -59,7 +61,7 @@ pub(super) struct Spent {
     pub(super) waited: Nanos,
     /// How often it was given a core.
     pub(super) turns: u64,
-    /// Bytes that it has got.
+    /// Bytes that it has got by itself.
     pub(super) read: Option<u64>,
 }
 
@@ -102,6 +104,7 @@ impl Program {
             threads: BTreeMap::new(),
             past: Spent::default(),
             spent: Spent::default(),
+            got: Got::default(),
             begun: now,
             incarnation: 0,
             files: BTreeMap::new(),
@@ -146,13 +149,19 @@ impl Program {
         });
         let mut spent = self.past;
         self.threads.values().for_each(|timed| spent.add(timed));
-        spent.read = self.process.bytes_read().ok().or(self.spent.read);
+        spent.read = self.bytes_got().or(self.spent.read);
         self.spent = spent;
+    }
+
+    fn bytes_got(&mut self) -> Option<u64> {
+        let all = self.process.bytes_read().ok()?;
+        Some(self.got.see(all, self.process.bytes_read_by_first_thread().ok()))
     }
 
     /// Looks for files that are newly open, and for children; and says when to look again.
     pub(super) fn discover(&mut self, now: Nanos) -> io::Result<Found> {
         let threads = self.process.threads()?;
+        self.got.count_threads(threads.len());
         self.time_threads(&threads);
         let mut found = Found::default();
         self.process.children(&threads, &mut found.children);

@@ -1,5 +1,7 @@
 //! One program on its way through a file, or through several in a row.
 
+mod files;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -118,31 +120,11 @@ impl Reading {
         let name = program.process.name_of(number).unwrap_or_default();
         let read = program.spent().read;
         Reading {
-            id,
-            program: program.number(),
-            name: name.display().to_string(),
-            row: Row::new(member, identity.size),
-            is_timed: Arc::default(),
             seat: Some(Seat { number, descriptor, index: 0 }),
-            vacant_since: None,
-            coming: None,
-            visited: vec![identity],
-            was_begun: false,
-            gone: 0,
-            position: position.min(identity.size),
-            first: position,
             passed: Passed { read, ..Passed::default() },
-            size_at: now + SIZE,
-            due: now,
-            account: Account::default(),
             moved: (now, read),
             read,
-            is_still: false,
-            faults: None,
-            is_measured: false,
-            has_begun: false,
-            stream: None,
-            is_traced: false,
+            ..Reading::begun(id, program.number(), name.display().to_string(), member, position, now)
         }
     }
 
@@ -151,26 +133,36 @@ impl Reading {
         id: ReadingId,
         program: u32,
         name: String,
-        handle: Arc<Handle>,
-        identity: Identity,
+        member: Member,
         stream: &Stream,
         now: Nanos,
     ) -> Reading {
-        let position = stream.at.min(identity.size);
+        let mut reading = Reading {
+            // It is past its first read.
+            has_begun: true,
+            ..Reading::begun(id, program, name, member, stream.from, now)
+        };
+        reading.stream_to(stream.at, stream.end, now);
+        reading
+    }
+
+    /// At `first`, with nothing known yet of how it goes on, or of where that is seen.
+    fn begun(id: ReadingId, program: u32, name: String, member: Member, first: u64, now: Nanos) -> Reading {
+        let Identity { size, .. } = member.identity;
         Reading {
             id,
             program,
             name,
-            row: Row::new(Member { identity, handle }, identity.size),
+            visited: vec![member.identity],
+            row: Row::new(member, size),
             is_timed: Arc::default(),
             seat: None,
             vacant_since: None,
             coming: None,
-            visited: vec![identity],
             was_begun: false,
-            gone: position.saturating_sub(stream.from),
-            position,
-            first: stream.from,
+            gone: 0,
+            position: first.min(size),
+            first,
             passed: Passed::default(),
             size_at: now + SIZE,
             due: now,
@@ -180,8 +172,8 @@ impl Reading {
             is_still: false,
             faults: None,
             is_measured: false,
-            has_begun: true,
-            stream: Some(stream.end),
+            has_begun: false,
+            stream: None,
             is_traced: false,
         }
     }
@@ -241,7 +233,9 @@ impl Reading {
             }
             found => {
                 program.sample(now);
-                self.leave(index, number, program, now);
+                // What it has come through of the file that the number means now, it did not get of this one.
+                let elsewhere = found.as_ref().map_or(0, |open| open.position);
+                self.leave(index, number, elsewhere, program, now);
                 // The number may mean the next file already.
                 if found.is_ok() && self.is_next(program, number) {
                     return Seen::There;
@@ -290,8 +284,14 @@ impl Reading {
         coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
     }
 
-    /// The program is done with it, after it may have read some more since the last look.
-    pub(super) fn settle(&mut self, program: &Program) {
+    /// Its program has got so much by now, when it is where it was just seen.
+    pub(super) fn note_got(&mut self, program: &Program) {
+        self.read = program.spent().read;
+    }
+
+    /// The program is done with it, after it may have read some more since the last look: of what it has got since then,
+    /// all but so many bytes `elsewhere`.
+    pub(super) fn settle(&mut self, program: &Program, elsewhere: u64) {
         if let Some(end) = self.stream {
             self.stream_to(end, end, self.moved.0);
         }
@@ -301,90 +301,12 @@ impl Reading {
         }
         if let (Some(before), Some(read)) = (self.read, program.spent().read) {
             let end = self.row.position(self.index(), u64::MAX);
-            let went = end.saturating_sub(self.position).min(read.saturating_sub(before));
+            let got = read.saturating_sub(before);
+            let elsewhere = elsewhere.min(got);
+            let went = end.saturating_sub(self.position).min(got - elsewhere);
             (self.position, self.gone) = (self.position + went, self.gone + went);
-            self.read = Some(before + went);
+            self.read = Some(before + elsewhere + went);
         }
-    }
-
-    fn leave(&mut self, index: usize, number: u32, program: &mut Program, now: Nanos) {
-        program.forget_file(number);
-        self.settle(program);
-        self.seat = None;
-        self.vacant_since = Some(now);
-        let size = self.row.size_of(index);
-        self.passed.bytes += size.saturating_sub(if index == 0 { self.first } else { 0 });
-        self.passed.files += 1;
-    }
-
-    /// Whether a number that meant the file before means a later one of the row now, and then it is that.
-    fn is_next(&mut self, program: &Program, number: u32) -> bool {
-        let Ok(identity) = program.process.identity(number) else { return false };
-        let Some(index) = self.find(&identity) else { return false };
-        self.sit(program, number, index)
-    }
-
-    /// Which of the files from here on it is.
-    pub(super) fn find(&self, identity: &Identity) -> Option<usize> {
-        (self.index()..self.row.len()).find(|&index| self.row.get(index).identity.is_same(identity))
-    }
-
-    /// The program has this file of the row open.
-    pub(super) fn sit(&mut self, program: &Program, number: u32, index: usize) -> bool {
-        self.sit_down(program, number, index, true)
-    }
-
-    fn sit_down(&mut self, program: &Program, number: u32, index: usize, was_begun: bool) -> bool {
-        let Ok(descriptor) = program.process.descriptor(number) else { return false };
-        let Ok(open) = descriptor.look() else { return false };
-        if open.inode != self.row.get(index).identity.inode {
-            return false;
-        }
-        self.pass_by(program, index);
-        self.let_go_before(index);
-        let identity = self.row.get(index).identity;
-        if let Some(coming) = &mut self.coming
-            && let Some(place) = coming.meet(&identity)
-        {
-            coming.move_to(place);
-        }
-        self.seat = Some(Seat { number, descriptor, index });
-        self.vacant_since = None;
-        self.position = self.row.position(index, open.position);
-        self.gone += open.position.min(self.row.size_of(index));
-        self.read = program.spent().read;
-        self.visited.push(identity);
-        self.was_begun = was_begun;
-        true
-    }
-
-    /// The program has opened a file that comes after those of the row.
-    pub(super) fn append(&mut self, program: &Program, number: u32, identity: Identity) -> bool {
-        let place = Place::Open(Arc::clone(&program.shared), number);
-        let handle = Arc::new(Handle::new(place, Some(identity)));
-        self.row.push(Member { identity, handle }, identity.size);
-        self.sit_down(program, number, self.row.len() - 1, false)
-    }
-
-    /// Files may have been read through since the last look: as many as the program has got bytes for.
-    pub(super) fn pass_by(&mut self, program: &Program, index: usize) {
-        let (Some(before), Some(read)) = (self.read, program.spent().read) else { return };
-        let mut got = read.saturating_sub(before);
-        for between in self.index() + 1..index {
-            let size = self.row.size_of(between);
-            if size > got {
-                break;
-            }
-            got -= size;
-            self.gone += size;
-            self.position = self.row.position(between, size);
-            self.visited.push(self.row.get(between).identity);
-            self.account.pass_by(size);
-        }
-    }
-
-    fn let_go_before(&self, index: usize) {
-        (self.index()..index).for_each(|passed| self.row.get(passed).handle.let_go());
     }
 
     fn look_at_size(&mut self, program: &Program, number: u32, index: usize, now: Nanos) {
@@ -448,10 +370,5 @@ impl Reading {
         let window = self.account.window_by_first(wants, found).filter(|_| self.position == 0)?;
         self.is_measured = true;
         Some(window)
-    }
-
-    /// How many files lie ahead of the one that is read.
-    pub(super) fn files_ahead(&self) -> usize {
-        self.row.len() - 1 - self.index()
     }
 }

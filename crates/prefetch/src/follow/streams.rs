@@ -68,13 +68,23 @@ pub(super) struct Streams {
     wanted: u64,
     next: u32,
     strays: u64,
+    /// The last touch.
+    last: Range<u64>,
     /// Bytes that were touched in all, as often as they were.
     pub(super) touched: u64,
 }
 
 impl Streams {
     pub(super) fn new() -> Streams {
-        Streams { streams: Vec::new(), candidates: Vec::new(), wanted: LEAST, next: 0, strays: 0, touched: 0 }
+        Streams {
+            streams: Vec::new(),
+            candidates: Vec::new(),
+            wanted: LEAST,
+            next: 0,
+            strays: 0,
+            last: 0..0,
+            touched: 0,
+        }
     }
 
     /// The streams that there are.
@@ -84,7 +94,11 @@ impl Streams {
 
     /// Pages of the file were touched.
     pub(super) fn touch(&mut self, now: Nanos, range: &Range<u64>) {
-        self.touched = self.touched.saturating_add(range.end.saturating_sub(range.start));
+        let last = std::mem::replace(&mut self.last, range.clone());
+        // A long request is told piece by piece, all with the same end.
+        if range.end != last.end || range.start <= last.start {
+            self.touched = self.touched.saturating_add(range.end.saturating_sub(range.start));
+        }
         let nearest = |places: &[Stream]| {
             let taking = places.iter().enumerate().filter(|(_, place)| place.takes(range.start));
             taking.min_by_key(|(_, place)| place.at.abs_diff(range.start)).map(|(index, _)| index)
@@ -107,6 +121,12 @@ impl Streams {
     pub(super) fn lose(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.unseen = true);
         // What was only beginning has to begin again.
+        self.candidates.clear();
+    }
+
+    /// Forgets all streams but these, and what may become one.
+    pub(super) fn keep(&mut self, keep: impl Fn(StreamId) -> bool) {
+        self.streams.retain(|stream| keep(stream.id));
         self.candidates.clear();
     }
 
@@ -171,7 +191,7 @@ impl Stream {
     fn go_on(&mut self, range: &Range<u64>, strays: u64) {
         self.strays = strays;
         if range.start > self.at {
-            // A long request is told piece by piece, all with the same end.
+            // The pieces of a long request count as one.
             self.requests = self.requests.saturating_add(u32::from(range.end > self.end));
             if std::mem::take(&mut self.unseen) {
                 // What was not seen is taken for read.
@@ -239,6 +259,7 @@ mod tests {
             touch_all(&mut streams, (from..to).step_by(15 * 4096).map(|at| at..to));
         }
         assert_eq!(places(&streams), []);
+        assert_eq!(streams.touched, 5 << 20);
     }
 
     #[test]

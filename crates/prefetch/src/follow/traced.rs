@@ -9,9 +9,9 @@ use sakiyomi_model::Nanos;
 
 use super::handle::{Handle, Place};
 use super::program::Program;
-use super::reading::Reading;
+use super::reading::{Member, Reading};
+use super::signs::{Sight, Sign};
 use super::streams::{Stream, StreamId, Streams};
-use super::tracer::{Sight, Sign};
 use super::{Follower, LEAST};
 use crate::{Event, Idle, ReadingId, State};
 
@@ -56,6 +56,8 @@ struct Touched {
     readings: BTreeMap<StreamId, ReadingId>,
     /// A stream was followed, or a position moved: there is a reading that tells of it.
     is_told: bool,
+    /// When a reading by positions ended, of which touches may be told yet.
+    explained: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -178,9 +180,9 @@ impl Follower {
             Source::Open(number) => Place::Open(process, number),
             Source::Mapped(mapped) => Place::Mapped(process, mapped),
         };
-        let handle = Arc::new(Handle::new(place, Some(identity)));
+        let member = Member { identity, handle: Arc::new(Handle::new(place, Some(identity))) };
         let id = self.name_reading();
-        let reading = Reading::of_stream(id, key.0, name, handle, identity, stream, now);
+        let reading = Reading::of_stream(id, key.0, name, member, stream, now);
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
         let file = self.traced.files.get_mut(&key)?;
@@ -267,15 +269,17 @@ impl Follower {
             }
         }
     }
-
-    pub(super) fn name_reading(&mut self) -> ReadingId {
-        let id = ReadingId(self.next_id);
-        self.next_id += 1;
-        id
-    }
 }
 
 impl Traced {
+    /// A reading by positions has told of this file: what was touched meanwhile is no other's.
+    pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
+        if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {
+            (touched.is_told, touched.explained) = (true, Some(now));
+            touched.streams.keep(|id| touched.readings.contains_key(&id));
+        }
+    }
+
     /// Takes in a touch; gives the file if it is one that could be read ahead.
     fn see(&mut self, number: u32, touch: &Touch, now: Nanos) -> Option<Key> {
         let key = (number, touch.device, touch.inode);
@@ -290,8 +294,10 @@ impl Traced {
             tries: 0,
             readings: BTreeMap::new(),
             is_told: false,
+            explained: None,
         });
-        if matches!(file.what, What::LeftAlone) {
+        let is_late = file.explained.is_some_and(|at| now.saturating_sub(at) < RECENT);
+        if matches!(file.what, What::LeftAlone) || is_late && file.readings.is_empty() {
             return None;
         }
         file.touches += 1;

@@ -1,8 +1,7 @@
 //! When to trace, and how much: the kernel tells what is touched in the page cache, and each event costs the program.
 //!
-//! A program that gets bytes, or waits for I/O, while no position moves that would explain it, reads by `pread` or
-//! through a mapping. Only then is tracing begun, and it ends when nothing comes of it. What is left is bounded by
-//! [`Allowance`].
+//! Tracing is begun only when there are [`signs`](super::signs) that it is needed, and ends when nothing comes of it. What
+//! is left is bounded by [`Allowance`].
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -11,94 +10,12 @@ use sakiyomi_linux::process::Process;
 use sakiyomi_linux::tracefs::{self, Instance, Touch};
 use sakiyomi_model::Nanos;
 
-use super::program::Spent;
-
 /// How long tracing goes on while nothing comes of it, and how soon it is tried again: twice as long each time, at most so.
 const PATIENCE: Nanos = Nanos(2_000_000_000);
 const LONGEST: Nanos = Nanos(60_000_000_000);
 
 /// How soon to look again while events are told.
 const SOON: Nanos = Nanos(4_000_000);
-
-/// Signs that a program reads in a way that moves no position.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs {
-    /// When nothing was to be seen, and when a sign was seen for the first time.
-    from: Sight,
-    first: Option<(Sign, Sight)>,
-}
-
-/// What a program has done, all in sum.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sight {
-    pub(super) at: Nanos,
-    pub(super) spent: Spent,
-    /// How far it has moved positions, in bytes.
-    pub(super) moved: u64,
-    /// Pages of mappings that it had to have mapped.
-    pub(super) faults: u64,
-}
-
-/// What a program seems to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
-    /// It gets bytes.
-    Reads,
-    /// It waits for pages.
-    Faults,
-}
-
-/// What must be waited for between two looks for a sign.
-const WAITED: Nanos = Nanos(8_000_000);
-
-impl Signs {
-    /// Whether there can be something to see, which asks for the number of faults.
-    pub(super) fn waits(&self, spent: Spent) -> bool {
-        spent.waited.saturating_sub(self.from.spent.waited) >= WAITED
-    }
-
-    /// Gives a sign, and since when there was nothing else. It must be seen to go on: positions and amounts are not seen
-    /// at the same instant, and who waits for the first bytes of a file has none yet.
-    pub(super) fn see(&mut self, sight: Sight) -> Option<(Sign, Nanos)> {
-        const WINDOW: Nanos = Nanos(200_000_000);
-        const FAULTS: u64 = 2;
-        let sign = sight.sign_since(&self.from);
-        let since = self.from.at;
-        let (mut goes_on, mut is_over) = (false, sight.at.saturating_sub(since) > WINDOW);
-        if let Some((before, first)) = self.first.filter(|(before, _)| sign == Some(*before)) {
-            let more = match before {
-                Sign::Reads => sight.spent.read > first.spent.read,
-                Sign::Faults => sight.faults.saturating_sub(first.faults) >= FAULTS,
-            };
-            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAITED / 2;
-            goes_on = waited && more;
-            // What it got before it began to wait says nothing.
-            is_over |= waited && before == Sign::Reads;
-        } else {
-            self.first = sign.map(|sign| (sign, sight));
-        }
-        if goes_on || is_over {
-            *self = Signs { from: sight, first: None };
-        }
-        sign.filter(|_| goes_on).map(|sign| (sign, since))
-    }
-}
-
-impl Sight {
-    fn sign_since(&self, from: &Sight) -> Option<Sign> {
-        const BYTES: u64 = 64 << 10;
-        let got = |sight: &Sight| sight.spent.read.unwrap_or(0);
-        let read = got(self).saturating_sub(got(from));
-        let went = self.moved.saturating_sub(from.moved);
-        let unexplained = read.saturating_sub(went);
-        match () {
-            () if self.spent.waited.saturating_sub(from.spent.waited) < WAITED => None,
-            () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
-            () if read < BYTES && went == 0 => Some(Sign::Faults),
-            () => None,
-        }
-    }
-}
 
 /// How many events may be told: 60,000 a second, 0.15 µs each, are less than a hundredth of a core.
 #[derive(Clone, Copy, Debug)]
@@ -333,59 +250,6 @@ mod tests {
     use super::*;
 
     const MILLISECOND: u64 = 1_000_000;
-
-    fn sight(at: u64, waited: u64, read: u64, moved: u64, faults: u64) -> Sight {
-        let spent = Spent { waited: Nanos(waited * MILLISECOND), read: Some(read << 10), ..Spent::default() };
-        Sight { at: Nanos(at * MILLISECOND), spent, moved: moved << 10, faults }
-    }
-
-    /// What is seen each 5 ms of a program that does so much in each.
-    fn first_sign(waited: u64, read: u64, moved: u64, faults: u64) -> Option<Sign> {
-        let mut signs = Signs::default();
-        (1..400u64).find_map(|step| {
-            let seen = signs.see(sight(5 * step, step * waited, step * read, step * moved, step * faults));
-            seen.map(|(sign, _)| sign)
-        })
-    }
-
-    #[test]
-    fn only_who_waits_for_what_no_position_explains_gives_a_sign() {
-        assert_eq!(first_sign(3, 64, 0, 0), Some(Sign::Reads));
-        assert_eq!(first_sign(3, 64, 64, 0), None, "by read");
-        assert_eq!(first_sign(0, 64, 0, 0), None, "it does not wait");
-        assert_eq!(first_sign(3, 0, 0, 1), Some(Sign::Faults), "it gets nothing and waits all the same");
-        assert_eq!(first_sign(3, 0, 0, 0), None, "it waits for what is no mapping");
-        assert_eq!(first_sign(3, 64, 64, 9), None, "it needs memory");
-        assert_eq!(first_sign(3, 64, 60, 0), None, "a little goes through a pipe");
-    }
-
-    #[test]
-    fn who_waits_for_the_first_bytes_of_a_file_gives_no_sign() {
-        let mut signs = Signs::default();
-        // A hundred pages of the program itself.
-        assert!(signs.see(sight(1, 1, 4, 0, 100)).is_none());
-        for at in 9..12 {
-            assert!(signs.see(sight(at, at - 1, 4, 0, 100)).is_none());
-        }
-        assert!(signs.see(sight(12, 10, 128, 128, 101)).is_none());
-        assert!(signs.see(sight(22, 20, 256, 256, 102)).is_none());
-    }
-
-    #[test]
-    fn what_was_got_at_the_start_does_not_hide_who_waits_for_pages() {
-        let mut signs = Signs::default();
-        assert!((0..10).all(|at| signs.see(sight(at, 0, at * 100, 0, at * 50)).is_none()));
-        let found = (10..60).find_map(|at| signs.see(sight(at, at - 10, 900, 0, 450 + at / 5)));
-        assert_eq!(found.map(|(sign, _)| sign), Some(Sign::Faults));
-    }
-
-    #[test]
-    fn a_position_that_is_seen_late_is_no_sign() {
-        let mut signs = Signs::default();
-        assert!(signs.see(sight(1, 10, 128, 0, 0)).is_none());
-        assert!(signs.see(sight(2, 10, 128, 128, 0)).is_none());
-        assert!(signs.see(sight(3, 20, 256, 128, 0)).is_none());
-    }
 
     #[test]
     fn no_more_events_are_told_than_are_allowed() {

@@ -1,0 +1,132 @@
+//! Finding what programs read: who they are, what they start, and which files they have newly open.
+
+use sakiyomi_linux::cpu;
+use sakiyomi_linux::process::Identity;
+use sakiyomi_model::Nanos;
+
+use super::coming::Coming;
+use super::errand::{Errand, Order};
+use super::program::Program;
+use super::reading::Reading;
+use super::{Follower, LEAST, nanos};
+use crate::{Event, ReadingId};
+
+/// Files of one program that are considered in one look; the others are found again in the next.
+const FILES: usize = 128;
+
+impl Follower {
+    /// Looks into the programs that are due, until that has taken its share of time.
+    pub(super) fn discover(&mut self, now: Nanos) {
+        if now < self.discover_at {
+            return;
+        }
+        let mut due: Vec<(Nanos, u32)> = self
+            .programs
+            .values()
+            .map(|program| (program.discover_at, program.number()))
+            .filter(|&(at, _)| at <= now)
+            .collect();
+        due.sort_unstable();
+        const AT_A_TIME: usize = 16;
+        let before = cpu::of_this_thread();
+        for (_, number) in due.into_iter().take(AT_A_TIME) {
+            self.discover_in(number, now);
+        }
+        let took = nanos(cpu::of_this_thread().saturating_sub(before));
+        self.discover_at = now + Nanos(took.0 * self.rest(now));
+    }
+
+    fn discover_in(&mut self, number: u32, now: Nanos) {
+        let Some(program) = self.programs.get_mut(&number) else { return };
+        let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
+        if !program.process.is_alive() {
+            return self.end_program(number, now);
+        }
+        if found.refused {
+            self.tally.refused.insert(number);
+        }
+        for child in found.children {
+            // Whoever follows its own parent is no part of it.
+            if child != std::process::id()
+                && !self.programs.contains_key(&child)
+                && let Ok(program) = Program::open(child, now)
+            {
+                self.programs.insert(child, program);
+                self.tally.programs += 1;
+            }
+        }
+        for (index, (file, identity)) in found.files.into_iter().enumerate() {
+            if index < FILES {
+                self.consider(number, file, identity, now);
+            } else if let Some(program) = self.programs.get_mut(&number) {
+                program.forget_file(file);
+            }
+        }
+        self.consider_tracing(number, now);
+    }
+
+    pub(super) fn end_program(&mut self, number: u32, now: Nanos) {
+        let of_it: Vec<ReadingId> = self
+            .readings
+            .values()
+            .filter(|reading| reading.program == number)
+            .map(|reading| reading.id)
+            .collect();
+        of_it.into_iter().for_each(|id| self.end(id, now));
+        self.end_touches(number);
+        if let Some(mut program) = self.programs.remove(&number) {
+            program.sample(now);
+            self.tally.end_program(program.spent());
+        }
+    }
+
+    /// A program has a regular file newly open.
+    fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
+        // Whoever had this number last may not know yet that it means another file.
+        let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
+        let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
+        for id in had {
+            self.look_at(id, now);
+        }
+        let of_it = |reading: &&mut Reading| reading.program == number;
+        let mut own = self.readings.values_mut().filter(of_it);
+        if own.any(|reading| reading.has_open(file) && reading.current().is_same(&identity)) {
+            return None;
+        }
+        let program = self.programs.get_mut(&number)?;
+        let descriptor = program.process.descriptor(file).ok()?;
+        let open = descriptor.look().ok()?;
+        if open.writable {
+            program.note_written(identity);
+        }
+        // Around the page cache there is nothing to be gained.
+        if !open.readable || open.direct || identity.size == 0 {
+            return None;
+        }
+        program.sample(now);
+        let path = program.process.name_of(file).ok()?;
+        let word = program.named.find(&path, &identity);
+        let directory = program.directory_of(&path);
+        for reading in self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant()) {
+            if reading.takes(program, file, identity, word, directory.as_ref().map(|found| &found.0)) {
+                return Some(());
+            }
+        }
+        if identity.size < LEAST && word.is_none() && directory.is_none() {
+            return None;
+        }
+        let id = self.name_reading();
+        let program = self.programs.get(&number)?;
+        let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
+        if let (Some(word), Some(directory)) = (word, &program.named.directory) {
+            reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
+        } else if let Some((is, directory)) = directory {
+            reading.coming = Some(Coming::of_directory(directory.clone(), is));
+            self.fetcher.start(Errand { id, order: Order::List { directory } });
+        }
+        let (at, size) = (reading.position, reading.row.size());
+        self.readings.insert(id, reading);
+        self.tell(now, Event::Begun { id, at, size });
+        Some(())
+    }
+}

@@ -1,0 +1,158 @@
+//! The files of a reading: which one the program is at, which it has passed, and which come.
+
+use std::sync::Arc;
+
+use sakiyomi_linux::process::Identity;
+use sakiyomi_model::Nanos;
+
+use super::{Member, Reading, Seat};
+use crate::fetcher::Fetcher;
+use crate::follow::coming::Coming;
+use crate::follow::errand::{Errand, Order};
+use crate::follow::handle::{Handle, Place};
+use crate::follow::program::Program;
+
+impl Reading {
+    /// Whether a file that the program has newly open is one of the row, or comes next in it; then it is there now.
+    pub(in crate::follow) fn takes(
+        &mut self,
+        program: &Program,
+        file: u32,
+        identity: Identity,
+        word: Option<usize>,
+        directory: Option<&Identity>,
+    ) -> bool {
+        if let Some(index) = self.find(&identity) {
+            return self.sit(program, file, index);
+        }
+        let Some(coming) = &mut self.coming else { return false };
+        let goes_on = match (word, directory) {
+            (Some(word), _) if coming.is_of_words() => coming.move_to(word),
+            (_, Some(directory)) if coming.is_of(directory) => {
+                // Who goes back in a directory goes through it in an order of his own, but through it all the same.
+                if let Some(place) = coming.meet(&identity) {
+                    coming.move_to(place);
+                }
+                true
+            }
+            _ => false,
+        };
+        goes_on && self.append(program, file, identity)
+    }
+
+    /// Takes up the files that come, and has more of them opened, so far ahead as pays.
+    pub(in crate::follow) fn grow(
+        &mut self,
+        program: &Program,
+        limit: u64,
+        files: usize,
+        fetcher: &Fetcher<Errand>,
+    ) {
+        const MORE: u64 = 1 << 20;
+        let Some(coming) = &mut self.coming else { return };
+        while let Some((identity, handle)) = coming.take() {
+            if !program.writes(&identity) {
+                self.row.push(Member { identity, handle }, identity.size);
+            }
+        }
+        let known = self.row.size() - self.position;
+        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
+        while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
+            let order = Order::Examine { index, handle: handle.into() };
+            fetcher.start(Errand { id: self.id, order });
+        }
+    }
+
+    /// The program has this one open no more.
+    pub(super) fn leave(
+        &mut self,
+        index: usize,
+        number: u32,
+        elsewhere: u64,
+        program: &mut Program,
+        now: Nanos,
+    ) {
+        program.forget_file(number);
+        self.settle(program, elsewhere);
+        self.seat = None;
+        self.vacant_since = Some(now);
+        let size = self.row.size_of(index);
+        self.passed.bytes += size.saturating_sub(if index == 0 { self.first } else { 0 });
+        self.passed.files += 1;
+    }
+
+    /// Whether a number that meant the file before means a later one of the row now, and then it is that.
+    pub(super) fn is_next(&mut self, program: &Program, number: u32) -> bool {
+        let Ok(identity) = program.process.identity(number) else { return false };
+        let Some(index) = self.find(&identity) else { return false };
+        self.sit(program, number, index)
+    }
+
+    /// Which of the files from here on it is.
+    pub(in crate::follow) fn find(&self, identity: &Identity) -> Option<usize> {
+        (self.index()..self.row.len()).find(|&index| self.row.get(index).identity.is_same(identity))
+    }
+
+    /// The program has this file of the row open.
+    pub(in crate::follow) fn sit(&mut self, program: &Program, number: u32, index: usize) -> bool {
+        self.sit_down(program, number, index, true)
+    }
+
+    fn sit_down(&mut self, program: &Program, number: u32, index: usize, was_begun: bool) -> bool {
+        let Ok(descriptor) = program.process.descriptor(number) else { return false };
+        let Ok(open) = descriptor.look() else { return false };
+        if open.inode != self.row.get(index).identity.inode {
+            return false;
+        }
+        self.pass_by(program, index);
+        self.let_go_before(index);
+        let identity = self.row.get(index).identity;
+        if let Some(coming) = &mut self.coming
+            && let Some(place) = coming.meet(&identity)
+        {
+            coming.move_to(place);
+        }
+        self.seat = Some(Seat { number, descriptor, index });
+        self.vacant_since = None;
+        self.position = self.row.position(index, open.position);
+        self.gone += open.position.min(self.row.size_of(index));
+        self.read = program.spent().read;
+        self.visited.push(identity);
+        self.was_begun = was_begun;
+        true
+    }
+
+    /// The program has opened a file that comes after those of the row.
+    pub(in crate::follow) fn append(&mut self, program: &Program, number: u32, identity: Identity) -> bool {
+        let place = Place::Open(Arc::clone(&program.shared), number);
+        let handle = Arc::new(Handle::new(place, Some(identity)));
+        self.row.push(Member { identity, handle }, identity.size);
+        self.sit_down(program, number, self.row.len() - 1, false)
+    }
+
+    /// Files may have been read through since the last look: as many as the program has got bytes for.
+    pub(in crate::follow) fn pass_by(&mut self, program: &Program, index: usize) {
+        let (Some(before), Some(read)) = (self.read, program.spent().read) else { return };
+        let mut got = read.saturating_sub(before);
+        for between in self.index() + 1..index {
+            let size = self.row.size_of(between);
+            if size > got {
+                break;
+            }
+            got -= size;
+            self.gone += size;
+            self.position = self.row.position(between, size);
+            self.visited.push(self.row.get(between).identity);
+            self.account.pass_by(size);
+        }
+    }
+
+    fn let_go_before(&self, index: usize) {
+        (self.index()..index).for_each(|passed| self.row.get(passed).handle.let_go());
+    }
+
+    /// How many files lie ahead of the one that is read.
+    pub(in crate::follow) fn files_ahead(&self) -> usize {
+        self.row.len() - 1 - self.index()
+    }
+}
