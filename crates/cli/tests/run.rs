@@ -15,7 +15,7 @@ use std::time::Duration;
 use fuse::can_mount;
 use sakiyomi_linux::tracefs;
 use scratch::{Scratch, json};
-use slow::{Slow, command, number, result, run, soon};
+use slow::{Slow, command, number, result, run, soon, unless_too_busy};
 
 #[test]
 fn it_ends_as_the_program_ends() {
@@ -343,12 +343,15 @@ for n in sorted(os.listdir(d), key=lambda n: {key}):
     while os.read(f, 65536): pass
     os.close(f)"
         );
-        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
-        let result = result(&scratch, "", &["python3", "-c", &script]);
-        assert!(!ahead || number(&result, "prefetched_bytes") > 20 * 70_000, "{result}");
-        assert!(number(&result, "wasted_bytes") <= 10 * 70_000, "{result}");
-        assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
-        assert!(number(&result, "files") <= 75, "{result}");
+        unless_too_busy(|| {
+            fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+            let result = result(&scratch, "", &["python3", "-c", &script]);
+            assert!(number(&result, "wasted_bytes") <= 10 * 70_000, "{result}");
+            assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
+            assert!(number(&result, "files") <= 75, "{result}");
+            let is_helped = number(&result, "prefetched_bytes") > 20 * 70_000;
+            if is_helped || !ahead { Ok(()) } else { Err(result.to_string()) }
+        });
     }
 }
 
