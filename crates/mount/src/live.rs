@@ -5,6 +5,7 @@
 //! clock, and is held to the replay in virtual time by a property test. [`Live`] is the thread that sleeps.
 
 mod backing;
+mod behind;
 mod driver;
 mod kept;
 mod machine;
@@ -14,10 +15,11 @@ mod tests;
 mod timeline;
 
 pub(crate) use backing::Backing;
+pub(crate) use behind::Behind;
 pub(crate) use driver::Question;
 pub use driver::{Access, Answer, Live, Stopped};
 pub use kept::Past;
 pub(crate) use kept::{Figures, Kept, Seen};
-pub(crate) use machine::{Behind, Machine};
+pub(crate) use machine::Machine;
 pub use schedule::Schedule;
 pub use timeline::Timeline;

@@ -7,12 +7,14 @@ use sakiyomi_model::{
     Breakdown, Class, Completion, Device, Full, Nanos, Op, Outcome, ReadClass, Request, RequestId, WriteClass,
 };
 
-use super::driver::Waker;
 use super::timeline::Timeline;
 use crate::workers::Workers;
 
 /// The I/O of a request; says whether it went well.
 pub(crate) type Job = Box<dyn FnOnce() -> bool + Send>;
+
+/// Wakes the device's thread, which then looks whether something is due.
+pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
 /// Files on a device of whose inside nothing is known.
 pub(crate) struct Backing {
@@ -94,7 +96,7 @@ impl Device for Backing {
         self.workers.run(Box::new(move || {
             let well = job();
             ended.lock().push(End { at: timeline.now(), id, well });
-            ended.waker.wake();
+            (ended.waker)();
         }));
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
 
-use super::backing::Job;
+use super::backing::{Job, Waker};
 use super::kept::Kept;
 use super::machine::Machine;
 use super::{Schedule, Timeline};
@@ -85,19 +85,13 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-/// Wakes a device's thread, which then looks whether something is due.
-#[derive(Clone, Debug)]
-pub(crate) struct Waker(Arc<Shared>);
-
-impl Waker {
-    pub(super) fn wake(&self) {
-        // Under the lock, so that a thread which has looked and found nothing sleeps already.
-        drop(self.0.lock());
-        self.0.come.notify_one();
-    }
-}
-
 impl Shared {
+    fn wake(&self) {
+        // Under the lock, so that a thread which has looked and found nothing sleeps already.
+        drop(self.lock());
+        self.come.notify_one();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         // Nothing that is done under the lock can panic half-way.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,10 +118,12 @@ impl Live {
             room: Condvar::new(),
             busy: AtomicU64::new(0),
         });
+        let woken = Arc::clone(&shared);
+        let machine = machine(Box::new(move || woken.wake()));
         let runner = Runner {
             shared: Arc::clone(&shared),
             timeline: timeline.clone(),
-            schedule: Schedule::new(machine(Waker(Arc::clone(&shared)))),
+            schedule: Schedule::new(machine),
             accesses: BTreeMap::new(),
             next_id: 0,
         };

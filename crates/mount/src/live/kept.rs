@@ -7,7 +7,7 @@ use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Outcome, Request};
 use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulated, Report, Settings, Timing};
 
 use super::backing::Backing;
-use super::machine::Behind;
+use super::behind::Behind;
 
 /// About so many owners without a rate are remembered at most, and so long where there is room.
 const REMEMBERED_MAX: usize = 1024;

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Completion, Device, Full, Nanos, Request, RequestId};
 
-use super::backing::{Backing, Job};
+use super::backing::Job;
 use super::kept::Kept;
 use crate::device::Emulated;
 
@@ -12,14 +12,6 @@ pub(crate) enum Machine {
     Free(Box<dyn Emulated>),
     /// Behind a regulator.
     Kept(Box<Kept>),
-}
-
-/// What a regulator has behind it.
-pub(crate) enum Behind {
-    /// A device that lives on our time line.
-    Emulated(Box<dyn Emulated>),
-    /// The files themselves.
-    Files(Backing),
 }
 
 impl Machine {
@@ -63,38 +55,6 @@ impl Device for Machine {
         match self {
             Machine::Free(device) => device.advance(now, done),
             Machine::Kept(kept) => kept.advance(now, done),
-        }
-    }
-}
-
-impl Behind {
-    pub(super) fn busy(&self, now: Nanos) -> Nanos {
-        match self {
-            Behind::Emulated(device) => device.busy(now),
-            Behind::Files(files) => files.busy(now),
-        }
-    }
-}
-
-impl Device for Behind {
-    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        match self {
-            Behind::Emulated(device) => device.submit(now, request),
-            Behind::Files(files) => files.submit(now, request),
-        }
-    }
-
-    fn next_event(&self) -> Option<Nanos> {
-        match self {
-            Behind::Emulated(device) => device.next_event(),
-            Behind::Files(files) => files.next_event(),
-        }
-    }
-
-    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        match self {
-            Behind::Emulated(device) => device.advance(now, done),
-            Behind::Files(files) => files.advance(now, done),
         }
     }
 }
