@@ -69,12 +69,12 @@ def ours(binary, path, case, buffers, seconds):
     _, _, _, method, block, is_random = case
     command = [
         binary, "probe", path, "--method", method, "--block", block, "--buffers", buffers, "--direct",
-        "--repeat", "1", "--no-rivals", "--seconds", str(seconds), "--quiet", "--json",
+        "--repetitions", "1", "--no-rivals", "--runtime", f"{seconds}s", "--quiet", "--json",
     ]
     result = json.loads(run(command + (["--random"] if is_random else [])))["result"]
     (found,) = result["cases"]
     assert found["direct"], result["notes"]
-    return found["throughput_bytes_per_s"], found["cpu_s_per_gb"]
+    return found["throughput_bytes_per_s"], found["cpu_ns_per_byte"]
 
 
 def run(command):

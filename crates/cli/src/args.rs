@@ -11,33 +11,12 @@ use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_task::read::{BlockedRead, IoThread, blocked_reads};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
-use crate::console::Colour;
+use crate::console::Common;
 use crate::drive_file::drive_spec;
 
 /// Help begins with what the command does and with examples, as people read it.
 pub(crate) const HELP: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
-
-/// Options of every command.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Common {
-    /// Print the result as one JSON object
-    #[arg(long, global = true, help_heading = "Common options")]
-    pub(crate) json: bool,
-    /// No progress and no notes on stderr
-    #[arg(short, long, global = true, help_heading = "Common options")]
-    pub(crate) quiet: bool,
-    /// Colour on stdout
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value = "auto",
-        help_heading = "Common options"
-    )]
-    pub(crate) color: Colour,
-}
 
 /// Which drive, and what is changed of it.
 #[derive(Clone, Debug, Args)]
@@ -65,35 +44,40 @@ impl DriveArgs {
     }
 }
 
+// Headings in a command's help. Each option names its own: a heading for the group would hold for what comes after, too.
+const READING: &str = "How the trace is read";
+const REPLAYING: &str = "How the trace is replayed";
+const FILES: &str = "How files are read";
+
 /// How a trace is read.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "How the trace is read")]
 pub(crate) struct TraceArgs {
     /// The trace's format, where it cannot be recognised (`sakiyomi trace formats`)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = READING, value_name = "NAME")]
     format: Option<Format>,
     /// Only this device of a trace of many
-    #[arg(long, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
+    #[arg(long, help_heading = READING, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
     device: Option<u32>,
     /// What to do with a trace of many devices: put them one behind the other
-    #[arg(long, value_name = "HOW", value_parser = ["concat"])]
+    #[arg(long, help_heading = READING, value_name = "HOW", value_parser = ["concat"])]
     map: Option<String>,
     /// Records this much out of order are put in their place
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, help_heading = READING, value_name = "TIME", default_value = "1s")]
     sort_window: Nanos,
     /// Factor on arrival and think times: 0.5 is twice as fast
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, help_heading = READING, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
     /// blkparse: the event that stands for a command
-    #[arg(long, value_name = "LETTER", default_value = "Q")]
+    #[arg(long, help_heading = READING, value_name = "LETTER", default_value = "Q")]
     action: char,
 }
 
 impl TraceArgs {
     pub(crate) fn options(&self) -> Result<ReadOptions> {
-        let Ok(action) = u8::try_from(self.action) else {
-            bail!("--action {}: not one of blkparse's letters", self.action)
-        };
+        let action = u8::try_from(self.action).ok().filter(u8::is_ascii);
+        let action = action.with_context(|| {
+            format!("--action {}: give one of blkparse's letters, such as Q, D or C", self.action)
+        })?;
         Ok(ReadOptions {
             format: self.format,
             sort_window: self.sort_window,
@@ -118,22 +102,24 @@ const HOST_QUEUE: u32 = 1 << 20;
 
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "How the trace is replayed")]
 pub(crate) struct ReplayArgs {
     /// Each request at its time, however the drive fares [default, unless the trace is of a closed loop]
-    #[arg(long, conflicts_with = "closed_loop")]
+    #[arg(long, help_heading = REPLAYING, conflicts_with = "closed_loop")]
     open_loop: bool,
     /// Each request when another has ended, after the trace's think time if it has one
-    #[arg(long)]
+    #[arg(long, help_heading = REPLAYING)]
     closed_loop: bool,
     /// Closed loop: requests outstanding [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, help_heading = REPLAYING, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     outstanding: Option<u32>,
     /// Requests that wait in the host at most while the drive's queue is full
-    #[arg(long, value_name = "N", default_value_t = HOST_QUEUE, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, help_heading = REPLAYING, value_name = "N", default_value_t = HOST_QUEUE,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     host_queue: u32,
     /// Map addresses beyond the drive's end onto it
-    #[arg(long)]
+    #[arg(long, help_heading = REPLAYING)]
     pub(crate) wrap: bool,
 }
 
@@ -155,22 +141,21 @@ impl ReplayArgs {
 
 /// How files are read while their blocks are worked on: what `wc` and `grep` have in common.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "How files are read")]
 pub(crate) struct ReadingArgs {
     /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped, the rest read]
-    #[arg(long, value_name = "METHOD")]
+    #[arg(long, help_heading = FILES, value_name = "METHOD")]
     method: Option<MethodSpec>,
     /// Around the page cache
-    #[arg(long)]
+    #[arg(long, help_heading = FILES)]
     direct: bool,
     /// Threads that compute [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, help_heading = FILES, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Bytes of a block
-    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
+    #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
     block: Bytes,
     /// Who reads: a thread of its own, or each thread the blocks that it works on
-    #[arg(long, value_enum, value_name = "WHO", default_value = "dedicated")]
+    #[arg(long, help_heading = FILES, value_enum, value_name = "WHO", default_value = "dedicated")]
     io_thread: Reader,
 }
 

@@ -22,8 +22,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::args::{Common, HELP};
+use crate::args::HELP;
 use crate::child;
+use crate::console::Common;
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -44,7 +45,8 @@ use crate::child;
 ",
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
-Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; `run` and `iorate run` end as\ntheir program does."
+Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; 130 ended by Ctrl-C.
+`run` and `iorate run` end as their program does, `wc` and `grep` as GNU's."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -84,7 +86,7 @@ pub(crate) enum Command {
     /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
-    /// Experiments in virtual time: programs, page cache, prefetching and a drive together
+    /// Experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
     /// Count lines, words, characters and bytes, as GNU wc does, on all cores while reading
@@ -96,7 +98,7 @@ pub(crate) enum Command {
     /// Block traces: describe, convert, generate
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
-    /// Drives: list, show, import
+    /// Drives: list, show, import, fit to a measured one
     #[command(subcommand, help_template = HELP, before_help = drive::EXAMPLES)]
     Drive(drive::Drive),
     /// What this machine allows, and what follows from it
@@ -163,5 +165,53 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Doctor => doctor::run(common),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    /// Every command and what is below it.
+    fn all(command: &clap::Command) -> Vec<&clap::Command> {
+        let below = command.get_subcommands().flat_map(all);
+        std::iter::once(command).chain(below).collect()
+    }
+
+    #[test]
+    fn an_option_takes_the_same_in_every_command() {
+        // One of them or several, a file or a directory: the name says which.
+        let differ = ["out", "drive", "method", "block"];
+        let mut takes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let cli = Cli::command();
+        for argument in all(&cli).iter().flat_map(|command| command.get_opts()) {
+            let Some(long) = argument.get_long().filter(|long| !differ.contains(long)) else { continue };
+            if !argument.get_action().takes_values() {
+                continue;
+            }
+            takes.entry(long.to_owned()).or_default().insert(format!("{:?}", argument.get_value_names()));
+        }
+        takes.retain(|_, names| names.len() > 1);
+        assert!(takes.is_empty(), "{takes:?}");
+    }
+
+    #[test]
+    fn a_heading_holds_for_its_own_options_alone() {
+        let cli = Cli::command();
+        for command in all(&cli) {
+            for argument in command.get_opts() {
+                let own = ["out", "log", "chunk", "vary", "from", "until", "fit_share", "fit_until", "set"];
+                let is_own = own.contains(&argument.get_id().as_str());
+                assert!(
+                    !is_own || argument.get_help_heading().is_none(),
+                    "{} {argument}",
+                    command.get_name()
+                );
+            }
+        }
     }
 }

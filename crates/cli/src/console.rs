@@ -1,10 +1,49 @@
-//! What a person sees: the only place that prints.
+//! What a person sees, and the options of every command about it: the only place that prints.
 
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use sakiyomi_report::text::Style;
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Print the result as one JSON object
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+    /// No progress and no notes on stderr
+    #[arg(short, long, global = true, help_heading = "Common options")]
+    pub(crate) quiet: bool,
+    /// Colour on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Common options"
+    )]
+    pub(crate) color: Colour,
+}
+
+impl Common {
+    /// Writes a result to stdout: as JSON if that is wanted, else in words.
+    pub(crate) fn tell(
+        &self,
+        document: &impl serde::Serialize,
+        words: impl FnOnce(Style) -> String,
+    ) -> Result<()> {
+        if self.json { say_json(document) } else { say(&words(self.color.style())) }
+    }
+
+    /// Tells of something on stderr that is not the result, unless that is not wanted.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            note(text);
+        }
+    }
+}
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,6 +100,11 @@ pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<()> {
 /// Writes a result that no run made, as the JSON object that stands for it.
 pub(crate) fn say_result(schema: &str, result: &impl serde::Serialize) -> Result<()> {
     say_json(&serde_json::json!({ "schema": schema, "result": result }))
+}
+
+/// The same on one line, for results that come one after the other.
+pub(crate) fn say_line(schema: &str, result: &impl serde::Serialize) -> Result<()> {
+    say(&serde_json::json!({ "schema": schema, "result": result }).to_string())
 }
 
 /// Tells of something on stderr that is not the result. Nobody may be there to read it.

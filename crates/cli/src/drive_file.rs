@@ -7,8 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sakiyomi_drive::spec::{DriveSpec, Imported, builtin};
 
-use crate::args::Common;
-use crate::console::note;
+use crate::console::Common;
 
 /// A built-in drive by its name, or one from a file.
 pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
@@ -68,10 +67,8 @@ impl FromDisksim {
 
     /// Tells which files were read, and what the drive does otherwise than they say.
     pub(crate) fn tell(&self, common: &Common) {
-        if !common.quiet {
-            note(&format!("drive: {}", self.files.join(", ")));
-            self.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
-        }
+        common.note(&format!("drive: {}", self.files.join(", ")));
+        self.warnings.iter().for_each(|warning| common.note(&format!("warning: {warning}")));
     }
 }
 

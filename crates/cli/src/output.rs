@@ -1,21 +1,12 @@
 //! Files that a run leaves in its `--out` directory, each whole or not there.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
-use sakiyomi_drive::Drive;
-use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
-use sakiyomi_drive::observe::{Observation, Point};
-use sakiyomi_model::{Completion, Outcome};
+use anyhow::{Context, Result, bail, ensure};
 use sakiyomi_report::chart::Chart;
 use sakiyomi_trace::atomic::AtomicFile;
-use sakiyomi_trace::op_name;
-use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
-
-use crate::outcome::chunk_point;
 
 /// The directory that takes a run's files.
 pub(crate) struct OutDir {
@@ -41,240 +32,65 @@ impl OutDir {
         // Known before they are made: making them may fail half-way.
         let out = OutDir { path: path.to_owned(), made };
         fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+        // Where nothing can be written, that is known before the work is done. What was made goes again.
+        OutFile::create(&path.join("result.json"))?;
         Ok(out)
+    }
+
+    /// Writes what every run leaves: the result, its page, and the page's pictures.
+    pub(crate) fn write_report(
+        &self,
+        document: &impl serde::Serialize,
+        page: &str,
+        charts: &[Chart],
+    ) -> Result<()> {
+        let mut result = serde_json::to_string_pretty(document)?;
+        result.push('\n');
+        self.write("result.json", result.as_bytes())?;
+        self.write("report.html", page.as_bytes())?;
+        charts.iter().try_for_each(|chart| self.write(&format!("{}.svg", chart.name), chart.svg.as_bytes()))
     }
 
     /// Writes a file, in place of the one of that name if there is one.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
-        write_whole(&self.path.join(name), content)
-    }
-
-    /// Writes a value as `NAME.json`.
-    pub(crate) fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<()> {
-        let mut text = serde_json::to_string_pretty(value)?;
-        text.push('\n');
-        self.write(name, text.as_bytes())
-    }
-
-    /// Writes each chart as an SVG picture.
-    pub(crate) fn write_charts(&self, charts: &[Chart]) -> Result<()> {
-        charts.iter().try_for_each(|chart| self.write(&format!("{}.svg", chart.name), chart.svg.as_bytes()))
+        OutFile::create(&self.path.join(name))?.write(content)
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
 
-/// Writes a file, in place of the one of that name if there is one.
-pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let written = AtomicFile::create(path).and_then(|mut file| {
-        file.write_all(content)?;
-        file.commit()
-    });
-    written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// How logs are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Columns, packed: for DuckDB, Polars, pandas.
-    Parquet,
-    /// Text.
-    Csv,
-}
-
-/// The command, cache and disk log, and the chunks, written as they come.
-pub(crate) struct Logs {
-    commands: TableFile,
-    cache: TableFile,
-    disk: TableFile,
-    chunks: TableFile,
-    events: Vec<Event>,
-    points: Vec<Point>,
-}
-
-impl Logs {
-    pub(crate) fn create(directory: &OutDir, format: LogFormat) -> Result<Logs> {
-        let ending = if format == LogFormat::Parquet { "parquet" } else { "csv" };
-        let create = |name: &str, columns: Vec<Column>| {
-            let path = directory.path.join(format!("{name}.{ending}"));
-            TableFile::create(&path, columns).with_context(|| format!("cannot write {}", path.display()))
-        };
-        Ok(Logs {
-            commands: create("commands", command_columns())?,
-            cache: create("cache", cache_columns())?,
-            disk: create("disk", disk_columns())?,
-            chunks: create("chunks", chunk_columns())?,
-            events: Vec::new(),
-            points: Vec::new(),
-        })
+    /// Where a reader begins.
+    pub(crate) fn report(&self) -> String {
+        format!("report: {}", self.path.join("report.html").display())
     }
+}
 
-    /// Takes down a command that has ended.
-    pub(crate) fn command(&mut self, completion: &Completion) -> io::Result<()> {
-        let (request, parts) = (&completion.request, &completion.breakdown);
-        let outcome = match completion.outcome {
-            Outcome::Done => "done",
-            Outcome::Error => "error",
-            Outcome::Cancelled => "cancelled",
-        };
-        self.commands.row(&[
-            Value::U64(request.id.0),
-            Value::U64(u64::from(request.stream.0)),
-            Value::Text(op_name(request.op)),
-            Value::Bool(request.fua),
-            Value::U64(request.extent.start.0),
-            Value::U64(request.extent.sectors.0),
-            Value::U64(request.arrival.0),
-            Value::U64(completion.submitted.0),
-            Value::U64(completion.finish.0),
-            Value::Text(outcome),
-            Value::Text(completion.class.name()),
-            Value::U64(completion.response_time().0),
-            Value::U64(parts.queue.0),
-            Value::U64(parts.overhead.0),
-            Value::U64(parts.seek.0),
-            Value::U64(parts.rotation.0),
-            Value::U64(parts.transfer.0),
-        ])
-    }
+/// A file that is written at the end of a command. It is made at the beginning: who cannot write it is told before the work
+/// is done.
+pub(crate) struct OutFile {
+    path: PathBuf,
+    file: AtomicFile,
+}
 
-    /// Takes down what has happened in the drive, and chunks that have closed.
-    pub(crate) fn drain(&mut self, drive: &mut Drive, observation: &mut Observation) -> io::Result<()> {
-        drive.take_log(&mut self.events);
-        for event in self.events.drain(..) {
-            match event {
-                Event::Cache(event) => cache_row(&mut self.cache, &event)?,
-                Event::Disk(event) => disk_row(&mut self.disk, &event)?,
-            }
+impl OutFile {
+    pub(crate) fn create(path: &Path) -> Result<OutFile> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(directory) = directory.filter(|directory| !directory.exists()) {
+            bail!("{}: there is no directory {}; make it", cannot_write(path), directory.display());
         }
-        observation.take_chunks(&mut self.points);
-        self.points.drain(..).try_for_each(|point| chunk_row(&mut self.chunks, &point))
+        let file = AtomicFile::create(path).with_context(|| cannot_write(path))?;
+        Ok(OutFile { path: path.to_owned(), file })
     }
 
-    /// Puts the logs under their names.
-    pub(crate) fn finish(self) -> Result<()> {
-        [self.commands, self.cache, self.disk, self.chunks]
-            .into_iter()
-            .try_for_each(TableFile::finish)
-            .context("cannot write the logs")
+    /// Writes it, in place of the one of that name if there is one.
+    pub(crate) fn write(mut self, content: &[u8]) -> Result<()> {
+        let written = self.file.write_all(content).and_then(|()| self.file.commit());
+        written.with_context(|| cannot_write(&self.path))
     }
 }
 
-fn numbers(names: &[&str]) -> Vec<Column> {
-    names.iter().map(|name| Column::new(*name, Kind::U64)).collect()
-}
-
-fn command_columns() -> Vec<Column> {
-    let mut columns = numbers(&["id", "stream"]);
-    columns.extend([Column::new("op", Kind::Text), Column::new("fua", Kind::Bool)]);
-    columns.extend(numbers(&["lba", "sectors", "arrival_ns", "submitted_ns", "finish_ns"]));
-    columns.extend([Column::new("outcome", Kind::Text), Column::new("class", Kind::Text)]);
-    columns.extend(numbers(&[
-        "response_ns",
-        "queue_ns",
-        "overhead_ns",
-        "seek_ns",
-        "rotation_ns",
-        "transfer_ns",
-    ]));
-    columns
-}
-
-fn cache_columns() -> Vec<Column> {
-    let mut columns = numbers(&["time_ns"]);
-    columns.push(Column::new("change", Kind::Text));
-    columns.extend(numbers(&["lba", "sectors"]));
-    columns
-}
-
-fn cache_row(table: &mut TableFile, event: &CacheEvent) -> io::Result<()> {
-    table.row(&[
-        Value::U64(event.time.0),
-        Value::Text(event.change.name()),
-        Value::U64(event.start.0),
-        Value::U64(event.sectors.0),
-    ])
-}
-
-fn disk_columns() -> Vec<Column> {
-    let mut columns = numbers(&["start_ns", "seek_ns", "rotation_ns", "end_ns"]);
-    columns.extend([Column::new("cause", Kind::Text), Column::new("command", Kind::U64).nullable()]);
-    columns.extend(numbers(&["lba", "wanted_sectors", "ahead_sectors", "distance_cylinders"]));
-    columns
-}
-
-fn disk_row(table: &mut TableFile, event: &DiskEvent) -> io::Result<()> {
-    table.row(&[
-        Value::U64(event.start.0),
-        Value::U64(event.seek.0),
-        Value::U64(event.rotation.0),
-        Value::U64(event.end.0),
-        Value::Text(event.cause.name()),
-        event.request.map_or(Value::Null, |id| Value::U64(id.0)),
-        Value::U64(event.lba.0),
-        Value::U64(event.wanted.0),
-        Value::U64(event.ahead.0),
-        Value::U64(u64::from(event.distance)),
-    ])
-}
-
-fn chunk_columns() -> Vec<Column> {
-    numbers(&[
-        "start_ns",
-        "end_ns",
-        "commands",
-        "reads",
-        "writes",
-        "full_hits",
-        "active_hits",
-        "near_misses",
-        "purged_misses",
-        "pure_misses",
-        "seeks_read",
-        "seeks_read_near_miss",
-        "seeks_write",
-        "response_mean_ns",
-        "response_p99_ns",
-        "response_max_ns",
-        "idle_ns",
-        "read_seek_ns",
-        "read_data_ns",
-        "write_seek_ns",
-        "write_data_ns",
-        "backlog_max",
-    ])
-}
-
-fn chunk_row(table: &mut TableFile, point: &Point) -> io::Result<()> {
-    let point = chunk_point(point);
-    let (reads, time) = (point.read_counts, point.disk_time_ns);
-    table.row(
-        &[
-            point.start_ns,
-            point.end_ns,
-            point.commands,
-            point.reads,
-            point.writes,
-            reads.full_hits,
-            reads.active_hits,
-            reads.near_misses,
-            reads.purged_misses,
-            reads.pure_misses,
-            point.seeks.read,
-            point.seeks.read_near_miss,
-            point.seeks.write,
-            point.response_ns.mean,
-            point.response_ns.p99,
-            point.response_ns.max,
-            time.idle,
-            time.read_seek,
-            time.read_data,
-            time.write_seek,
-            time.write_data,
-            point.backlog_max,
-        ]
-        .map(Value::U64),
-    )
+/// What is said of a file that cannot be written.
+pub(crate) fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }

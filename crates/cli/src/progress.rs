@@ -1,12 +1,18 @@
 //! Progress of long runs, on stderr when that is a terminal, from the second second on; and their end by Ctrl-C.
 
+use std::fmt;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Shorter runs show nothing.
 const SILENT: Duration = Duration::from_secs(1);
+/// How often a bar is drawn again of which nothing is told.
+const TICK: Duration = Duration::from_millis(500);
 
 /// The user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -29,20 +35,19 @@ pub(crate) fn go_on() -> Result<(), Interrupted> {
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("interrupted; nothing was written")
     }
 }
 
 impl std::error::Error for Interrupted {}
 
-/// A bar that appears only when it has been worth it.
+/// A bar that appears only when it has been worth it, and shows that time goes by when nothing else is told.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    begun: Instant,
-    shown: bool,
-    quiet: bool,
+    /// Dropped, it ends the thread that shows the bar.
+    shown: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
@@ -51,12 +56,18 @@ impl Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         bar.set_draw_target(ProgressDrawTarget::hidden());
         let template = if total.is_some() {
-            "{elapsed_precise} {bar:40.cyan/dim} {percent:>3} %, {eta} to go  {msg}"
+            "{elapsed_precise} {bar:40.cyan/dim} {percent:>3} %{to_go}  {msg}"
         } else {
             "{elapsed_precise} {spinner} {msg}"
         };
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is constant and valid"));
-        Progress { bar, begun: Instant::now(), shown: false, quiet }
+        let style = ProgressStyle::with_template(template).expect("the template is constant and valid");
+        bar.set_style(style.with_key("to_go", to_go));
+        let shown = (!quiet && io::stderr().is_terminal()).then(|| {
+            let (end, ended) = mpsc::channel();
+            let bar = bar.clone();
+            (end, thread::spawn(move || show(&bar, &ended)))
+        });
+        Progress { bar, shown }
     }
 
     /// `done` of the total; `message` says what was done.
@@ -65,21 +76,41 @@ impl Progress {
     /// [`Interrupted`] if the user has had enough.
     pub(crate) fn set(&mut self, done: u64, message: impl FnOnce() -> String) -> Result<(), Interrupted> {
         go_on()?;
-        if self.quiet || !self.shown && self.begun.elapsed() < SILENT {
-            return Ok(());
+        if self.shown.is_some() {
+            self.bar.set_position(done);
+            self.bar.set_message(message());
         }
-        if !self.shown {
-            self.shown = true;
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.bar.set_position(done);
-        self.bar.set_message(message());
         Ok(())
+    }
+}
+
+/// How long it may take, where anything is known about that.
+fn to_go(state: &ProgressState, text: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        // The bar's text is a string: nothing fails.
+        let _ = write!(text, ", {:#} to go", HumanDuration(state.eta()));
+    }
+}
+
+/// Shows `bar` when it is time, until it has `ended`.
+fn show(bar: &ProgressBar, ended: &mpsc::Receiver<()>) {
+    let mut wait = SILENT;
+    while ended.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if wait == SILENT {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        wait = TICK;
+        bar.tick();
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        if let Some((end, thread)) = self.shown.take() {
+            drop(end);
+            // That a bar could not be drawn is no failure of the run.
+            let _ = thread.join();
+        }
         self.bar.finish_and_clear();
     }
 }

@@ -11,7 +11,7 @@ use sakiyomi_model::{Completion, Nanos};
 use sakiyomi_trace::{Fit, Record, Trace, TraceError};
 
 use crate::args::WorkloadArgs;
-use crate::output::Logs;
+use crate::log::Logs;
 use crate::progress::Progress;
 
 /// How often progress is looked at, in records.

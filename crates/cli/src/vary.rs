@@ -5,10 +5,10 @@ use anyhow::{Context, Result, bail, ensure};
 /// More combinations than this are a slip.
 const POINTS_MAX: usize = 100_000;
 
-/// Every key with its values.
-pub(crate) fn parse(texts: &[String]) -> Result<Vec<(String, Vec<String>)>> {
+/// Every key with its values; `example` is what such a text looks like.
+pub(crate) fn parse(texts: &[String], example: &str) -> Result<Vec<(String, Vec<String>)>> {
     let varied: Vec<(String, Vec<String>)> =
-        texts.iter().map(|text| parse_one(text)).collect::<Result<_>>()?;
+        texts.iter().map(|text| parse_one(text, example)).collect::<Result<_>>()?;
     for (index, (key, _)) in varied.iter().enumerate() {
         let twice = varied[..index].iter().any(|(before, _)| before == key);
         ensure!(!twice, "--vary {key} is given twice; name all its values in one");
@@ -16,20 +16,36 @@ pub(crate) fn parse(texts: &[String]) -> Result<Vec<(String, Vec<String>)>> {
     Ok(varied)
 }
 
-fn parse_one(text: &str) -> Result<(String, Vec<String>)> {
-    let example = "write it like --vary cache.read_ahead.max=64KiB,256KiB,1MiB";
+fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
+    let like = format!("write it like --vary {example}");
     let (key, values) =
-        text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {example}"))?;
+        text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {like}"))?;
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-    ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {example}");
+    ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {like}");
     Ok((key.trim().to_owned(), values))
 }
 
-/// Whether all combinations can be tried.
-pub(crate) fn check_count(varied: &[(String, Vec<String>)]) -> Result<()> {
+/// Every combination of values, the last key varying fastest, with `base` as `set` changes it.
+pub(crate) fn combinations<T: Clone>(
+    base: &T,
+    varied: &[(String, Vec<String>)],
+    set: impl Fn(&mut T, &str, &str) -> Result<()>,
+) -> Result<Vec<(Vec<String>, T)>> {
     let count = varied.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
     if count.is_none_or(|count| count > POINTS_MAX) {
         bail!("more than {POINTS_MAX} combinations; vary fewer keys, or fewer values of each");
     }
-    Ok(())
+    let mut combinations = vec![(Vec::new(), base.clone())];
+    for (key, values) in varied {
+        let mut wider = Vec::with_capacity(combinations.len() * values.len());
+        for (chosen, so_far) in &combinations {
+            for value in values {
+                let mut with = so_far.clone();
+                set(&mut with, key, value)?;
+                wider.push(([chosen.as_slice(), std::slice::from_ref(value)].concat(), with));
+            }
+        }
+        combinations = wider;
+    }
+    Ok(combinations)
 }

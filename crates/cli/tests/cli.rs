@@ -410,7 +410,26 @@ fn outputs_that_cannot_be_are_refused_by_name() {
     assert!(packed.contains("Parquet packs by itself"), "{packed}");
     assert!(scratch.refused("trace generate random - --count 1").contains("must be a file"));
     assert!(scratch.refused("compare . .").contains("no result.json in ."));
+    assert!(scratch.refused("man --out file").contains("file is a file, and --out needs a directory"));
     assert_eq!(scratch.names("."), ["file"]);
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before_the_work_is_done() {
+    let scratch = Scratch::new("early");
+    fs::create_dir_all(scratch.0.join("full/result.json")).unwrap();
+    // The traces are not there: who looks for them first has begun to work.
+    for words in [
+        "sim missing --drive deskstar-7k250 --out full",
+        "sweep missing --drive deskstar-7k250 --vary queue.depth=1,2 --out full",
+        "validate missing --drive deskstar-7k250 --out full",
+        "drive fit missing --drive deskstar-7k250 --out full/result.json",
+        "probe . --size 4KiB --block 4KiB --calibration full/result.json",
+    ] {
+        let said = scratch.refused(words);
+        assert!(said.contains("cannot write full/result.json: is a directory"), "{words}: {said}");
+    }
+    assert_eq!(scratch.names("full"), ["result.json"]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ),
     (
         "sakiyomi probe . --method read,uring",
-        "sakiyomi probe . --method read --size 16MiB --seconds 0.05 --repeat 1 --block 128KiB --no-rivals",
+        "sakiyomi probe . --method read --size 16MiB --runtime 50ms --repetitions 1 --block 128KiB --no-rivals",
         "it measures for half a minute",
     ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),

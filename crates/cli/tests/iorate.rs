@@ -173,13 +173,13 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert!(said.starts_with(&format!("process {pid} (dd): 20 %, ideal ")), "{said}");
     soon("I/Os with the rate", || owners(&scratch, "iorate list disk --json")[0]["ios"].as_u64() > Some(2));
     let set = owners(&scratch, &format!("iorate set {pid} disk/file --every 40ms --json"));
-    assert_eq!((&set[0]["every_ns"], &set[0]["percent"]), (&40_000_000.into(), &Value::Null));
+    assert_eq!((&set[0]["every_ns"], &set[0]["rate_percent"]), (&40_000_000.into(), &Value::Null));
     assert_eq!((&set[0]["pid"], &set[0]["kind"]), (&pid.into(), &"process".into()));
     let said = scratch.refused(&format!("iorate set {pid} disk 99"));
     assert!(said.ends_with("; --best-effort keeps it as well as can be\n"), "{said}");
     assert_eq!(owners(&scratch, "iorate list disk --json")[0]["every_ns"], 40_000_000);
     let set = owners(&scratch, &format!("iorate set {pid} disk 99 --best-effort --json"));
-    assert_eq!((&set[0]["percent"], &set[0]["best_effort"]), (&99.into(), &true.into()));
+    assert_eq!((&set[0]["rate_percent"], &set[0]["best_effort"]), (&99.into(), &true.into()));
     let table = scratch.ok("iorate list disk");
     assert!(
         table.contains(&format!("{pid} dd  99 % *")) && table.contains("\n* cannot be kept always"),
@@ -190,7 +190,7 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     assert!(scratch.refused(&format!("iorate clear {pid} disk")).contains("has no rate"));
     assert!(scratch.ok("iorate list disk").ends_with("Nobody has a rate here.\n"));
     let others = owners(&scratch, "iorate list disk --all --json");
-    assert!(others.iter().any(|owner| owner["pid"] == pid && owner["percent"].is_null()), "{others:?}");
+    assert!(others.iter().any(|owner| owner["pid"] == pid && owner["rate_percent"].is_null()), "{others:?}");
     drop(reader);
     let others = owners(&scratch, "iorate list disk --all --json");
     assert!(others.iter().all(|owner| owner["pid"] != pid), "{others:?}");

@@ -262,13 +262,13 @@ fn each_second_is_a_line() {
         return;
     }
     let scratch = Scratch::new("mount_seconds");
-    let served = Served::start(&scratch, "--drive deskstar-7k250 --stats-json");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --stats --json");
     fs::write(scratch.0.join("disk/file"), vec![7; 10_000]).unwrap();
     std::thread::sleep(Duration::from_millis(1200));
     served.signal("INT");
     let (_, text) = served.ended();
-    let second = json(text.lines().next().unwrap());
-    assert!(second["written_bytes_per_second"].as_f64().unwrap() > 5_000.0, "{second}");
+    let second = &json(text.lines().next().unwrap())["result"];
+    assert!(second["written_bytes_per_s"].as_f64().unwrap() > 5_000.0, "{second}");
     assert!(second["busy_ratio"].as_f64().unwrap() < 1.0);
 }
 

@@ -16,7 +16,7 @@ use scratch::{Scratch, json};
 use serde_json::Value;
 
 /// As short as possible.
-const QUICK: &str = "--seconds 0.02 --repeat 1";
+const QUICK: &str = "--runtime 20ms --repetitions 1";
 
 fn with_file(test: &str) -> Scratch {
     let scratch = Scratch::new(test);
@@ -39,7 +39,7 @@ fn what_was_asked_for_is_measured_and_judged() {
     let document = json(&scratch.ok(&format!("probe file {asked} {QUICK} --json --out out")));
     assert_eq!(document["schema"], "sakiyomi.probe/1");
     let result = &document["result"];
-    assert_eq!((result["runs"].as_u64(), result["run_ns"].as_u64()), (Some(1), Some(20_000_000)));
+    assert_eq!((result["repetitions"].as_u64(), result["run_ns"].as_u64()), (Some(1), Some(20_000_000)));
     assert_eq!(texts(&result["targets"], "name"), ["path"]);
     let cases = &result["cases"];
     let found: BTreeSet<_> = texts(cases, "method").into_iter().zip(texts(cases, "block_bytes")).collect();
@@ -56,7 +56,9 @@ fn what_was_asked_for_is_measured_and_judged() {
 }
 
 fn is_whole(case: &Value) {
-    for key in ["throughput_bytes_per_s", "cpu_s_per_gb", "user_ratio", "system_ratio", "machine_cpu_ratio"] {
+    for key in
+        ["throughput_bytes_per_s", "cpu_ns_per_byte", "user_ratio", "system_ratio", "machine_cpu_ratio"]
+    {
         assert!(case[key].is_f64(), "{key} of {case}");
     }
     let verdicts = ["storage-bound", "cpu-bound", "latency-bound", "undecided"];
@@ -138,13 +140,13 @@ fn bad_input_is_one_sentence() {
         ("probe file --method pread:0", "from 1 to 1024"),
         ("probe file --block 0", "from 512 bytes to 2GiB"),
         ("probe file --block 4GiB", "from 512 bytes to 2GiB"),
-        ("probe file --seconds 0", "from 0.01 to 3600"),
-        ("probe file --seconds nan", "from 0.01 to 3600"),
-        ("probe file --seconds 3601", "from 0.01 to 3600"),
-        ("probe file --repeat 0", "1..=1000"),
+        ("probe file --runtime 0", "from 10ms to 1h"),
+        ("probe file --runtime 5", "the unit is missing"),
+        ("probe file --runtime 3601s", "from 10ms to 1h"),
+        ("probe file --repetitions 0", "1..=1000"),
         ("probe file --out tiny", "--out needs a directory"),
         ("probe file --out tiny/out", "cannot make the directory tiny/out"),
-        ("probe file --calibration nowhere/x", "--calibration nowhere/x"),
+        ("probe file --calibration nowhere/x", "cannot write nowhere/x: there is no directory nowhere"),
         ("probe . --size 0", "a test file of nothing"),
         ("probe . --size 1000", "would hold no block of 64KiB"),
         ("probe . --size 1000000TiB", "does not fit into ."),
@@ -219,7 +221,7 @@ fn a_method_that_reads_nothing_does_not_hide_that_none_could_read() {
 fn ctrl_c_ends_a_long_run_at_once_and_leaves_nothing() {
     let scratch = with_file("probe_interrupted");
     let begun = Instant::now();
-    let words = "probe file --block 4KiB --method read --seconds 3600 --repeat 1 --out a/b";
+    let words = "probe file --block 4KiB --method read --runtime 3600s --repetitions 1 --out a/b";
     let mut child = Command::new(env!("CARGO_BIN_EXE_sakiyomi"))
         .args(words.split(' '))
         .current_dir(&scratch.0)

@@ -176,7 +176,7 @@ fn a_slow_file_is_read_ahead_of_the_program_and_arrives_unchanged() {
     let _slow = Slow::new(&scratch, &[("file", 16 << 20)]);
     let result = result(&scratch, "", &["cmp", "slow/file", "files/file"]);
     assert!(number(&result, "prefetched_bytes") > 1 << 20, "{result}");
-    assert!(number(&result, "io_wait_ns") > 0 && number(&result, "compute_ns") > 0, "{result}");
+    assert!(number(&result, "io_wait_ns") > 0 && number(&result, "computing_ns") > 0, "{result}");
     let reading = &result["readings"][0];
     assert!(reading["name"].as_str().unwrap().ends_with("slow/file"), "{reading}");
     assert!(reading["points"].as_array().unwrap().len() > 3);
@@ -218,7 +218,7 @@ fn a_fixed_distance_is_kept() {
     let result = result(&scratch, "--limit 2MiB --step 512KiB", &["md5sum", "slow/file"]);
     assert!(number(&result, "prefetched_bytes") > 0, "{result}");
     let points = result["readings"][0]["points"].as_array().unwrap();
-    let ahead = points.iter().map(|point| number(point, "prefetch_bytes") - number(point, "main_bytes"));
+    let ahead = points.iter().map(|point| number(point, "prefetched_bytes") - number(point, "main_bytes"));
     assert!(ahead.max().unwrap() <= (2 << 20) + (512 << 10), "{points:?}");
 }
 
@@ -398,7 +398,7 @@ fn a_thousand_children_cost_little() {
     let scratch = Scratch::new("run_children_cost");
     let script = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$(( i + 1 )); done";
     let result = result(&scratch, "", &["sh", "-c", script]);
-    let (own, children) = (number(&result, "own_cpu_ns"), number(&result, "compute_ns"));
+    let (own, children) = (number(&result, "own_cpu_ns"), number(&result, "computing_ns"));
     assert!(own < children / 10 + 100_000_000, "{result}");
 }
 
@@ -411,7 +411,7 @@ fn what_is_asked_for_is_given_wherever_it_goes() {
     for _ in 0..2 {
         let both = run(&scratch, "--json --out out", &["cat", "file"]);
         let told = json(&String::from_utf8(both.stderr).unwrap());
-        let written = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
+        let written = json(&fs::read_to_string(scratch.0.join("out/result.json")).unwrap());
         assert_eq!(told["result"], written["result"]);
         assert_eq!(both.stdout.len(), 1 << 20);
     }

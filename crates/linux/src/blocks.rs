@@ -250,12 +250,6 @@ impl Blocks {
         self.grant
     }
 
-    /// Bytes of the file when it was opened.
-    #[must_use]
-    pub fn file_size(&self) -> u64 {
-        self.subject.size
-    }
-
     fn in_flight(&self) -> usize {
         self.flying.len() - self.free.len()
     }

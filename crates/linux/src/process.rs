@@ -93,7 +93,7 @@ impl Process {
     ///
     /// # Errors
     /// If it has ended.
-    pub fn is_stopped(&mut self) -> io::Result<bool> {
+    pub(crate) fn is_stopped(&mut self) -> io::Result<bool> {
         let mut buffer = [0; STAT];
         Ok(self.stat(&mut buffer)?.after_name().next() == Some("T"))
     }

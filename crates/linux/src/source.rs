@@ -96,7 +96,7 @@ impl Source {
     ///
     /// # Errors
     /// Those of `fstat`.
-    pub fn size_now(&self) -> io::Result<u64> {
+    pub(crate) fn size_now(&self) -> io::Result<u64> {
         let metadata = self.file.metadata()?;
         Ok(if metadata.file_type().is_block_device() { self.size } else { metadata.len() })
     }

@@ -121,14 +121,6 @@ impl Nanos {
     }
 }
 
-impl Bytes {
-    /// How many whole sectors of `sector` bytes hold this many bytes (rounded up).
-    #[must_use]
-    pub fn to_sectors_up(self, sector: Bytes) -> Sectors {
-        Sectors(self.0.div_ceil(sector.0))
-    }
-}
-
 impl Sectors {
     /// The size of this many sectors of `sector` bytes.
     #[must_use]
@@ -140,12 +132,6 @@ impl Sectors {
 impl Lba {
     /// The first sector.
     pub const ZERO: Lba = Lba(0);
-
-    /// How far `self` lies after `earlier`; zero where it does not.
-    #[must_use]
-    pub fn distance_after(self, earlier: Lba) -> Sectors {
-        Sectors(self.0.saturating_sub(earlier.0))
-    }
 }
 
 impl Add<Sectors> for Lba {

@@ -51,8 +51,8 @@ pub struct Throughput {
     pub block_bytes: u64,
     /// Bytes a second.
     pub bytes_per_s: f64,
-    /// CPU time of 10^9 bytes, in seconds.
-    pub cpu_s_per_gb: f64,
+    /// CPU time of a byte, in nanoseconds: as many as seconds for 10^9 bytes.
+    pub cpu_ns_per_byte: f64,
 }
 
 impl Calibration {
@@ -86,7 +86,7 @@ fn cost(target: &str, setting: Setting, mut cases: Vec<&Case>) -> Cost {
     let throughput = |case: &&Case| Throughput {
         block_bytes: case.setting.block as u64,
         bytes_per_s: case.throughput,
-        cpu_s_per_gb: case.cpu_s_per_gb,
+        cpu_ns_per_byte: case.cpu_ns_per_byte,
     };
     Cost {
         target: target.to_owned(),
@@ -103,8 +103,7 @@ fn cost(target: &str, setting: Setting, mut cases: Vec<&Case>) -> Cost {
 /// Bytes and CPU nanoseconds of a request.
 fn per_request(case: &Case) -> (f64, f64) {
     let bytes = case.setting.block as f64;
-    // Seconds for 10^9 bytes are nanoseconds for one.
-    (bytes, case.cpu_s_per_gb * bytes)
+    (bytes, case.cpu_ns_per_byte * bytes)
 }
 
 /// The line through points of size and time whose relative errors are least; neither part is below zero.

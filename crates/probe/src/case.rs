@@ -38,8 +38,8 @@ pub struct Case {
     pub system: f64,
     /// Of one core, in threads of the kernel.
     pub kernel_threads: f64,
-    /// CPU seconds of our threads for 10^9 bytes.
-    pub cpu_s_per_gb: f64,
+    /// CPU time of our threads for a byte, in nanoseconds: as many as seconds for 10^9 bytes.
+    pub cpu_ns_per_byte: f64,
     /// Share of all cores, whoever used it.
     pub machine: f64,
     /// The thread that had most to do.
@@ -77,7 +77,7 @@ fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case
         user: ratio(|run| run.usage.user.as_secs_f64()),
         system: ratio(|run| run.usage.system.as_secs_f64()),
         kernel_threads: ratio(|run| run.usage.kernel_threads.as_secs_f64()),
-        cpu_s_per_gb: median(runs.iter().map(cpu_s_per_gb)),
+        cpu_ns_per_byte: median(runs.iter().map(cpu_ns_per_byte)),
         machine: median(runs.iter().map(|run| mean(&run.usage.cores))),
         busiest_thread: busiest_thread(runs),
         latency: latency(series),
@@ -103,8 +103,8 @@ fn evidence(case: &Case, busiest_core: f64, cores: usize) -> Evidence {
     }
 }
 
-fn cpu_s_per_gb(run: &Run) -> f64 {
-    (run.usage.user + run.usage.system).as_secs_f64() / (run.bytes as f64 / 1e9)
+fn cpu_ns_per_byte(run: &Run) -> f64 {
+    (run.usage.user + run.usage.system).as_nanos() as f64 / run.bytes as f64
 }
 
 /// The median of the ratios of runs of the same round, less 1.
@@ -160,6 +160,6 @@ pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, u
     let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
     let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
     let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);
-    let (cheapest, _) = near.min_by(|(_, a), (_, b)| a.cpu_s_per_gb.total_cmp(&b.cpu_s_per_gb))?;
+    let (cheapest, _) = near.min_by(|(_, a), (_, b)| a.cpu_ns_per_byte.total_cmp(&b.cpu_ns_per_byte))?;
     Some((fastest, cheapest))
 }

@@ -18,7 +18,7 @@
 pub mod calibration;
 pub mod campaign;
 pub mod case;
-pub mod measure;
+mod measure;
 pub mod plan;
 pub mod setting;
 pub mod target;

@@ -41,19 +41,19 @@ const CLOCK_BYTES: usize = 64 << 10;
 
 /// No latencies, to add some to.
 #[must_use]
-pub fn no_latencies() -> Histogram<u64> {
+pub(crate) fn no_latencies() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("three digits are allowed")
 }
 
 /// Asked now and then whether to go on; an error ends it.
-pub type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+pub(crate) type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
 /// Reads for about `period`; shorter if the file ends and reading it again would find it cached. The times of single
 /// requests are added to `latency`, in nanoseconds.
 ///
 /// # Errors
 /// If it cannot be read so, and what `go_on` says.
-pub fn run(
+pub(crate) fn run(
     file: &FilePath,
     setting: &Setting,
     period: Duration,

@@ -59,12 +59,6 @@ impl Plan {
         Plan { settings, asked }
     }
 
-    /// Where a setting stands.
-    #[must_use]
-    pub fn index_of(&self, setting: Setting) -> Option<usize> {
-        self.settings.iter().position(|&other| other == setting)
-    }
-
     /// The order of a round, in which each setting is measured once; another one in every round, so that none is always
     /// behind the same neighbour.
     #[must_use]
@@ -141,7 +135,7 @@ mod tests {
         let plan = Plan::new(&wanted("uring:4,uring:8", &both));
         assert_eq!((plan.asked, plan.settings.len()), (4, 6));
         let deepest = plan.settings[2].doubled().unwrap();
-        assert_eq!(plan.index_of(deepest).map(|index| index >= plan.asked), Some(true));
+        assert!(plan.settings[plan.asked..].contains(&deepest));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Jobs of tasks in an experiment, in rows and columns and in words.
 
 use crate::number::{NONE, bytes, duration, percent, signed_percent};
-use crate::scenario::{Points, last_word};
+use crate::points::{Keys, Points};
 use crate::schema::{ScenarioJob, ScenarioJobRun, ScenarioPoint, ScenarioResult};
 
 /// What the columns mean.
@@ -25,9 +25,8 @@ pub(crate) fn table(result: &ScenarioResult) -> Option<Points> {
     let has_names = result.points.iter().any(|point| point.jobs.len() > 1);
     let has_runs = jobs().any(|job| job.runs.len() > 1);
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
-    let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);
-    let mut header: Vec<String> =
-        (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
+    let keys = Keys::of(result);
+    let mut header = keys.header();
     header.extend(has_names.then(|| "job".to_owned()));
     header.extend(has_runs.then(|| "run".to_owned()));
     let text_columns = header.len();
@@ -41,11 +40,7 @@ pub(crate) fn table(result: &ScenarioResult) -> Option<Points> {
             .iter()
             .flat_map(|job| job.runs.iter().enumerate().map(move |(number, run)| (job, number, run)));
         all.enumerate().map(move |(row, (job, number, run))| {
-            let mut cells: Vec<String> = (0..keys)
-                .map(|key| {
-                    if row == 0 { point.values.get(key).cloned().unwrap_or_default() } else { String::new() }
-                })
-                .collect();
+            let mut cells = keys.cells(point, row == 0);
             cells.extend(has_names.then(|| job.name.clone()));
             cells.extend(has_runs.then(|| (number + 1).to_string()));
             cells.extend(figures(job, run));
@@ -59,7 +54,7 @@ pub(crate) fn table(result: &ScenarioResult) -> Option<Points> {
 }
 
 fn figures(job: &ScenarioJob, run: &ScenarioJobRun) -> [String; 5] {
-    let spans = [run.elapsed_ns, run.bound_ns(job.threads), run.computed_ns, run.waited_ns];
+    let spans = [run.elapsed_ns, run.bound_ns(job.threads), run.computing_ns, run.io_wait_ns];
     let [elapsed, bound, computed, waited] = spans.map(duration);
     [elapsed, bound, computed, waited, bytes(run.fetched_bytes)]
 }

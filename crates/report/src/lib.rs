@@ -11,22 +11,23 @@
 //! | one self-contained page | [`html`] |
 //! | numbers with scaled units | [`number`] |
 //! | what a monitoring system collects | [`prometheus`] |
-//! | which points of a sweep nothing beats | [`pareto`] |
 //!
 //! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
-//! table of totals (`totals`) the cases of a probe (`probe`) and the points of an experiment (`scenario`, `regulation`, `job`): what is said is the same wherever it is read.
+//! table of totals (`totals`), the cases of a probe (`probe`) and the points of an experiment (`points`, `scenario`,
+//! `regulation`, `job`): what is said is the same wherever it is read.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;
 pub mod html;
 pub mod number;
-pub mod pareto;
 pub mod prometheus;
 pub mod schema;
 pub mod text;
 
 mod job;
 mod label;
+mod pareto;
+mod points;
 mod probe;
 mod regulation;
 mod scenario;

@@ -25,8 +25,7 @@ pub fn duration(ns: u64) -> String {
 }
 
 /// A difference of times with its sign: `−12.0 µs`, `+1.50 ms`, `0 ns`.
-#[must_use]
-pub fn signed_duration(ns: i64) -> String {
+pub(crate) fn signed_duration(ns: i64) -> String {
     let sign = match ns {
         ..0 => "−",
         0 => "",
@@ -50,8 +49,7 @@ fn long_duration(seconds: u64) -> String {
 }
 
 /// A round span of time without needless digits, for the ticks of an axis: `0`, `10 ms`, `1.5 s`, `5 min`.
-#[must_use]
-pub fn round_duration(ns: u64) -> String {
+pub(crate) fn round_duration(ns: u64) -> String {
     if ns == 0 {
         return "0".to_owned();
     }
@@ -64,8 +62,7 @@ pub fn round_duration(ns: u64) -> String {
 }
 
 /// Bytes a second in powers of 1000: `850 MB/s`, `2.55 GB/s`.
-#[must_use]
-pub fn rate(bytes_per_s: f64) -> String {
+pub(crate) fn rate(bytes_per_s: f64) -> String {
     let (unit, scale) = rate_unit(bytes_per_s);
     match bytes_per_s / scale {
         value if !value.is_finite() => NONE.to_owned(),
@@ -75,8 +72,7 @@ pub fn rate(bytes_per_s: f64) -> String {
 }
 
 /// The lowest and the highest of several rates, in the unit of their median: `2.48–2.61` beside `2.55 GB/s`.
-#[must_use]
-pub fn rate_range(median: f64, min: f64, max: f64) -> String {
+pub(crate) fn rate_range(median: f64, min: f64, max: f64) -> String {
     let (_, scale) = rate_unit(median);
     match [min / scale, max / scale] {
         range if range.iter().any(|value| !value.is_finite() || value.abs() >= 1e6) => NONE.to_owned(),
@@ -85,8 +81,7 @@ pub fn rate_range(median: f64, min: f64, max: f64) -> String {
 }
 
 /// A round number of bytes a second, for the ticks of an axis: `0`, `500 MB/s`, `2.5 GB/s`.
-#[must_use]
-pub fn round_rate(bytes_per_s: f64) -> String {
+pub(crate) fn round_rate(bytes_per_s: f64) -> String {
     if bytes_per_s <= 0.0 {
         return "0".to_owned();
     }
@@ -101,14 +96,12 @@ fn rate_unit(bytes_per_s: f64) -> (&'static str, f64) {
 }
 
 /// A number without needless digits, to six places: `0.05`, `2.5`.
-#[must_use]
-pub fn round_decimal(value: f64) -> String {
+pub(crate) fn round_decimal(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 
 /// Seconds of CPU time for a GB, without the unit: `0.021`, `1.30`.
-#[must_use]
-pub fn cpu_per_gb(seconds: f64) -> String {
+pub(crate) fn cpu_per_gb(seconds: f64) -> String {
     match seconds {
         seconds if !seconds.is_finite() => NONE.to_owned(),
         seconds if seconds.abs() >= 1e6 => format!("{seconds:.1e}"),
@@ -161,8 +154,7 @@ pub fn count(count: u64) -> String {
 }
 
 /// A round number of things, for the ticks of an axis: `500`, `20,000`, `5 M`.
-#[must_use]
-pub fn round_count(value: f64) -> String {
+pub(crate) fn round_count(value: f64) -> String {
     for (unit, scale) in [("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)] {
         if value >= scale {
             return format!("{} {unit}", (value / scale * 1000.0).round() / 1000.0);
@@ -179,8 +171,7 @@ pub fn percent(ratio: f64) -> String {
 }
 
 /// A share without a fraction: `72 %`.
-#[must_use]
-pub fn whole_percent(ratio: f64) -> String {
+pub(crate) fn whole_percent(ratio: f64) -> String {
     match (ratio * 100.0).round() {
         percent if !percent.is_finite() => NONE.to_owned(),
         percent if percent.abs() >= 1e6 => format!("{percent:.1e} %"),
@@ -189,8 +180,7 @@ pub fn whole_percent(ratio: f64) -> String {
 }
 
 /// A change with its sign: `+31.0 %`, `−2.4 %`.
-#[must_use]
-pub fn signed_percent(ratio: f64) -> String {
+pub(crate) fn signed_percent(ratio: f64) -> String {
     let sign = if ratio < 0.0 { "−" } else { "+" };
     match percent(ratio.abs()) {
         text if text == NONE => text,
@@ -211,8 +201,7 @@ pub fn times(factor: f64) -> String {
 }
 
 /// A share that is held against another one like it: `99.94 %`.
-#[must_use]
-pub fn percent_exact(ratio: f64) -> String {
+pub(crate) fn percent_exact(ratio: f64) -> String {
     percent_to(2, ratio)
 }
 

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 /// What a point is judged by: the hit rate should be high, both response times low.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Objectives {
+pub(crate) struct Objectives {
     /// Hits over reads; NaN counts as the worst.
-    pub hit_ratio: f64,
+    pub(crate) hit_ratio: f64,
     /// Mean response.
-    pub response_mean_ns: u64,
+    pub(crate) response_mean_ns: u64,
     /// Worst response.
-    pub response_max_ns: u64,
+    pub(crate) response_max_ns: u64,
 }
 
 impl Objectives {
@@ -36,7 +36,7 @@ impl Objectives {
 ///
 /// Equal points do not dominate each other. Takes O(n log n).
 #[must_use]
-pub fn undominated(points: &[Objectives]) -> Vec<bool> {
+pub(crate) fn undominated(points: &[Objectives]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| points[a].order(&points[b]));
 

@@ -116,12 +116,12 @@ impl Group<'_> {
         let mut order = self.cases.clone();
         order.sort_by(|a, b| {
             (b.throughput_bytes_per_s.total_cmp(&a.throughput_bytes_per_s))
-                .then(a.cpu_s_per_gb.total_cmp(&b.cpu_s_per_gb))
+                .then(a.cpu_ns_per_byte.total_cmp(&b.cpu_ns_per_byte))
         });
         let mut least = f64::INFINITY;
         order.retain(|case| {
-            let is_cheaper = case.cpu_s_per_gb < least;
-            least = least.min(case.cpu_s_per_gb);
+            let is_cheaper = case.cpu_ns_per_byte < least;
+            least = least.min(case.cpu_ns_per_byte);
             is_cheaper
         });
         order
@@ -206,7 +206,7 @@ fn cases_of(group: &Group<'_>, wanted: impl Fn(&ProbeCase) -> bool) -> Option<St
 
 /// What the measuring itself takes; none where it was not measured.
 pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
-    let of_request = |case: &ProbeCase| (case.cpu_s_per_gb * case.block_bytes as f64).round() as u64;
+    let of_request = |case: &ProbeCase| (case.cpu_ns_per_byte * case.block_bytes as f64).round() as u64;
     let nulls = || result.cases.iter().filter(|case| case.method == NULL).map(of_request);
     let (least, most) = (nulls().min()?, nulls().max()?);
     let range = if duration(least) == duration(most) {
@@ -222,7 +222,7 @@ pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
 
 /// How the cases were run: `5 runs of 1.00 s, interleaved`.
 pub(crate) fn runs(result: &ProbeResult) -> String {
-    match result.runs {
+    match result.repetitions {
         1 => format!("one run of {}", duration(result.run_ns)),
         runs => format!("{} runs of {}, interleaved", number::count(runs), duration(result.run_ns)),
     }
@@ -243,8 +243,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn case(throughput_bytes_per_s: f64, cpu_s_per_gb: f64) -> ProbeCase {
-        ProbeCase { throughput_bytes_per_s, cpu_s_per_gb, ..ProbeCase::default() }
+    fn case(throughput_bytes_per_s: f64, cpu_ns_per_byte: f64) -> ProbeCase {
+        ProbeCase { throughput_bytes_per_s, cpu_ns_per_byte, ..ProbeCase::default() }
     }
 
     proptest! {
@@ -255,8 +255,8 @@ mod tests {
             let group = Group { name: String::new(), cases: cases.iter().collect(), choice: None };
             let front = group.front();
             let beats = |a: &ProbeCase, b: &ProbeCase| {
-                let no_worse = a.throughput_bytes_per_s >= b.throughput_bytes_per_s && a.cpu_s_per_gb <= b.cpu_s_per_gb;
-                no_worse && (a.throughput_bytes_per_s, a.cpu_s_per_gb) != (b.throughput_bytes_per_s, b.cpu_s_per_gb)
+                let no_worse = a.throughput_bytes_per_s >= b.throughput_bytes_per_s && a.cpu_ns_per_byte <= b.cpu_ns_per_byte;
+                no_worse && (a.throughput_bytes_per_s, a.cpu_ns_per_byte) != (b.throughput_bytes_per_s, b.cpu_ns_per_byte)
             };
             for case in &cases {
                 let like_one_of_the_front = front.contains(&case);

@@ -64,7 +64,7 @@ const DEVICE: &[Figure<IorateDevice>] = &[
 
 const OWNER: &[Figure<IorateOwner>] = &[
     ("iorate_share_ratio", "Share of the device that was asked for.", |owner| {
-        owner.percent.map(|percent| f64::from(percent) / 100.0)
+        owner.rate_percent.map(|percent| f64::from(percent) / 100.0)
     }),
     ("iorate_interval_seconds", "Time of an I/O that was asked for.", |owner| owner.every_ns.map(seconds)),
     ("iorate_best_effort", "1 if the rate is kept only as well as can be.", |owner| {

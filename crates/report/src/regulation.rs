@@ -1,7 +1,7 @@
 //! The points of an experiment with regulated programs in rows and columns, and in words.
 
 use crate::number::{NONE, count, duration, percent};
-use crate::scenario::{Points, last_word};
+use crate::points::{Keys, Points, last_word};
 use crate::schema::{RegulatedProgram, RegulationPoint, ScenarioPoint, ScenarioResult};
 
 /// The key that says how many requests may be in the device.
@@ -48,12 +48,11 @@ pub(crate) fn regulated(result: &ScenarioResult) -> impl Iterator<Item = (&Scena
 /// One row for each point, and for each regulated program where there are several.
 pub(crate) fn table(result: &ScenarioResult) -> Points {
     let all = || regulated(result);
-    let keys = all().map(|(point, _)| point.values.len()).fold(result.varied.len(), usize::max);
+    let keys = Keys::of(result);
     let has_names = all().any(|(_, regulation)| regulation.owners.len() > 1);
     let (has_pauses, has_rates) = (has_pauses(result), has_rates(result));
     let has_published = all().any(|(_, point)| !point.published.is_empty());
-    let mut header: Vec<String> =
-        (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
+    let mut header = keys.header();
     header.extend(has_names.then(|| "program".to_owned()));
     let text_columns = header.len();
     header.extend(has_rates.then(|| "P, %".to_owned()));
@@ -65,9 +64,8 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
         // Without a program that has a rate there still is a row for the throughput.
         let owners = regulation.owners.iter().map(Some).chain(regulation.owners.is_empty().then_some(None));
         owners.enumerate().map(move |(index, owner)| {
-            let is_first = index == 0;
-            let mut row: Vec<String> =
-                (0..keys).map(|key| word(is_first, point.values.get(key).cloned())).collect();
+            let in_first = |text: String| if index == 0 { text } else { String::new() };
+            let mut row = keys.cells(point, index == 0);
             row.extend(has_names.then(|| owner.map_or(NONE.to_owned(), |owner| owner.name.clone())));
             let rate = || owner.map_or(NONE.to_owned(), |owner| owner.rate_percent.to_string());
             row.extend(has_rates.then(rate));
@@ -76,20 +74,16 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
                 let ratio = owner.and_then(|owner| owner.after_pause_ratio);
                 row.push(ratio.map_or(NONE.to_owned(), ratio_in_words));
             }
-            row.push(word(is_first, Some(decimal(regulation.iops, 1))));
-            row.push(word(is_first, Some(duration(regulation.longest_other_ns))));
-            row.push(word(is_first, Some(allowance(regulation))));
+            row.push(in_first(decimal(regulation.ios_per_s, 1)));
+            row.push(in_first(duration(regulation.longest_other_ns)));
+            row.push(in_first(allowance(regulation)));
             if has_published {
-                row.push(word(is_first, Some(regulation.published.join(", "))));
+                row.push(in_first(regulation.published.join(", ")));
             }
             row
         })
     });
     Points { rows: rows.collect(), header, text_columns }
-}
-
-fn word(is_there: bool, text: Option<String>) -> String {
-    text.filter(|_| is_there).unwrap_or_default()
 }
 
 fn figures(owner: &RegulatedProgram) -> Vec<String> {
@@ -221,7 +215,7 @@ fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),
         decimal(owner.p99_ratio, 2),
-        decimal(point.iops, 1),
+        decimal(point.ios_per_s, 1),
     )
 }
 

@@ -2,6 +2,7 @@
 
 use crate::job;
 use crate::number::{NONE, bytes, duration, percent, signed_percent};
+use crate::points::{Keys, Points};
 use crate::regulation;
 use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
 
@@ -9,14 +10,6 @@ use crate::schema::{ScenarioPoint, ScenarioProcess, ScenarioResult};
 const LEGEND: &str = "Waits: for what is read, and for room to write. Hidden: reading that went on while \
                                  the program did something else. Wasted: prefetched, and evicted before it was used. \
                                  Faster: the time without prefetching over that with it, less one.";
-
-/// Points as a table.
-pub(crate) struct Points {
-    pub(crate) header: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-    /// So many of the columns are text.
-    pub(crate) text_columns: usize,
-}
 
 /// What the columns mean.
 pub(crate) fn legend(result: &ScenarioResult) -> String {
@@ -36,10 +29,8 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
     let has_names = result.points.iter().any(|point| point.processes.len() > 1);
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
     let has_speedup = result.points.iter().any(|point| point.limit != "off");
-    // A point may have more or fewer values than there are keys; rows and header then still line up.
-    let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);
-    let mut header: Vec<String> =
-        (0..keys).map(|index| result.varied.get(index).map_or("", |key| last_word(key)).to_owned()).collect();
+    let keys = Keys::of(result);
+    let mut header = keys.header();
     header.extend(has_names.then(|| "program".to_owned()));
     let text_columns = header.len();
     header.extend(["time", "computes", "waits", "hidden", "wasted"].map(str::to_owned));
@@ -59,18 +50,16 @@ fn row(
     point: &ScenarioPoint,
     index: usize,
     process: &ScenarioProcess,
-    keys: usize,
+    keys: Keys<'_>,
     (has_names, has_speedup, has_published): (bool, bool, bool),
 ) -> Vec<String> {
     let first = index == 0;
-    let mut row: Vec<String> = (0..keys)
-        .map(|key| if first { point.values.get(key).cloned().unwrap_or_default() } else { String::new() })
-        .collect();
+    let mut row = keys.cells(point, first);
     row.extend(has_names.then(|| process.name.clone()));
     row.extend([
         duration(process.elapsed_ns),
-        duration(process.computed_ns),
-        duration(process.waited_ns()),
+        duration(process.computing_ns),
+        duration(process.io_wait_ns()),
         duration(process.hidden_ns),
         if process.wasted_bytes == 0 { NONE.to_owned() } else { bytes(process.wasted_bytes) },
     ]);
@@ -85,11 +74,6 @@ fn row(
         row.push(change(point.published_speedup_ratio));
     }
     row
-}
-
-/// `gzip.size` of `process.gzip.size`: a column's head has little room.
-pub(crate) fn last_word(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
 }
 
 /// What an experiment says.
@@ -130,8 +114,8 @@ fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
         "{} takes {}: it computes {} of the time and waits for I/O {}",
         process.name,
         duration(process.elapsed_ns),
-        share(process.computed_ns),
-        share(process.waited_ns())
+        share(process.computing_ns),
+        share(process.io_wait_ns())
     );
     if point.limit != "off" {
         text.push_str(&format!(

@@ -125,7 +125,7 @@ impl Format {
 
     /// Whether the format itself says who issued a command.
     #[must_use]
-    pub fn has_streams(self) -> bool {
+    pub(crate) fn has_streams(self) -> bool {
         matches!(self, Format::Sakiyomi | Format::Parquet | Format::Blkparse)
     }
 

@@ -63,9 +63,9 @@ pub struct Info {
     /// no responses were measured.
     pub duration_ns: Option<u64>,
     /// Commands per second over the duration.
-    pub requests_per_second: Option<f64>,
+    pub requests_per_s: Option<f64>,
     /// Bytes read and written per second over the duration.
-    pub bytes_per_second: Option<f64>,
+    pub bytes_per_s: Option<f64>,
     /// Lengths of reads and writes, in bytes.
     pub size_bytes: Option<Distribution>,
     /// Reads and writes that begin where the last one of the same device and operation ended, from 0 to 1.
@@ -85,7 +85,7 @@ pub struct Info {
     /// Measured response times, in nanoseconds.
     pub response_ns: Option<Distribution>,
     /// The mean number of commands outstanding, by Little's law, where every command's response was measured.
-    pub mean_queue_depth: Option<f64>,
+    pub queue_depth_mean: Option<f64>,
 }
 
 /// Gathers an [`Info`] record by record.
@@ -165,14 +165,14 @@ impl Collector {
             devices: self.devices.len(),
             closed_loop: self.closed_loop,
             duration_ns,
-            requests_per_second: seconds.map(|seconds| records as f64 / seconds),
-            bytes_per_second: seconds.map(|seconds| data_bytes as f64 / seconds),
+            requests_per_s: seconds.map(|seconds| records as f64 / seconds),
+            bytes_per_s: seconds.map(|seconds| data_bytes as f64 / seconds),
             size_bytes: self.sizes.finish(),
             sequential_ratio: ratio(self.sequential.last_hits(), reads + writes),
             stream_sequential_ratio: ratio(self.sequential.stream_hits(), reads + writes),
             footprint_bytes: self.footprint.bytes(),
             highest_end_bytes: self.highest_end.0,
-            mean_queue_depth: seconds
+            queue_depth_mean: seconds
                 .filter(|_| all_measured)
                 .map(|seconds| self.responses.sum() / 1e9 / seconds),
             inter_arrival_ns: if self.closed_loop { None } else { self.inter_arrivals.finish() },
@@ -224,7 +224,7 @@ mod tests {
         let (think, response) = (Some(Nanos::MILLISECOND * 3), Some(Nanos::MILLISECOND));
         let info = info(&[Record { think, response, ..record(0, Op::Read, 0, 512) }; 5]);
         assert_eq!(info.duration_ns, Some(20_000_000));
-        assert_eq!(info.mean_queue_depth, Some(0.25));
+        assert_eq!(info.queue_depth_mean, Some(0.25));
         assert!(info.closed_loop && info.inter_arrival_ns.is_none());
     }
 

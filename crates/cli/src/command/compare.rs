@@ -11,8 +11,7 @@ use clap::Args;
 use sakiyomi_report::schema::SIM_SCHEMA;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
 
-use crate::args::Common;
-use crate::console::{complain, note, say, say_json};
+use crate::console::{Common, complain};
 use crate::output::OutDir;
 use check::Check;
 
@@ -30,11 +29,11 @@ pub(crate) struct Compare {
     a: PathBuf,
     /// The second result
     b: PathBuf,
-    /// Write report.html and the pictures into this directory
+    /// Write result.json, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Exit with 1 if a figure of result.json changes by more (>) or less (<) than this; may be repeated
-    #[arg(long, value_name = "KEY>±N%")]
+    /// Exit with 1 if a figure of result.json changes by more (KEY>+N%) or less (KEY<-N%) than this; may be repeated
+    #[arg(long, value_name = "CHECK")]
     fail_if: Vec<Check>,
 }
 
@@ -42,18 +41,12 @@ impl Compare {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
         let failures = self.failures(&a.result, &b.result)?;
+        let document = serde_json::json!({ "schema": "sakiyomi.compare/1", "result": { "a": &a, "b": &b } });
         if let Some(out) = self.out.as_deref().map(OutDir::new).transpose()? {
-            out.write("report.html", html::compare(&a, &b).as_bytes())?;
-            out.write_charts(&chart::compare(&a.result, &b.result))?;
-            if !common.quiet {
-                note(&format!("report: {}", out.path().join("report.html").display()));
-            }
+            out.write_report(&document, &html::compare(&a, &b), &chart::compare(&a.result, &b.result))?;
+            common.note(&out.report());
         }
-        if common.json {
-            say_json(&serde_json::json!({ "schema": "sakiyomi.compare/1", "result": { "a": a, "b": b } }))?;
-        } else {
-            say(&text::compare(&a, &b, common.color.style()))?;
-        }
+        common.tell(&document, |style| text::compare(&a, &b, style))?;
         failures.iter().for_each(|failure| complain(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }

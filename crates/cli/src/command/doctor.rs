@@ -9,8 +9,7 @@ use sakiyomi_linux::page_cache::{self, By};
 use sakiyomi_linux::{Access, Blocks, Granted, Memory, MethodKind, MethodSpec, Options, Pool, Source};
 use serde::Serialize;
 
-use crate::args::Common;
-use crate::console::{say, say_result};
+use crate::console::{Common, say, say_result};
 use crate::machine::machine;
 
 /// One thing looked at.

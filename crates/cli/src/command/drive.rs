@@ -13,17 +13,17 @@ use sakiyomi_drive::spec::{BUILTIN, DriveSpec, builtin, explain};
 use sakiyomi_model::Bytes;
 use serde::Serialize;
 
-use crate::args::{Common, DriveArgs, HELP};
-use crate::console::{note, say, say_result};
+use crate::args::{DriveArgs, HELP};
+use crate::console::{Common, say, say_result};
 use crate::drive_file::FromDisksim;
-use crate::output::write_whole;
+use crate::output::OutFile;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi drive list
   sakiyomi drive show deskstar-7k250 > mine.toml
   sakiyomi drive show deskstar-7k250 --explain
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
-  sakiyomi drive fit measured.trace.gz --drive desktop-500gb --out mine.toml
+  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 --out mine.toml
 ";
 
 /// Drives.
@@ -32,7 +32,7 @@ pub(crate) enum Drive {
     /// The drives that come with sakiyomi
     List,
     /// A drive as TOML, with the source of every figure
-    #[command(help_template = HELP)]
+    #[command(help_template = HELP, before_help = SHOW_EXAMPLES)]
     Show(Show),
     /// Make TOML of DiskSim's parameter files, and say what in them the simulation does otherwise
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
@@ -46,18 +46,20 @@ const IMPORT_EXAMPLES: &str = "Examples:
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
   sakiyomi drive import cheetah9LP.parv | less
   sakiyomi sim trace.csv.gz --drive cheetah9LP.diskspecs
+";
 
-Files that it names (.model, .seek) are looked up beside it. So is the .parv of the same name, which
-says on what bus the drive hangs; where there is none, only the drive's own transfer time counts.
+const SHOW_EXAMPLES: &str = "Examples:
+  sakiyomi drive show deskstar-7k250 > mine.toml
+  sakiyomi drive show deskstar-7k250 --explain
 ";
 
 /// A drive as TOML.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// A built-in drive, a TOML file, or DiskSim's .diskspecs or .parv
+    /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
     #[arg(value_name = "NAME|FILE")]
     drive: String,
-    /// Change a figure first, such as cache.read_ahead.max=1MiB; may be repeated
+    /// Change a figure of the drive first, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Every key with its value, what it may be, and what it does
@@ -67,6 +69,10 @@ pub(crate) struct Show {
 
 /// Make TOML of DiskSim's parameter files.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Files that it names (.model, .seek) are looked up beside it. So is the .parv of the same name, which says \
+        on what bus the drive hangs; where there is none, only the drive's own transfer time counts."
+)]
 pub(crate) struct Import {
     /// DiskSim's .diskspecs, or the .parv that leads to it
     #[arg(value_name = "FILE.diskspecs")]
@@ -154,11 +160,11 @@ impl Import {
     fn run(&self, common: &Common) -> Result<()> {
         let read = FromDisksim::read(&self.file)?;
         if let Some(out) = &self.out {
-            write_whole(out, read.drive.to_toml().as_bytes())?;
+            OutFile::create(out)?.write(read.drive.to_toml().as_bytes())?;
         }
         read.tell(common);
-        if let (Some(out), false) = (&self.out, common.quiet) {
-            note(&format!("written: {}", out.display()));
+        if let Some(out) = &self.out {
+            common.note(&format!("written: {}", out.display()));
         }
         if common.json {
             let FromDisksim { drive, warnings, files } = &read;

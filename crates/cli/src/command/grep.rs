@@ -14,9 +14,9 @@ use sakiyomi_task::read::{self, Event, Mapped, Report, Wanted};
 use sakiyomi_task::search::{Meaning, Searcher, lines};
 use serde_json::{Value, json};
 
-use crate::args::{Common, ReadingArgs};
+use crate::args::ReadingArgs;
 use crate::command::wc::{in_words, run, stdin};
-use crate::console::{complain, say_json};
+use crate::console::{Common, complain, say_json};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi grep -c 'error|warning' log.txt

@@ -20,8 +20,8 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::IORATE_SCHEMA;
 use sakiyomi_report::{IorateResult, text};
 
-use crate::args::{Common, HELP};
-use crate::console::{note, say, say_result};
+use crate::args::HELP;
+use crate::console::{Common, note, say, say_result};
 use crate::outcome;
 
 pub(crate) const EXAMPLES: &str = "Examples:

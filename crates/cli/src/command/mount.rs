@@ -10,10 +10,10 @@ use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
 use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
 
-use crate::args::{Common, DriveArgs};
-use crate::console::{note, say, say_result};
+use crate::args::DriveArgs;
+use crate::console::{Common, note, say, say_line, say_result};
 use crate::outcome::mount::{Second, Summary};
-use crate::progress::{Interrupted, go_on};
+use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
@@ -51,9 +51,9 @@ impl From<PolicyArg> for Policy {
 /// Show a directory's files at the speed of a drive.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the true content; do not change it
-behind the mount's back. The kernel's page cache lies over the drive as over any other: drop it, or use --direct-io,
-to meet the drive at each access."
+    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the true content; do not change it \
+        behind the mount's back. The kernel's page cache lies over the drive as over any other: drop it, or use \
+        --direct-io, to meet the drive at each access."
 )]
 pub(crate) struct Mount {
     /// The directory that holds the files
@@ -68,7 +68,7 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
     set: Vec<String>,
     /// Seconds of the drive in a second: 0.5 is half as fast
-    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive")]
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive", allow_negative_numbers = true)]
     speed: f64,
     /// Scatter files over the drive in pieces of this size, as on one that has aged
     #[arg(long, value_name = "SIZE")]
@@ -82,12 +82,9 @@ pub(crate) struct Mount {
     /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print a line a second
+    /// Print a line a second; with --json, each line is an object
     #[arg(long)]
     stats: bool,
-    /// Print a JSON object a second, each on one line
-    #[arg(long, conflicts_with = "stats")]
-    stats_json: bool,
     /// Without the page cache: each access goes to the drive
     #[arg(long)]
     direct_io: bool,
@@ -110,28 +107,36 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let mounted = match mount(&self.backing, &self.dir, &self.options(common)?) {
-            Err(sakiyomi_mount::Error::Interrupted) => return Err(Interrupted.into()),
-            mounted => mounted?,
-        };
+        let mounted = self.mounted(common)?;
         // Before anybody is told, who might use it at once.
         let begun = mounted.seen();
-        if !common.quiet {
-            note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
-        }
-        let watched = self.watch(&mounted, begun);
+        common.note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
+        let watched = self.watch(&mounted, begun, common);
         let finished = mounted.finish(PATIENCE)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
         }
         watched?;
         let summary = Summary::new(&finished);
-        if common.json {
+        if common.json && self.stats {
+            say_line("sakiyomi.mount/1", &summary)?;
+        } else if common.json {
             say_result("sakiyomi.mount/1", &summary)?;
         } else if !common.quiet {
             say(&summary.in_words())?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Mounts. Where there are many files, to look at them all takes a while.
+    fn mounted(&self, common: &Common) -> Result<Mounted> {
+        let options = self.options(common)?;
+        let mut progress = Progress::new(None, common.quiet);
+        progress.set(0, || format!("looking at the files in {}", self.backing.display()))?;
+        match mount(&self.backing, &self.dir, &options) {
+            Err(sakiyomi_mount::Error::Interrupted) => Err(Interrupted.into()),
+            mounted => Ok(mounted?),
+        }
     }
 
     fn options(&self, common: &Common) -> Result<Options> {
@@ -171,7 +176,7 @@ impl Mount {
     }
 
     /// Waits for the end, and says each second how things are.
-    fn watch(&self, mounted: &Mounted, begun: Snapshot) -> Result<()> {
+    fn watch(&self, mounted: &Mounted, begun: Snapshot, common: &Common) -> Result<()> {
         let mut before = begun;
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
@@ -186,8 +191,8 @@ impl Mount {
             let second = Second::between(&before, &now);
             rates.tell(mounted, &now);
             before = now;
-            if self.stats_json {
-                say(&serde_json::to_string(&second)?)?;
+            if self.stats && common.json {
+                say_line("sakiyomi.mount_second/1", &second)?;
             } else if self.stats {
                 say(&second.in_words())?;
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_linux::{MethodKind, MethodSpec};
-use sakiyomi_model::Bytes;
+use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_probe::Error;
 use sakiyomi_probe::calibration::Calibration;
 use sakiyomi_probe::campaign::Campaign;
@@ -17,12 +17,11 @@ use sakiyomi_probe::setting::{Buffers, Path};
 use sakiyomi_probe::target::{Target, Watch};
 use sakiyomi_report::{Document, ProbeResult, chart, html, text};
 
-use crate::args::Common;
-use crate::console::{note, say, say_json};
+use crate::console::Common;
 use crate::machine::machine;
 use crate::outcome::probe::{Probed, result};
 use crate::outcome::run;
-use crate::output::{OutDir, write_whole};
+use crate::output::{OutDir, OutFile};
 use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -57,7 +56,7 @@ pub(crate) struct Probe {
     /// Bytes of a request
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,1MiB")]
     block: Vec<Bytes>,
-    /// Around the page cache [default where the file system can]
+    /// Around the page cache [default, where the file system can]
     #[arg(long)]
     direct: bool,
     /// Through the page cache, which is emptied of the file before
@@ -75,12 +74,12 @@ pub(crate) struct Probe {
     /// Size of test files
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     size: Bytes,
-    /// Seconds that a run lasts
-    #[arg(long, value_name = "S", default_value_t = 0.3)]
-    seconds: f64,
+    /// How long a run lasts
+    #[arg(long, value_name = "TIME", default_value = "300ms")]
+    runtime: Nanos,
     /// Runs of each case; they are interleaved
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    repeat: u64,
+    repetitions: u64,
     /// Measure only what is asked for, and not what a verdict needs besides; it is quicker, and cannot tell storage-bound
     #[arg(long)]
     no_rivals: bool,
@@ -133,23 +132,20 @@ impl Probe {
         self.check()?;
         let begun = Instant::now();
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let calibration = self.calibration.as_deref().map(OutFile::create).transpose()?;
         let probed = self.measure(common)?;
         let document = Document::probe(run(begun.elapsed()), result(&probed, &self.campaign()));
-        self.write(&document, &probed, out.as_ref(), common)?;
-        if common.json {
-            say_json(&document)?;
-        } else {
-            say(&text::probe(&document, common.color.style()))?;
-        }
+        self.write(&document, &probed, calibration, out.as_ref(), common)?;
+        common.tell(&document, |style| text::probe(&document, style))?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn check(&self) -> Result<()> {
-        self.check_calibration()?;
-        let seconds = self.seconds;
+        let (shortest, longest) = (Nanos::MILLISECOND * 10, Nanos::SECOND * 3600);
         ensure!(
-            (0.01..=3600.0).contains(&seconds),
-            "--seconds {seconds}: a run lasts from 0.01 to 3600 seconds"
+            (shortest..=longest).contains(&self.runtime),
+            "--runtime {}: a run lasts from 10ms to 1h",
+            self.runtime
         );
         let (least, most) = (Bytes(512), Bytes(2 << 30));
         if let Some(block) = self.block.iter().find(|block| !(least..=most).contains(block)) {
@@ -165,18 +161,8 @@ impl Probe {
         Ok(())
     }
 
-    /// Not only when all is measured.
-    fn check_calibration(&self) -> Result<()> {
-        let Some(path) = &self.calibration else { return Ok(()) };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-            bail!("--calibration {}: there is no directory {}", path.display(), directory.display());
-        }
-        Ok(())
-    }
-
     fn campaign(&self) -> Campaign {
-        Campaign { period: Duration::from_secs_f64(self.seconds), rounds: self.repeat, seed: self.seed }
+        Campaign { period: Duration::from_nanos(self.runtime.0), rounds: self.repetitions, seed: self.seed }
     }
 
     /// All targets, one after the other. What cannot be made is known before anything is measured.
@@ -293,23 +279,20 @@ impl Probe {
         &self,
         document: &Document<ProbeResult>,
         probed: &[Probed],
+        file: Option<OutFile>,
         out: Option<&OutDir>,
         common: &Common,
     ) -> Result<()> {
         let machine = machine();
         let targets = probed.iter().map(|probed| (probed.target.name, &probed.cases as &[Case]));
         let calibration = Calibration::new(format!("{}, {}", machine.kernel, machine.cpu), targets).to_toml();
-        if let Some(path) = &self.calibration {
-            write_whole(path, calibration.as_bytes())?;
+        if let Some(file) = file {
+            file.write(calibration.as_bytes())?;
         }
         let Some(out) = out else { return Ok(()) };
-        out.write_json("result.json", document)?;
-        out.write("report.html", html::probe(document).as_bytes())?;
+        out.write_report(document, &html::probe(document), &chart::probe(document))?;
         out.write("calibration.toml", calibration.as_bytes())?;
-        out.write_charts(&chart::probe(document))?;
-        if !common.quiet {
-            note(&format!("report: {}", out.path().join("report.html").display()));
-        }
+        common.note(&out.report());
         Ok(())
     }
 }

@@ -19,9 +19,8 @@ use sakiyomi_prefetch::Limit;
 use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, RunResult, chart, html, text};
 
-use crate::args::Common;
 use crate::child;
-use crate::console::{complain, note};
+use crate::console::{Common, complain, note};
 use crate::outcome;
 use crate::output::OutDir;
 
@@ -39,9 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Run a program while what it reads is read ahead of it, at a controlled distance.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own, and if sakiyomi is
-killed it goes on alone. Ends as the program does; 125 if sakiyomi fails, 126 if the program cannot be run, 127 if
-there is none. Standard output is the program's, so the report and the object of --json go to standard error."
+    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own, and if sakiyomi is \
+        killed it goes on alone. Ends as the program does; 125 if sakiyomi fails, 126 if the program cannot be run, 127 \
+        if there is none. Standard output is the program's, so the report and the object of --json go to standard \
+        error."
 )]
 pub(crate) struct Run {
     /// How far ahead: as far as pays, or always as far as this
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     /// Print the report also where standard error is not a terminal
     #[arg(long)]
     report: bool,
-    /// Write run.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Follow this running process and what it starts, until it ends or Ctrl-C
@@ -182,9 +182,7 @@ impl Run {
 }
 
 fn write(out: &OutDir, document: &Document<RunResult>) -> Result<()> {
-    out.write_json("run.json", document)?;
-    out.write("report.html", html::run(document).as_bytes())?;
-    out.write_charts(&chart::run(&document.result))
+    out.write_report(document, &html::run(document), &chart::run(&document.result))
 }
 
 /// A thread that follows programs.

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
@@ -17,28 +15,30 @@ use sakiyomi_report::{Document, ScenarioResult, chart, html, text};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
 
-use crate::args::{Common, HELP};
-use crate::console::{note, say, say_json};
+use crate::args::HELP;
+use crate::console::Common;
 use crate::drive_file::drive_spec;
 use crate::outcome::regulation;
 use crate::outcome::scenario::point;
 use crate::outcome::simulation_run;
 use crate::output::OutDir;
-use crate::progress::Progress;
+use crate::parallel;
 use crate::vary;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi scenario run scenarios/waseda2006-a.toml
-  sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,auto --vary memory.size=256MiB,1GiB
+  sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,auto \\
+      --vary memory.size=256MiB,1GiB
   sakiyomi scenario run scenarios/waseda2006-b.toml --out result
   sakiyomi scenario run scenarios/cerium2014-methods.toml --vary job.wc.part=64KiB
-  sakiyomi scenario run scenarios/kochi2023-accuracy.toml --vary process.target.rate=20 --repetitions 50
+  sakiyomi scenario run scenarios/kochi2023-accuracy.toml --vary process.target.rate=20 \\
+      --repetitions 50
 ";
 
 /// Experiments in virtual time.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run an experiment: programs, page cache, prefetching and a drive together
+    /// Run an experiment: programs, page cache, prefetching, regulation and a drive together
     #[command(help_template = HELP, before_help = EXAMPLES)]
     Run(RunCommand),
 }
@@ -85,8 +85,9 @@ impl RunCommand {
         let base = self.scenario()?;
         let varied = self.varied(&base)?;
         let combinations = combinations(&base, &varied)?;
+        let drives = drives(&combinations, common)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
-        let outcomes = explore(&combinations, common)?;
+        let outcomes = explore(&combinations, &drives, common)?;
 
         let simulated: Nanos = outcomes.values().flatten().map(|outcome| outcome.elapsed).sum();
         let points = combinations.iter().map(|Combination { values, scenario }| {
@@ -101,7 +102,7 @@ impl RunCommand {
         });
         let result = ScenarioResult {
             name: base.name.clone(),
-            drive: drive_names(&combinations, common)?,
+            drive: drive_names(&combinations, &drives),
             repetitions: base.run.repetitions,
             varied: varied.iter().map(|(key, _)| key.clone()).collect(),
             points: points.collect(),
@@ -114,14 +115,10 @@ impl RunCommand {
 
     fn tell(&self, document: &Document<ScenarioResult>, out: Option<&OutDir>, common: &Common) -> Result<()> {
         if let Some(out) = out {
-            out.write_json("result.json", document)?;
-            out.write("report.html", html::scenario(document).as_bytes())?;
-            out.write_charts(&chart::scenario(&document.result))?;
-            if !common.quiet {
-                note(&format!("report: {}", out.path().join("report.html").display()));
-            }
+            out.write_report(document, &html::scenario(document), &chart::scenario(&document.result))?;
+            common.note(&out.report());
         }
-        if common.json { say_json(document) } else { say(&text::scenario(document, common.color.style())) }
+        common.tell(document, |style| text::scenario(document, style))
     }
 
     fn scenario(&self) -> Result<Scenario> {
@@ -142,7 +139,7 @@ impl RunCommand {
     /// What is varied: the file's keys, with the values of the command line where that has some, and then its others.
     fn varied(&self, base: &Scenario) -> Result<Vec<(String, Vec<String>)>> {
         let mut varied: Vec<(String, Vec<String>)> = base.vary.clone().into_iter().collect();
-        for (key, values) in vary::parse(&self.vary)? {
+        for (key, values) in vary::parse(&self.vary, "memory.size=256MiB,1GiB")? {
             match varied.iter_mut().find(|(of_file, _)| *of_file == key) {
                 Some((_, of_file)) => *of_file = values,
                 None => varied.push((key, values)),
@@ -163,27 +160,14 @@ fn depth(key: &str) -> u32 {
 }
 
 fn combinations(base: &Scenario, varied: &[(String, Vec<String>)]) -> Result<Vec<Combination>> {
-    vary::check_count(varied)?;
+    if let Some((key, _)) = varied.iter().find(|(_, values)| values.is_empty()) {
+        bail!("[vary] {key}: there are no values; name one or more");
+    }
     // What was published and what is varied is no part of a single run.
     let alone = Scenario { vary: BTreeMap::new(), ..base.clone() };
-    let mut combinations = vec![Combination { values: Vec::new(), scenario: alone }];
-    for (key, values) in varied {
-        ensure!(!values.is_empty(), "[vary] {key}: there are no values; name one or more");
-        let mut wider = Vec::with_capacity(combinations.len() * values.len());
-        for Combination { values: chosen, scenario } in &combinations {
-            for value in values {
-                let mut scenario = scenario.clone();
-                scenario.set(key, value)?;
-                wider.push(Combination {
-                    values: [chosen.as_slice(), std::slice::from_ref(value)].concat(),
-                    scenario,
-                });
-            }
-        }
-        combinations = wider;
-    }
-    combinations.iter().try_for_each(|combination| combination.scenario.check())?;
-    Ok(combinations)
+    let all = vary::combinations(&alone, varied, |scenario, key, value| Ok(scenario.set(key, value)?))?;
+    all.iter().try_for_each(|(_, scenario)| scenario.check())?;
+    Ok(all.into_iter().map(|(values, scenario)| Combination { values, scenario }).collect())
 }
 
 /// The same without prefetching. How it would have been done does not matter then.
@@ -196,7 +180,11 @@ fn plain(scenario: &Scenario) -> Scenario {
 
 /// Runs every combination and what it is compared with, with every seed, as many at a time as there are cores; the first
 /// failure ends it. The outcomes of a combination are in the order of the seeds.
-fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key, Vec<Outcome>>> {
+fn explore(
+    combinations: &[Combination],
+    drives: &Drives,
+    common: &Common,
+) -> Result<BTreeMap<Key, Vec<Outcome>>> {
     let all = combinations.iter().flat_map(|combination| {
         let plain = plain(&combination.scenario);
         [combination.scenario.clone(), plain].map(|scenario| (scenario.to_toml(), scenario))
@@ -205,42 +193,14 @@ fn explore(combinations: &[Combination], common: &Common) -> Result<BTreeMap<Key
     let jobs: Vec<(&Key, &Scenario, u32)> = (scenarios.iter())
         .flat_map(|(key, scenario)| (0..scenario.run.repetitions).map(move |seed| (key, scenario, seed)))
         .collect();
-    let next = AtomicUsize::new(0);
-    let outcomes: Mutex<Vec<Result<(usize, Outcome)>>> = Mutex::new(Vec::with_capacity(jobs.len()));
-    let progress = Mutex::new(Progress::new(Some(jobs.len() as u64), common.quiet));
-    let work = || {
-        loop {
-            let job = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(_, scenario, repetition)) = jobs.get(job) else { return };
-            let mut outcome = one(scenario, repetition, common).map(|outcome| (job, outcome));
-            let mut outcomes = outcomes.lock().expect("no worker panics while it holds the outcomes");
-            let done = outcomes.len() as u64 + 1;
-            let message = || format!("{done} of {} runs", jobs.len());
-            let seen = progress.lock().expect("no worker panics while it holds the bar").set(done, message);
-            if let Err(interrupted) = seen {
-                outcome = Err(interrupted.into());
-            }
-            if outcome.is_err() {
-                next.store(jobs.len(), Ordering::Relaxed);
-            }
-            outcomes.push(outcome);
-        }
-    };
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
-    std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-    let ordered: BTreeMap<usize, Outcome> =
-        outcomes.into_inner().expect("the workers have ended").into_iter().collect::<Result<_>>()?;
+    let outcomes = parallel::each(&jobs, "runs", common, |&(_, scenario, repetition)| {
+        Ok(run(scenario, drive(scenario, drives), repetition)?)
+    })?;
     let mut by_key: BTreeMap<Key, Vec<Outcome>> = BTreeMap::new();
-    for (job, outcome) in ordered {
-        by_key.entry(jobs[job].0.clone()).or_default().push(outcome);
+    for (&(key, ..), outcome) in jobs.iter().zip(outcomes) {
+        by_key.entry(key.clone()).or_default().push(outcome);
     }
     Ok(by_key)
-}
-
-fn one(scenario: &Scenario, repetition: u32, common: &Common) -> Result<Outcome> {
-    crate::progress::go_on()?;
-    let drive = drive(scenario, common)?;
-    Ok(run(scenario, drive.as_ref(), repetition)?)
 }
 
 /// The repetition that took the shortest time, as in table 3 of the paper.
@@ -248,24 +208,32 @@ fn shortest(runs: &[Outcome]) -> &Outcome {
     runs.iter().min_by_key(|outcome| outcome.elapsed).expect("there is at least one repetition")
 }
 
-fn drive(scenario: &Scenario, common: &Common) -> Result<Option<DriveSpec>> {
-    scenario.drive.model.as_ref().map(|name| drive_spec(name, common)).transpose()
+/// The hard disks of all combinations, by the names that they are asked for by.
+type Drives = BTreeMap<String, DriveSpec>;
+
+fn drives(combinations: &[Combination], common: &Common) -> Result<Drives> {
+    let mut drives = Drives::new();
+    for name in combinations.iter().filter_map(|combination| combination.scenario.drive.model.as_ref()) {
+        if !drives.contains_key(name) {
+            drives.insert(name.clone(), drive_spec(name, common)?);
+        }
+    }
+    Ok(drives)
+}
+
+fn drive<'a>(scenario: &Scenario, drives: &'a Drives) -> Option<&'a DriveSpec> {
+    scenario.drive.model.as_ref().map(|name| &drives[name])
 }
 
 /// What the files lie on, in any of the combinations.
-fn drive_names(combinations: &[Combination], common: &Common) -> Result<String> {
+fn drive_names(combinations: &[Combination], drives: &Drives) -> String {
     let mut names: Vec<String> = Vec::new();
-    for combination in combinations {
-        let name = drive_name(&combination.scenario, common)?;
+    for Combination { scenario, .. } in combinations {
+        let fixed = || scenario.drive.fixed.as_ref().map(|fixed| format!("a fixed device, {fixed}"));
+        let name = drive(scenario, drives).map(|drive| drive.name.clone()).or_else(fixed).unwrap_or_default();
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    Ok(names.join("; "))
-}
-
-fn drive_name(scenario: &Scenario, common: &Common) -> Result<String> {
-    let named = drive(scenario, common)?.map(|drive| drive.name);
-    let fixed = scenario.drive.fixed.as_ref().map(|fixed| format!("a fixed device, {fixed}"));
-    Ok(named.or(fixed).unwrap_or_default())
+    names.join("; ")
 }

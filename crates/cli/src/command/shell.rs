@@ -9,6 +9,7 @@ use clap_complete::Shell;
 
 use super::Cli;
 use crate::console::say;
+use crate::output::OutDir;
 
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
@@ -34,7 +35,7 @@ impl Completions {
 /// Print the manual page.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Write one page for each command into this directory instead
+    /// Write a page for each command into this directory instead of printing one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -48,8 +49,8 @@ impl Man {
                 say(&String::from_utf8(page)?)?;
             }
             Some(directory) => {
-                std::fs::create_dir_all(directory)
-                    .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+                let out = OutDir::new(directory)?;
+                clap_mangen::generate_to(Cli::command(), out.path())
                     .with_context(|| format!("cannot write manual pages into {}", directory.display()))?;
             }
         }

@@ -10,10 +10,11 @@ use sakiyomi_drive::observe::Chunking;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
 
-use crate::args::{Common, WorkloadArgs};
-use crate::console::{note, say, say_json};
+use crate::args::WorkloadArgs;
+use crate::console::Common;
+use crate::log::{LogFormat, Logs};
 use crate::outcome::{sim_result, simulation_run};
-use crate::output::{LogFormat, Logs, OutDir};
+use crate::output::OutDir;
 use crate::progress::Progress;
 use crate::simulation::{simulate, trace_size};
 
@@ -42,11 +43,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let document = self.document(common)?;
-        if common.json {
-            say_json(&document)?;
-        } else {
-            say(&text::sim(&document, common.color.style()))?;
-        }
+        common.tell(&document, |style| text::sim(&document, style))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -55,7 +52,7 @@ impl Sim {
         let spec = self.workload.drive.spec(common)?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
         let mut logs = match (&out, self.log) {
-            (Some(out), Some(format)) => Some(Logs::create(out, format)?),
+            (Some(out), Some(format)) => Some(Logs::create(out.path(), format)?),
             _ => None,
         };
         let mut progress = Progress::new(trace_size(&self.workload.trace), common.quiet);
@@ -69,12 +66,8 @@ impl Sim {
             logs.finish()?;
         }
         if let Some(out) = &out {
-            out.write_json("result.json", &document)?;
-            out.write("report.html", html::sim(&document).as_bytes())?;
-            out.write_charts(&chart::sim(&document.result))?;
-            if !common.quiet {
-                note(&format!("report: {}", out.path().join("report.html").display()));
-            }
+            out.write_report(&document, &html::sim(&document), &chart::sim(&document.result))?;
+            common.note(&out.report());
         }
         Ok(document)
     }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -15,10 +13,11 @@ use sakiyomi_report::schema::SweepPoint;
 use sakiyomi_report::{Document, SweepResult, chart, html, text};
 use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
-use crate::args::{Common, WorkloadArgs};
-use crate::console::{note, say, say_json};
+use crate::args::WorkloadArgs;
+use crate::console::Common;
 use crate::outcome::simulation_run;
-use crate::output::OutDir;
+use crate::output::{OutDir, cannot_write};
+use crate::parallel;
 use crate::progress::Progress;
 use crate::simulation::simulate;
 use crate::vary;
@@ -50,11 +49,14 @@ impl Sweep {
             "a sweep reads its trace once for each combination, and stdin can be read only once; give a file"
         );
         let spec = self.workload.drive.spec(common)?;
-        let varied = vary::parse(&self.vary)?;
-        let drives = combinations(&spec, &varied)?;
+        let varied = vary::parse(&self.vary, "cache.read_ahead.max=64KiB,256KiB,1MiB")?;
+        let drives = vary::combinations(&spec, &varied, |drive, key, value| Ok(drive.set(key, value)?))?;
+        // All, before any is simulated.
+        drives.iter().try_for_each(|(_, drive)| drive.check())?;
         let out = self.out.as_deref().map(OutDir::new).transpose()?;
 
-        let tried = self.explore(&drives, common)?;
+        let tried =
+            parallel::each(&drives, "combinations", common, |(values, drive)| self.point(values, drive))?;
         let commands = tried.iter().map(|tried| tried.commands).sum();
         let simulated = tried.iter().map(|tried| tried.simulated).sum();
         let points = tried.into_iter().map(|tried| tried.point).collect();
@@ -65,51 +67,12 @@ impl Sweep {
         result.mark_undominated();
         let document = Document::sweep(simulation_run(begun.elapsed(), commands, simulated), result);
         if let Some(out) = &out {
-            out.write_json("result.json", &document)?;
+            out.write_report(&document, &html::sweep(&document), &chart::sweep(&document.result))?;
             write_table(out, &document.result)?;
-            out.write("report.html", html::sweep(&document).as_bytes())?;
-            out.write_charts(&chart::sweep(&document.result))?;
-            if !common.quiet {
-                note(&format!("report: {}", out.path().join("report.html").display()));
-            }
+            common.note(&out.report());
         }
-        if common.json {
-            say_json(&document)?;
-        } else {
-            say(&text::sweep(&document, common.color.style()))?;
-        }
+        common.tell(&document, |style| text::sweep(&document, style))?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// Simulates every combination, as many at a time as there are cores; the first failure ends it.
-    fn explore(&self, drives: &[(Vec<String>, DriveSpec)], common: &Common) -> Result<Vec<Tried>> {
-        let next = AtomicUsize::new(0);
-        let outcomes: Mutex<Vec<(usize, Result<Tried>)>> = Mutex::new(Vec::with_capacity(drives.len()));
-        let progress = Mutex::new(Progress::new(Some(drives.len() as u64), common.quiet));
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(drives.len());
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some((values, spec)) = drives.get(index) else { return };
-                let mut outcome = self.point(values, spec);
-                let mut outcomes = outcomes.lock().expect("no worker panics while it holds the outcomes");
-                let done = outcomes.len() as u64 + 1;
-                let message = || format!("{done} of {} combinations", drives.len());
-                let seen =
-                    progress.lock().expect("no worker panics while it holds the bar").set(done, message);
-                if let Err(interrupted) = seen {
-                    outcome = Err(interrupted.into());
-                }
-                if outcome.is_err() {
-                    next.store(drives.len(), Ordering::Relaxed);
-                }
-                outcomes.push((index, outcome));
-            }
-        };
-        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-        let mut outcomes = outcomes.into_inner().expect("the workers have ended");
-        outcomes.sort_by_key(|(index, _)| *index);
-        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     fn point(&self, values: &[String], spec: &DriveSpec) -> Result<Tried> {
@@ -140,26 +103,6 @@ struct Tried {
     simulated: Nanos,
 }
 
-/// Every combination of values with the drive that has them, the last key varying fastest. All are checked before any
-/// is simulated.
-fn combinations(spec: &DriveSpec, varied: &[(String, Vec<String>)]) -> Result<Vec<(Vec<String>, DriveSpec)>> {
-    vary::check_count(varied)?;
-    let mut drives = vec![(Vec::new(), spec.clone())];
-    for (key, values) in varied {
-        let mut wider = Vec::with_capacity(drives.len() * values.len());
-        for (chosen, drive) in &drives {
-            for value in values {
-                let mut drive = drive.clone();
-                drive.set(key, value)?;
-                wider.push(([chosen.as_slice(), std::slice::from_ref(value)].concat(), drive));
-            }
-        }
-        drives = wider;
-    }
-    drives.iter().try_for_each(|(_, drive)| drive.check())?;
-    Ok(drives)
-}
-
 fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
     let path = out.path().join("points.parquet");
     let mut columns: Vec<Column> = result.varied.iter().map(|key| Column::new(key, Kind::Text)).collect();
@@ -183,5 +126,5 @@ fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
         }
         table.finish()
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    write().with_context(|| cannot_write(&path))
 }

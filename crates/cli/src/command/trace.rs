@@ -2,18 +2,18 @@
 
 mod generate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use sakiyomi_report::number;
 use sakiyomi_trace::stats::{Collector, Distribution, Info};
-use sakiyomi_trace::{DeviceMap, Format, OutFormat, Trace as Records, Writer};
+use sakiyomi_trace::{DeviceMap, Format, OutFormat, Record, Trace as Records, Writer};
 use serde::Serialize;
 
-use crate::args::{Common, HELP, TraceArgs};
-use crate::console::{note, say, say_result};
+use crate::args::{HELP, TraceArgs};
+use crate::console::{Common, say, say_result};
 use crate::progress::Progress;
 use crate::simulation::trace_size;
 
@@ -27,7 +27,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
     /// What a trace is like: rates, sizes, sequentiality, footprint
-    #[command(help_template = HELP)]
+    #[command(help_template = HELP, before_help = "Examples:
+  sakiyomi trace info trace.csv.gz
+  blkparse -i sda -o - | sakiyomi trace info - --format blkparse
+")]
     Info(InfoArgs),
     /// Write a trace in another format
     #[command(help_template = HELP, before_help = "Examples:
@@ -45,7 +48,7 @@ pub(crate) enum Trace {
 /// What a trace is like.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// The trace, `-` for stdin
+    /// The trace: any of the formats, plain or packed; `-` is stdin
     trace: PathBuf,
     #[command(flatten)]
     reading: TraceArgs,
@@ -54,7 +57,7 @@ pub(crate) struct InfoArgs {
 /// Write a trace in another format.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// The trace, `-` for stdin
+    /// The trace: any of the formats, plain or packed; `-` is stdin
     trace: PathBuf,
     /// The file to write: .parquet, else CSV, packed for .gz and .zst
     into: PathBuf,
@@ -94,16 +97,10 @@ impl InfoArgs {
         }
         let mut trace = Records::open(&self.trace, &options)?;
         let mut collector = Collector::default();
-        let mut progress = Progress::new(trace_size(&self.trace), common.quiet);
-        let mut taken = 0u64;
-        while let Some(record) = trace.next() {
-            collector.observe(&record?);
-            taken += 1;
-            if taken.is_multiple_of(1 << 16) {
-                progress.set(trace.bytes_read(), || format!("{taken} records"))?;
-            }
-        }
-        drop(progress);
+        each_record(&mut trace, &self.trace, common, |record| {
+            collector.observe(record);
+            Ok(())
+        })?;
         let info = collector.finish();
         if common.json {
             let result = InfoDocument { trace: trace.name(), format: trace.format().name(), info: &info };
@@ -141,8 +138,7 @@ fn described(name: &str, format: Format, info: &Info) -> String {
     }
     line("devices", info.devices.to_string());
     if let Some(duration) = info.duration_ns {
-        let rate =
-            info.requests_per_second.map_or_else(String::new, |rate| format!(", {rate:.1} commands/s"));
+        let rate = info.requests_per_s.map_or_else(String::new, |rate| format!(", {rate:.1} commands/s"));
         line("duration", format!("{}{rate}", number::duration(duration)));
     }
     line("pace", if info.closed_loop { "closed loop" } else { "open loop" }.to_owned());
@@ -167,7 +163,7 @@ fn described(name: &str, format: Format, info: &Info) -> String {
             line(key, format!("{}, CoV {:.2}", spread(times, number::duration), times.cov));
         }
     }
-    if let Some(depth) = info.mean_queue_depth {
+    if let Some(depth) = info.queue_depth_mean {
         line("mean queue depth", format!("{depth:.2}"));
     }
     text
@@ -190,30 +186,38 @@ impl Convert {
         let mut trace = Records::open(&self.trace, &self.reading.options()?)?;
         let mut writer =
             Writer::create(&self.into, self.to.unwrap_or_else(|| OutFormat::of_path(&self.into)))?;
-        let mut progress = Progress::new(trace_size(&self.trace), common.quiet);
-        let mut taken = 0u64;
-        while let Some(record) = trace.next() {
-            writer.write(&record?)?;
-            taken += 1;
-            if taken.is_multiple_of(1 << 16) {
-                progress.set(trace.bytes_read(), || format!("{taken} records"))?;
-            }
-        }
-        drop(progress);
+        each_record(&mut trace, &self.trace, common, |record| Ok(writer.write(record)?))?;
         let records = writer.finish()?;
         written(common, records, &self.into)
     }
 }
 
+/// Takes all records of a trace, with progress.
+fn each_record(
+    trace: &mut Records,
+    path: &Path,
+    common: &Common,
+    mut take: impl FnMut(&Record) -> Result<()>,
+) -> Result<()> {
+    let mut progress = Progress::new(trace_size(path), common.quiet);
+    let mut taken = 0u64;
+    while let Some(record) = trace.next() {
+        take(&record?)?;
+        taken += 1;
+        if taken.is_multiple_of(1 << 16) {
+            progress.set(trace.bytes_read(), || format!("{taken} records"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Tells how much was written where.
-fn written(common: &Common, records: u64, path: &std::path::Path) -> Result<()> {
+fn written(common: &Common, records: u64, path: &Path) -> Result<()> {
     if common.json {
         let result = serde_json::json!({ "records": records, "path": path });
         return say_result("sakiyomi.trace_written/1", &result);
     }
-    if !common.quiet {
-        note(&format!("{records} records in {}", path.display()));
-    }
+    common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
     Ok(())
 }
 

@@ -15,7 +15,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
     /// Where it is mounted
-    directory: PathBuf,
+    dir: PathBuf,
     /// Now, although files of it are open: those stay usable until they are closed
     #[arg(long)]
     lazy: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Umount {
 
 impl Umount {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        sakiyomi_mount::unmount(&self.directory, self.lazy)?;
+        sakiyomi_mount::unmount(&self.dir, self.lazy)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -12,8 +12,8 @@ use sakiyomi_report::number::duration;
 use sakiyomi_report::{Document, ValidateResult, chart, html, text};
 use sakiyomi_validate::{free, part};
 
-use crate::args::{Common, MeasurementArgs};
-use crate::console::{note, say, say_json};
+use crate::args::MeasurementArgs;
+use crate::console::Common;
 use crate::measurement::Measurement;
 use crate::outcome::{Replayed, judged, simulation_run};
 use crate::output::OutDir;
@@ -23,7 +23,7 @@ use crate::simulation::trace_size;
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi validate cheetah9LP.trace.gz --drive cheetah.toml --out report
   sakiyomi validate hplajw.csv.gz --device 0 --drive hp.toml --from 2d
-  sakiyomi validate cheetah9LP.trace.gz --drive cheetah9LP.diskspecs --set servo.write_settle=0.5ms --json
+  sakiyomi validate cheetah9LP.trace.gz --drive cheetah9LP.diskspecs --set servo.write_settle=1ms
 ";
 
 /// Hold a simulated drive against a measured one.
@@ -45,11 +45,7 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let document = self.document(common)?;
-        if common.json {
-            say_json(&document)?;
-        } else {
-            say(&text::validate(&document, common.color.style()))?;
-        }
+        common.tell(&document, |style| text::validate(&document, style))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -100,12 +96,8 @@ impl Validate {
         let document =
             Document::validate(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
         if let Some(out) = &out {
-            out.write_json("result.json", &document)?;
-            out.write("report.html", html::validate(&document).as_bytes())?;
-            out.write_charts(&chart::validate(&document.result))?;
-            if !common.quiet {
-                note(&format!("report: {}", out.path().join("report.html").display()));
-            }
+            out.write_report(&document, &html::validate(&document), &chart::validate(&document.result))?;
+            common.note(&out.report());
         }
         Ok(document)
     }

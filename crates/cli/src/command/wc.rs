@@ -18,8 +18,8 @@ use sakiyomi_task::count::{Counter, Figures, Part, Wanted};
 use sakiyomi_task::read::{self, Report};
 use serde_json::{Value, json};
 
-use crate::args::{Common, ReadingArgs};
-use crate::console::{complain, say_json};
+use crate::args::ReadingArgs;
+use crate::console::{Common, complain, say_json};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi wc -lw big.txt

@@ -62,7 +62,7 @@ fn device(view: &View) -> IorateDevice {
 }
 
 fn owner(owner: &Owner) -> IorateOwner {
-    let (percent, every_ns) = match owner.rate {
+    let (rate_percent, every_ns) = match owner.rate {
         Some(Rate::Percent(percent)) => (Some(percent), None),
         Some(Rate::EveryNs(every_ns)) => (None, Some(every_ns)),
         None => (None, None),
@@ -72,7 +72,7 @@ fn owner(owner: &Owner) -> IorateOwner {
         number: owner.number,
         target: target(&owner.target),
         name: owner.name.clone(),
-        percent,
+        rate_percent,
         every_ns,
         best_effort: owner.best_effort,
         // Not known before the device has done its first.

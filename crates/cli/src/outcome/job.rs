@@ -16,10 +16,10 @@ pub(crate) fn job(job: &JobOutcome) -> ScenarioJob {
 fn run(run: &JobRun) -> ScenarioJobRun {
     ScenarioJobRun {
         elapsed_ns: run.elapsed.0,
-        computed_ns: run.computed.0,
+        computing_ns: run.computed.0,
         copied_ns: run.copied.0,
         queued_ns: run.queued.0,
-        waited_ns: run.waited.0,
+        io_wait_ns: run.waited.0,
         idle_ns: run.idle.0,
         reading_ns: run.reading.0,
         read_bytes: run.read_bytes,

@@ -10,9 +10,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Second {
     at_ns: u64,
-    accesses_per_second: f64,
-    read_bytes_per_second: f64,
-    written_bytes_per_second: f64,
+    accesses_per_s: f64,
+    read_bytes_per_s: f64,
+    written_bytes_per_s: f64,
     in_flight: u64,
     /// Of the drive's reads, those that needed no positioning; none without reads.
     hit_ratio: Option<f64>,
@@ -73,9 +73,9 @@ impl Second {
         let busy = before.busy.zip(now.busy).map(|(before, now)| now.saturating_sub(before));
         Second {
             at_ns: now.at.0,
-            accesses_per_second: a_second(new.accesses, old.accesses),
-            read_bytes_per_second: a_second(new.read_bytes, old.read_bytes),
-            written_bytes_per_second: a_second(new.written_bytes, old.written_bytes),
+            accesses_per_s: a_second(new.accesses, old.accesses),
+            read_bytes_per_s: a_second(new.read_bytes, old.read_bytes),
+            written_bytes_per_s: a_second(new.written_bytes, old.written_bytes),
             in_flight: new.in_flight,
             hit_ratio: ratio((hits - hits_before) as f64, (reads - reads_before) as f64),
             busy_ratio: busy
@@ -98,9 +98,9 @@ impl Second {
         format!(
             "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}{rates}",
             Nanos(self.at_ns).as_secs_f64(),
-            self.accesses_per_second,
-            self.read_bytes_per_second / 1e6,
-            self.written_bytes_per_second / 1e6,
+            self.accesses_per_s,
+            self.read_bytes_per_s / 1e6,
+            self.written_bytes_per_s / 1e6,
             self.in_flight,
             share(self.hit_ratio),
             share(self.busy_ratio),

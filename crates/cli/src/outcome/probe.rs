@@ -23,8 +23,11 @@ pub(crate) struct Probed {
 
 /// All targets together.
 pub(crate) fn result(probed: &[Probed], campaign: &Campaign) -> ProbeResult {
-    let mut result =
-        ProbeResult { run_ns: nanos(campaign.period), runs: campaign.rounds, ..ProbeResult::default() };
+    let mut result = ProbeResult {
+        run_ns: nanos(campaign.period),
+        repetitions: campaign.rounds,
+        ..ProbeResult::default()
+    };
     for Probed { target, cases, notes } in probed {
         let first = result.cases.len();
         result.choices.extend(choices(target, cases, first));
@@ -76,7 +79,7 @@ fn probe_case(target: &Target, case: &Case) -> ProbeCase {
         user_ratio: case.user,
         system_ratio: case.system,
         kernel_threads_ratio: case.kernel_threads,
-        cpu_s_per_gb: case.cpu_s_per_gb,
+        cpu_ns_per_byte: case.cpu_ns_per_byte,
         machine_cpu_ratio: case.machine,
         busiest_thread_ratio: case.busiest_thread.share,
         busiest_thread: case.busiest_thread.name.clone(),

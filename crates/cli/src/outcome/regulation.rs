@@ -22,7 +22,7 @@ pub(crate) fn point(
     let course = of.allowance.course.iter().map(|&(ios, allowance)| AllowancePoint { ios, allowance });
     Some(RegulationPoint {
         measured_ns: of.measured.0,
-        iops: of.iops,
+        ios_per_s: of.iops,
         longest_other_ns: of.longest_other.0,
         owners: of.owners.iter().map(program).collect(),
         decided_by: in_words(of.decided_by).to_owned(),

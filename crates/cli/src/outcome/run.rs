@@ -41,7 +41,7 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
         limit: asked.limit,
         dry_run: asked.dry_run,
         elapsed_ns: elapsed.as_nanos() as u64,
-        compute_ns: compute.as_nanos() as u64,
+        computing_ns: compute.as_nanos() as u64,
         io_wait_ns: summary.waited.0,
         io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
         programs: summary.programs,
@@ -101,7 +101,7 @@ fn advice(advice: Advice) -> RunAdvice {
 
 fn point(point: &Point) -> RunPoint {
     let Point { at: Nanos(at_ns), main, prefetch, waited } = *point;
-    RunPoint { at_ns, main_bytes: main, prefetch_bytes: prefetch.max(main), io_wait_ns: waited.0 }
+    RunPoint { at_ns, main_bytes: main, prefetched_bytes: prefetch.max(main), io_wait_ns: waited.0 }
 }
 
 fn reason(idle: Idle) -> RunReason {

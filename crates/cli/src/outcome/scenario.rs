@@ -74,10 +74,10 @@ fn process(process: &ProcessOutcome) -> ScenarioProcess {
     ScenarioProcess {
         name: process.name.clone(),
         elapsed_ns: process.elapsed.0,
-        computed_ns: process.ran.0,
+        computing_ns: process.ran.0,
         queued_ns: process.queued.0,
-        waited_read_ns: process.waited_read.0,
-        waited_write_ns: process.waited_write.0,
+        io_wait_read_ns: process.waited_read.0,
+        io_wait_write_ns: process.waited_write.0,
         paused_ns: process.slept.0,
         hidden_ns: process.hidden().0,
         read_bytes: process.read_bytes,

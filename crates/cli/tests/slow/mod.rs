@@ -24,7 +24,7 @@ pub(crate) fn run(scratch: &Scratch, options: &str, program: &[&str]) -> Output 
 pub(crate) fn result(scratch: &Scratch, options: &str, program: &[&str]) -> Value {
     let output = run(scratch, &format!("{options} --out out --quiet"), program);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document = json(&fs::read_to_string(scratch.0.join("out/run.json")).unwrap());
+    let document = json(&fs::read_to_string(scratch.0.join("out/result.json")).unwrap());
     assert_eq!(document["schema"], "sakiyomi.run/1");
     assert!(fs::read_to_string(scratch.0.join("out/report.html")).unwrap().ends_with("</html>"));
     document["result"].clone()

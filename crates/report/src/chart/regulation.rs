@@ -182,7 +182,7 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
                 dotted: true,
                 from_zero: true,
             },
-            |point| point.iops,
+            |point| point.ios_per_s,
         ),
     ];
     let chart = |(look, extract): &(Look, Extract)| draw(over(result, key, *extract), look);

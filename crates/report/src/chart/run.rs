@@ -37,7 +37,7 @@ fn positions(readings: &[&RunReading], elapsed: u64) -> Chart {
         Key { label: "prefetcher", colour: palette::PREFETCH },
         stall(),
     ];
-    let highest = |point: &RunPoint| point.main_bytes.max(point.prefetch_bytes);
+    let highest = |point: &RunPoint| point.main_bytes.max(point.prefetched_bytes);
     let y = |reading: &RunReading| Axis::sizes("position", reading.points.iter().map(highest));
     let svg = draw("positions", TITLE, keys, readings, elapsed, &y, |reading, x, y, plot| {
         let line = |bytes: fn(&RunPoint) -> u64, colour: RGBColor| {
@@ -45,7 +45,7 @@ fn positions(readings: &[&RunReading], elapsed: u64) -> Chart {
             let places = places.map(|(at, bytes)| (x.place(at), y.place(bytes)));
             LineSeries::new(places.collect::<Vec<_>>(), colour.stroke_width(4))
         };
-        plot.draw_series(line(|point| point.prefetch_bytes, palette::PREFETCH))?;
+        plot.draw_series(line(|point| point.prefetched_bytes, palette::PREFETCH))?;
         plot.draw_series(line(|point| point.main_bytes, palette::MAIN))?;
         Ok(())
     });
@@ -60,7 +60,7 @@ fn positions(readings: &[&RunReading], elapsed: u64) -> Chart {
 
 fn distances(readings: &[&RunReading], elapsed: u64) -> Chart {
     const TITLE: &str = "Distance of the prefetcher from the program";
-    let distance = |point: &RunPoint| point.prefetch_bytes.saturating_sub(point.main_bytes);
+    let distance = |point: &RunPoint| point.prefetched_bytes.saturating_sub(point.main_bytes);
     let y = |reading: &RunReading| Axis::sizes("distance", reading.points.iter().map(distance));
     let keys = vec![Key { label: "distance", colour: palette::PREFETCH }, stall()];
     let svg = draw("distance", TITLE, keys, readings, elapsed, &y, |reading, x, y, plot| {

@@ -153,10 +153,10 @@ fn times(result: &ScenarioResult) -> Chart {
 type Part = (&'static str, RGBColor, fn(&ScenarioProcess) -> u64);
 
 const PARTS: [Part; 5] = [
-    ("computes", palette::ANCHORED, |process| process.computed_ns),
+    ("computes", palette::ANCHORED, |process| process.computing_ns),
     ("shares a core", palette::MEASURED, |process| process.queued_ns),
-    ("waits to read", palette::READ_SEEK, |process| process.waited_read_ns),
-    ("waits to write", palette::READ_NEAR_MISS_SEEK, |process| process.waited_write_ns),
+    ("waits to read", palette::READ_SEEK, |process| process.io_wait_read_ns),
+    ("waits to write", palette::READ_NEAR_MISS_SEEK, |process| process.io_wait_write_ns),
     ("pauses", palette::IDLE, |process| process.paused_ns),
 ];
 

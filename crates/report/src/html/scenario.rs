@@ -5,8 +5,9 @@ use maud::{Markup, html};
 use super::page;
 use crate::chart;
 use crate::job;
+use crate::points::Points;
 use crate::regulation;
-use crate::scenario::{self, Points};
+use crate::scenario;
 use crate::schema::{Document, ScenarioResult};
 
 const WORDS: [(&str, &str); 4] = [

@@ -63,7 +63,7 @@ fn row(group: &Group<'_>, case: &ProbeCase) -> [String; 10] {
         rate(case.throughput_bytes_per_s),
         rate_range(case.throughput_bytes_per_s, range.min, range.max),
         whole_percent(case.user_ratio + case.system_ratio),
-        cpu_per_gb(case.cpu_s_per_gb),
+        cpu_per_gb(case.cpu_ns_per_byte),
         latency(|latency| latency.p50),
         latency(|latency| latency.p99),
         limit(case.verdict).to_owned(),

@@ -51,7 +51,7 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
                 user_ratio: floats[3],
                 system_ratio: floats[4],
                 kernel_threads_ratio: floats[5],
-                cpu_s_per_gb: floats[6],
+                cpu_ns_per_byte: floats[6],
                 machine_cpu_ratio: floats[7],
                 busiest_thread_ratio: floats[8],
                 busiest_thread: names.3.clone(),
@@ -93,10 +93,10 @@ fn probe_of(float: Floats) -> BoxedStrategy<ProbeResult> {
     let parts =
         (vec(target, 0..3), vec(any_case(&float), 0..12), vec(choice, 0..4), vec(any::<String>(), 0..3));
     (parts, number(), number())
-        .prop_map(|((targets, cases, choices, notes), run_ns, runs)| ProbeResult {
+        .prop_map(|((targets, cases, choices, notes), run_ns, repetitions)| ProbeResult {
             targets,
             run_ns,
-            runs,
+            repetitions,
             cases,
             choices,
             notes,

@@ -14,7 +14,7 @@ pub(crate) fn iorate() -> IorateResult {
         number,
         target,
         name: name.to_owned(),
-        percent: None,
+        rate_percent: None,
         every_ns: None,
         best_effort: false,
         ideal_ns: None,
@@ -27,7 +27,7 @@ pub(crate) fn iorate() -> IorateResult {
         ios_per_s: Some(10.9),
     };
     let kept = IorateOwner {
-        percent: Some(20),
+        rate_percent: Some(20),
         ideal_ns: Some(50_500_000),
         mean_ns: Some(50_600_000),
         accuracy_ratio: Some(1.002),
@@ -91,14 +91,14 @@ fn any_target() -> impl Strategy<Value = IorateTarget> {
 prop_compose! {
     fn any_owner()(
         (number, target, name) in (0u64..9, any_target(), "\\PC{0,4}|[\n\x1b先]{0,40}"),
-        (percent, every_ns, best_effort) in (option::of(any::<u32>()), option::of(any::<u64>()), any::<bool>()),
+        (rate_percent, every_ns, best_effort) in (option::of(any::<u32>()), option::of(any::<u64>()), any::<bool>()),
         (ideal_ns, mean_ns) in (option::of(any::<u64>()), option::of(any::<u64>())),
         (accuracy_ratio, cov_ratio, ios_per_s) in
             (option::of(any::<f64>()), option::of(any::<f64>()), option::of(any::<f64>())),
         (ios, late, unanswered) in any::<(u64, u64, u64)>(),
     ) -> IorateOwner {
         IorateOwner {
-            number, target, name, percent, every_ns, best_effort, ideal_ns, mean_ns, accuracy_ratio, cov_ratio, ios,
+            number, target, name, rate_percent, every_ns, best_effort, ideal_ns, mean_ns, accuracy_ratio, cov_ratio, ios,
             late, unanswered, ios_per_s,
         }
     }

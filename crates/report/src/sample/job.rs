@@ -21,9 +21,9 @@ pub(crate) fn jobs() -> Document<ScenarioResult> {
             runs: [elapsed, elapsed / 2]
                 .map(|elapsed| ScenarioJobRun {
                     elapsed_ns: elapsed * MS,
-                    computed_ns: 10_537 * MS,
+                    computing_ns: 10_537 * MS,
                     copied_ns: 500 * MS,
-                    waited_ns: 11_000 * MS,
+                    io_wait_ns: 11_000 * MS,
                     idle_ns: threads * 900 * MS,
                     reading_ns: 10_900 * MS,
                     read_bytes: 1_000_000_000,
@@ -54,10 +54,10 @@ pub(crate) fn jobs() -> Document<ScenarioResult> {
 pub(super) fn any_jobs() -> impl Strategy<Value = Vec<ScenarioJob>> {
     let run = vec(number(), 10).prop_map(|numbers| ScenarioJobRun {
         elapsed_ns: numbers[0],
-        computed_ns: numbers[1],
+        computing_ns: numbers[1],
         copied_ns: numbers[2],
         queued_ns: numbers[3],
-        waited_ns: numbers[4],
+        io_wait_ns: numbers[4],
         idle_ns: numbers[5],
         reading_ns: numbers[6],
         read_bytes: numbers[7],

@@ -67,7 +67,7 @@ pub(crate) fn result() -> ProbeResult {
             target("loop", "loop device over a file in /data", 1024 * MIB),
         ],
         run_ns: 1_000_000 * US,
-        runs: 5,
+        repetitions: 5,
         notes: vec![
             "aio was left out on tmpfs, which has no direct access.".to_owned(),
             "Only 3 of 8 GiB of huge pages could be had.".to_owned(),
@@ -93,7 +93,7 @@ fn add(result: &mut ProbeResult, target: &str, access: (bool, bool, bool), rows:
     let first = result.cases.len();
     result.cases.extend(rows.iter().map(|row| case(target, access, row)));
     let speed = |index: &usize| result.cases[*index].throughput_bytes_per_s;
-    let cpu = |index: &usize| result.cases[*index].cpu_s_per_gb;
+    let cpu = |index: &usize| result.cases[*index].cpu_ns_per_byte;
     let all = first..result.cases.len();
     let fastest = all.clone().max_by(|a, b| speed(a).total_cmp(&speed(b))).unwrap_or_default();
     let near = all.filter(|index| speed(index) >= 0.95 * speed(&fastest));
@@ -104,9 +104,9 @@ fn add(result: &mut ProbeResult, target: &str, access: (bool, bool, bool), rows:
 }
 
 fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -> ProbeCase {
-    let &(method, depth, block_bytes, buffers, gb_per_s, cpu_s_per_gb, [p50, p99], verdict) = row;
+    let &(method, depth, block_bytes, buffers, gb_per_s, cpu_ns_per_byte, [p50, p99], verdict) = row;
     let throughput_bytes_per_s = gb_per_s * 1e9;
-    let cpu_ratio = gb_per_s * cpu_s_per_gb;
+    let cpu_ratio = gb_per_s * cpu_ns_per_byte;
     let is_on_loop = target == "loop";
     ProbeCase {
         target: target.to_owned(),
@@ -125,7 +125,7 @@ fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -
         user_ratio: cpu_ratio * 0.07,
         system_ratio: cpu_ratio * 0.93,
         kernel_threads_ratio: if is_on_loop { gb_per_s * 0.36 } else { gb_per_s * 0.01 },
-        cpu_s_per_gb,
+        cpu_ns_per_byte,
         machine_cpu_ratio: cpu_ratio / 4.0 + 0.02,
         busiest_thread_ratio: if is_on_loop { gb_per_s * 0.36 } else { cpu_ratio.min(0.99) },
         busiest_thread: if is_on_loop { "kworker of loop0" } else { "main thread" }.to_owned(),

@@ -53,7 +53,7 @@ fn point(computer: &str, rate: u32, last: &str, decided_by: &str, accuracy: f64)
         limit: "off".to_owned(),
         regulation: Some(RegulationPoint {
             measured_ns: 200_000 * MS,
-            iops: 160.0 - f64::from(rate),
+            ios_per_s: 160.0 - f64::from(rate),
             longest_other_ns: 180 * MS,
             owners: vec![program("target", rate, accuracy)],
             decided_by: decided_by.to_owned(),
@@ -117,12 +117,12 @@ pub(crate) fn any_regulation() -> impl Strategy<Value = RegulationPoint> {
     )
         .prop_map(
             |(
-                (numbers, iops, owners, decided_by),
+                (numbers, ios_per_s, owners, decided_by),
                 (formula_allowance, allowance, allowances, allowance_course),
                 (published_best_allowance, published),
             )| RegulationPoint {
                 measured_ns: numbers[0],
-                iops,
+                ios_per_s,
                 longest_other_ns: numbers[1],
                 owners,
                 decided_by,

@@ -13,7 +13,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         RunPoint {
             at_ns: step * 28 * MS,
             main_bytes: main,
-            prefetch_bytes: (main + (step * MIB / 2).min(8 * MIB)).min(160 * MIB),
+            prefetched_bytes: (main + (step * MIB / 2).min(8 * MIB)).min(160 * MIB),
             io_wait_ns: step.min(3) * 20 * MS + step.saturating_sub(30).min(stalled) * 24 * MS,
         }
     };
@@ -43,7 +43,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         exit_code: Some(0),
         limit: "as far as pays".to_owned(),
         elapsed_ns: 4750 * MS,
-        compute_ns: 4310 * MS,
+        computing_ns: 4310 * MS,
         io_wait_ns: 252 * MS,
         io_hidden_ns: Some(3900 * MS),
         programs: 1,

@@ -95,7 +95,7 @@ pub struct IorateOwner {
     pub name: String,
     /// What was asked for: so many percent of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub percent: Option<u32>,
+    pub rate_percent: Option<u32>,
     /// What was asked for: an I/O each so many nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
@@ -128,7 +128,7 @@ impl IorateOwner {
     /// Whether it was asked for a rate.
     #[must_use]
     pub fn has_rate(&self) -> bool {
-        self.percent.is_some() || self.every_ns.is_some()
+        self.rate_percent.is_some() || self.every_ns.is_some()
     }
 }
 

@@ -21,13 +21,13 @@ pub struct ScenarioJobRun {
     /// From its start to its end.
     pub elapsed_ns: u64,
     /// Time that threads computed on a core.
-    pub computed_ns: u64,
+    pub computing_ns: u64,
     /// Time that threads copied from the page cache on a core.
     pub copied_ns: u64,
     /// Time in which threads wanted a core and shared it.
     pub queued_ns: u64,
     /// Time in which threads waited for what they read or touched.
-    pub waited_ns: u64,
+    pub io_wait_ns: u64,
     /// Time in which threads that compute had no task.
     pub idle_ns: u64,
     /// Time in which reads of its file were outstanding.
@@ -44,6 +44,6 @@ impl ScenarioJobRun {
     /// Neither reading nor computing, on so many threads, can be done in less.
     #[must_use]
     pub fn bound_ns(&self, threads: u64) -> u64 {
-        self.reading_ns.max(self.computed_ns / threads.max(1))
+        self.reading_ns.max(self.computing_ns / threads.max(1))
     }
 }

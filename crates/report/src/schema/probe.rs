@@ -10,7 +10,7 @@ pub struct ProbeResult {
     /// How long one run of one case was meant to last.
     pub run_ns: u64,
     /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
-    pub runs: u64,
+    pub repetitions: u64,
     /// Every method, block size and kind of buffer that was measured.
     pub cases: Vec<ProbeCase>,
     /// For each target and way of access, the fastest case and the cheapest one that is nearly as fast.
@@ -59,8 +59,8 @@ pub struct ProbeCase {
     pub system_ratio: f64,
     /// Time of kernel threads (block layer, loop device) over elapsed time: 1 is one core.
     pub kernel_threads_ratio: f64,
-    /// Our CPU time, user and system, for 10^9 bytes.
-    pub cpu_s_per_gb: f64,
+    /// Our CPU time, user and system, for a byte: as many as seconds for 10^9 bytes.
+    pub cpu_ns_per_byte: f64,
     /// Share of all cores' time that was not idle, whoever used it.
     pub machine_cpu_ratio: f64,
     /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.

@@ -8,7 +8,7 @@ pub struct RegulationPoint {
     /// How long was measured in each run.
     pub measured_ns: u64,
     /// I/Os of all programs in a second.
-    pub iops: f64,
+    pub ios_per_s: f64,
     /// The longest that an I/O of a program without a rate took.
     pub longest_other_ns: u64,
     /// The programs with a rate.

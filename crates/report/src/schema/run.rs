@@ -20,7 +20,7 @@ pub struct RunResult {
     /// From its start to its end.
     pub elapsed_ns: u64,
     /// Time on cores, of it and all that it started.
-    pub compute_ns: u64,
+    pub computing_ns: u64,
     /// Time in which they waited for I/O, summed.
     pub io_wait_ns: u64,
     /// Time for which they would have waited besides, as estimated from the waits before reading ahead began; absent
@@ -122,7 +122,7 @@ pub struct RunPoint {
     /// The program's position.
     pub main_bytes: u64,
     /// Up to where had been asked for.
-    pub prefetch_bytes: u64,
+    pub prefetched_bytes: u64,
     /// How long the program had waited for I/O.
     pub io_wait_ns: u64,
 }

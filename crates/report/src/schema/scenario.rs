@@ -61,13 +61,13 @@ pub struct ScenarioProcess {
     /// From its start to its end.
     pub elapsed_ns: u64,
     /// Time on a core.
-    pub computed_ns: u64,
+    pub computing_ns: u64,
     /// Time in which it wanted a core and shared it.
     pub queued_ns: u64,
     /// Time in which it waited for what it reads.
-    pub waited_read_ns: u64,
+    pub io_wait_read_ns: u64,
     /// Time in which it could not write because too much was dirty.
-    pub waited_write_ns: u64,
+    pub io_wait_write_ns: u64,
     /// Time in which it paused.
     pub paused_ns: u64,
     /// Reading that went on while it did something else.
@@ -100,7 +100,7 @@ pub struct DistancePoint {
 impl ScenarioProcess {
     /// Time in which it waited for I/O.
     #[must_use]
-    pub fn waited_ns(&self) -> u64 {
-        self.waited_read_ns.saturating_add(self.waited_write_ns)
+    pub fn io_wait_ns(&self) -> u64 {
+        self.io_wait_read_ns.saturating_add(self.io_wait_write_ns)
     }
 }

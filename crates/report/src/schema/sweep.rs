@@ -44,7 +44,7 @@ pub struct SweepPoint {
 impl SweepPoint {
     /// What the point is judged by.
     #[must_use]
-    pub fn objectives(&self) -> Objectives {
+    pub(crate) fn objectives(&self) -> Objectives {
         Objectives {
             hit_ratio: self.hit_ratio,
             response_mean_ns: self.response_mean_ns,

@@ -169,7 +169,7 @@ fn who(owner: &IorateOwner) -> String {
 }
 
 fn rate(owner: &IorateOwner) -> String {
-    match (owner.percent, owner.every_ns) {
+    match (owner.rate_percent, owner.every_ns) {
         (Some(percent), _) => format!("{percent} %"),
         (None, Some(every)) => format!("every {}", duration(every)),
         (None, None) => NONE.to_owned(),

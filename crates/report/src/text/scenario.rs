@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::style::{Style, one_line, provenance};
 use crate::job;
+use crate::points::Points;
 use crate::regulation;
-use crate::scenario::{self, Points};
+use crate::scenario;
 use crate::schema::{Document, ScenarioResult};
 use crate::verdict;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sakiyomi_model::ReadClass;
 
-use super::style::{Style, one_line, provenance};
+use super::style::{Style, provenance};
 use crate::number::{bytes, count, duration, percent, ratio};
 use crate::schema::{Document, SimResult, Spread};
 use crate::{label, verdict};
@@ -23,12 +23,7 @@ const BAR: usize = 30;
 #[must_use]
 pub fn sim(document: &Document<SimResult>, style: Style) -> String {
     let result = &document.result;
-    let mut text = String::new();
-    let title = format!("{} on {}", one_line(&result.trace), one_line(&result.drive));
-    let _ = writeln!(text, "{}", style.heading(&title));
-    for setting in result.settings.iter().chain(&result.replay) {
-        let _ = writeln!(text, "  {}", one_line(setting));
-    }
+    let mut text = style.replayed(&result.trace, &result.drive, result.settings.iter().chain(&result.replay));
     let _ = writeln!(text, "\n{}\n", style.wrap(&verdict::paragraph(&verdict::sim(result))));
     commands(&mut text, result, style);
     cache(&mut text, result, style);

@@ -38,6 +38,18 @@ impl Style {
         self.paint(BOLD, text)
     }
 
+    /// A trace on a drive as a heading, and below it what was set, each on a line.
+    pub(super) fn replayed<'a>(
+        self,
+        trace: &str,
+        drive: &str,
+        settings: impl Iterator<Item = &'a String>,
+    ) -> String {
+        let title = format!("{} on {}", one_line(trace), one_line(drive));
+        let settings = settings.map(|setting| format!("  {}\n", one_line(setting)));
+        format!("{}\n{}", self.heading(&title), settings.collect::<String>())
+    }
+
     /// `text` broken at spaces to fit the width; a no-break space becomes an ordinary one.
     pub(super) fn wrap(self, text: &str) -> String {
         let mut lines = String::new();

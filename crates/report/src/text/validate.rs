@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::style::{Style, one_line, provenance};
+use super::style::{Style, provenance};
 use crate::number::{NONE, count, duration, percent, percent_exact};
 use crate::schema::{Accuracy, Document, Labels, RequestError, Spread, ValidateResult};
 use crate::{label, verdict};
@@ -11,12 +11,7 @@ use crate::{label, verdict};
 #[must_use]
 pub fn validate(document: &Document<ValidateResult>, style: Style) -> String {
     let result = &document.result;
-    let mut text = String::new();
-    let title = format!("{} on {}", one_line(&result.trace), one_line(&result.drive));
-    let _ = writeln!(text, "{}", style.heading(&title));
-    for setting in result.settings.iter().chain(&result.replay) {
-        let _ = writeln!(text, "  {}", one_line(setting));
-    }
+    let mut text = style.replayed(&result.trace, &result.drive, result.settings.iter().chain(&result.replay));
     let _ = writeln!(text, "  {}", verdict::judged(result));
     let _ = writeln!(text, "\n{}\n", style.wrap(&verdict::paragraph(&verdict::validate(result))));
     text.push_str(&style.table(

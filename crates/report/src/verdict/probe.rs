@@ -47,12 +47,12 @@ fn fastest(group: &Group<'_>, Choice { fastest, .. }: Choice<'_>) -> String {
 }
 
 fn cheapest(group: &Group<'_>, Choice { fastest, cheapest }: Choice<'_>) -> Option<String> {
-    let cpu = cpu_per_gb(cheapest.cpu_s_per_gb);
+    let cpu = cpu_per_gb(cheapest.cpu_ns_per_byte);
     if !std::ptr::eq(fastest, cheapest) {
         return Some(format!(
             "{} is within 5 % and takes the least CPU, {cpu} s/GB against {}.",
             phrase(group, cheapest),
-            cpu_per_gb(fastest.cpu_s_per_gb)
+            cpu_per_gb(fastest.cpu_ns_per_byte)
         ));
     }
     (group.cases.len() > 1).then(|| format!("Nothing within 5 % of it takes less CPU than its {cpu} s/GB."))

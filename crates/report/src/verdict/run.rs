@@ -52,7 +52,7 @@ fn verdict(result: &RunResult) -> String {
     }
     match result.io_hidden_ns {
         // More than there was to hide it behind: accesses went on side by side.
-        Some(hidden) if hidden > result.compute_ns => format!(
+        Some(hidden) if hidden > result.computing_ns => format!(
             "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
             duration(hidden),
             percent(waits)
@@ -93,7 +93,7 @@ fn would_help(result: &RunResult, waits: f64) -> String {
     format!(
         "The program waited for I/O {} of the time; reading ahead could hide up to {} of {}.",
         percent(waits),
-        duration(result.io_wait_ns.min(result.compute_ns)),
+        duration(result.io_wait_ns.min(result.computing_ns)),
         duration(result.io_wait_ns)
     )
 }
@@ -127,7 +127,7 @@ fn advice(advice: &RunAdvice) -> String {
 pub(crate) fn figures(result: &RunResult) -> Vec<(&'static str, String)> {
     vec![
         ("elapsed", duration(result.elapsed_ns)),
-        ("computing", duration(result.compute_ns)),
+        ("computing", duration(result.computing_ns)),
         ("waiting for I/O", duration(result.io_wait_ns)),
         (
             "I/O hidden, estimated",
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn no_more_is_said_to_be_hidden_behind_computation_than_there_was_of_it() {
-        let hidden = |compute_ns, hidden| {
+        let hidden = |computing_ns, hidden| {
             let io_hidden_ns = Some(hidden);
-            verdict(&RunResult { prefetched_bytes: 1, compute_ns, io_hidden_ns, ..RunResult::default() })
+            verdict(&RunResult { prefetched_bytes: 1, computing_ns, io_hidden_ns, ..RunResult::default() })
         };
         assert!(hidden(5_000_000, 4_000_000).contains("hid about 4.00 ms of I/O behind computation"));
         assert!(hidden(5_000_000, 6_000_000).contains("saved about 6.00 ms of waiting"));

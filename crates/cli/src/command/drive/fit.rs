@@ -11,24 +11,25 @@ use sakiyomi_report::number::{duration, percent};
 use sakiyomi_validate::{Accuracy, Fitted, fit, free, judge, part};
 use serde::Serialize;
 
-use crate::args::{Common, MeasurementArgs};
-use crate::console::{note, say, say_result};
+use crate::args::MeasurementArgs;
+use crate::console::{Common, say, say_result};
 use crate::measurement::Measurement;
-use crate::output::write_whole;
+use crate::output::OutFile;
 use crate::progress::Progress;
 use crate::simulation::trace_size;
 
 pub(super) const EXAMPLES: &str = "Examples:
-  sakiyomi drive fit measured.trace.gz --drive desktop-500gb --out mine.toml
+  sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 --out mine.toml
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
-
-Fitted are overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers
-overlap, what is read ahead, and whether writes are cached. Of the geometry, only the skew is, where the times
-tell it. The speed stays.
 ";
 
 /// Estimate what a datasheet does not tell, from a measured trace.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Fitted are overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers \
+        overlap, what is read ahead, and whether writes are cached. Of the geometry, only the skew is fitted, where the \
+        times tell it. The rotational speed stays as it is."
+)]
 pub(crate) struct Fit {
     #[command(flatten)]
     measurement: MeasurementArgs,
@@ -36,7 +37,13 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "FILE.toml")]
     out: PathBuf,
     /// Fit to so much of the trace's beginning, as a share of its time; the rest judges the fit
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, conflicts_with = "fit_until")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.5,
+        conflicts_with = "fit_until",
+        allow_negative_numbers = true
+    )]
     fit_share: f64,
     /// Fit to what was issued before this time; the rest judges the fit
     #[arg(long, value_name = "TIME")]
@@ -83,6 +90,7 @@ impl Fit {
             "--fit-share {}: expected a share between 0 and 1, with some of the trace left to judge the fit on",
             self.fit_share
         );
+        let out = OutFile::create(&self.out)?;
         let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
         let mut measurement = Measurement::read(args, &Drive::new(&start)?, &mut progress)?;
         drop(progress);
@@ -123,10 +131,8 @@ impl Fit {
             Ok(judge(requests, &simulated, rest.clone()))
         };
         let (before, after) = (judged(&start)?, judged(&found.spec)?);
-        write_whole(&self.out, found.spec.to_toml().as_bytes())?;
-        if !common.quiet {
-            note(&format!("written: {}", self.out.display()));
-        }
+        out.write(found.spec.to_toml().as_bytes())?;
+        common.note(&format!("written: {}", self.out.display()));
         let result = FitResult {
             trace: trace.clone(),
             drive: start.name.clone(),

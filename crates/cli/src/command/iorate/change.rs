@@ -12,8 +12,7 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, tell, warn};
-use crate::args::Common;
-use crate::console::complain;
+use crate::console::{Common, complain};
 use crate::outcome;
 
 pub(super) const SET_EXAMPLES: &str = "Examples:

@@ -10,7 +10,7 @@ use sakiyomi_linux::process::Process;
 use sakiyomi_report::text;
 
 use super::tell;
-use crate::args::Common;
+use crate::console::Common;
 use crate::outcome;
 
 pub(super) const EXAMPLES: &str = "Examples:

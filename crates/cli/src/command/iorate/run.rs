@@ -16,9 +16,8 @@ use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
 use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, warn};
-use crate::args::Common;
 use crate::child;
-use crate::console::{complain, note};
+use crate::console::{Common, complain, note};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk

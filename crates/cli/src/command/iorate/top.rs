@@ -12,10 +12,9 @@ use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::{IORATE_SCHEMA, IorateOwner};
 use sakiyomi_report::{IorateResult, prometheus, text};
 
-use crate::args::Common;
-use crate::console::say;
+use crate::console::{Common, say, say_line};
 use crate::outcome;
-use crate::output::write_whole;
+use crate::output::OutFile;
 use crate::progress::go_on;
 use crate::screen::Screen;
 
@@ -74,18 +73,14 @@ impl Top {
     fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
-            if common.json {
-                let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
-                say(&document.to_string())
-            } else {
-                say(&text::iorate_lines(&result))
-            }
+            if common.json { say_line(IORATE_SCHEMA, &result) } else { say(&text::iorate_lines(&result)) }
         })
     }
 
     fn collected(&self, first: IorateResult, looks: &mut Looks<'_>) -> Result<()> {
         let Some(out) = &self.out else { return say(&prometheus::iorate(&first)) };
-        let write = |result: &IorateResult| write_whole(out, prometheus::iorate(result).as_bytes());
+        let write =
+            |result: &IorateResult| OutFile::create(out)?.write(prometheus::iorate(result).as_bytes());
         write(&first)?;
         self.each(self.count.map(|count| count - 1), pause, || write(&looks.next()?))
     }

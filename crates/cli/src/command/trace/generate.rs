@@ -9,13 +9,13 @@ use sakiyomi_trace::generate::pc::PcParams;
 use sakiyomi_trace::generate::{Arrival, Pattern, Sizes, Workload};
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
-use crate::args::Common;
+use crate::console::Common;
 use crate::progress::Progress;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace generate pc pc.csv
   sakiyomi trace generate random random.parquet --count 100000 --span 200GB --arrival poisson:80
-  sakiyomi trace generate zipf zipf.csv --span 10GB --exponent 0.9 --sizes 4KiB:3,64KiB:1 --reads 0.7
+  sakiyomi trace generate zipf zipf.csv --exponent 0.9 --sizes 4KiB:3,64KiB:1 --reads 0.7
 ";
 
 /// Make a trace.
@@ -36,7 +36,7 @@ pub(crate) enum Generate {
     /// Some places more popular than others
     Zipf {
         /// How unequal: 0 is all alike
-        #[arg(long, value_name = "X", default_value_t = 1.0)]
+        #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
         exponent: f64,
         /// The size of the places
         #[arg(long, value_name = "SIZE", default_value = "1MiB")]
@@ -87,8 +87,8 @@ pub(crate) struct Shape {
     /// How long commands are: one size, or several with weights, such as 4KiB:3,64KiB:1
     #[arg(long, value_name = "SIZES", default_value = "4KiB", value_parser = parse_sizes)]
     sizes: Sizes,
-    /// The share of reads
-    #[arg(long, value_name = "0..1", default_value_t = 1.0)]
+    /// The share of reads, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true)]
     reads: f64,
     /// When commands come: closed:THINK, every:TIME, poisson:RATE, bursty:ON,OFF,RATE
     #[arg(long, value_name = "KIND", default_value = "closed:0", value_parser = parse_arrival)]

@@ -59,7 +59,7 @@ impl View<'_> {
             x: Axis::rates("throughput", rates(group), NAMES),
             y: Axis::log_cpu_per_gb(
                 "CPU seconds for a GB, log scale",
-                group.cases.iter().map(|case| case.cpu_s_per_gb),
+                group.cases.iter().map(|case| case.cpu_ns_per_byte),
             ),
             group,
         }
@@ -75,7 +75,7 @@ impl View<'_> {
     }
 
     fn place(&self, case: &ProbeCase) -> (f64, f64) {
-        (self.x.place(case.throughput_bytes_per_s), self.y.place(case.cpu_s_per_gb))
+        (self.x.place(case.throughput_bytes_per_s), self.y.place(case.cpu_ns_per_byte))
     }
 
     fn draw(&self, plot: &mut Plot<'_>) -> Drawn {

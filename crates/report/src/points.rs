@@ -1,0 +1,42 @@
+//! The points of an experiment in rows and columns: what the tables of programs, of jobs and of rates have in common.
+
+use crate::schema::{ScenarioPoint, ScenarioResult};
+
+/// Points as a table.
+pub(crate) struct Points {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    /// So many of the columns are text.
+    pub(crate) text_columns: usize,
+}
+
+/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys; rows and
+/// header then still line up.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys<'a> {
+    varied: &'a [String],
+    columns: usize,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn of(result: &'a ScenarioResult) -> Keys<'a> {
+        let columns = result.points.iter().map(|point| point.values.len());
+        Keys { varied: &result.varied, columns: columns.fold(result.varied.len(), usize::max) }
+    }
+
+    pub(crate) fn header(self) -> Vec<String> {
+        let key = |index| self.varied.get(index).map_or("", |key: &String| last_word(key));
+        (0..self.columns).map(|index| key(index).to_owned()).collect()
+    }
+
+    /// The point's values in its first row, nothing in those below.
+    pub(crate) fn cells(self, point: &ScenarioPoint, is_first: bool) -> Vec<String> {
+        let value = |index| point.values.get(index).filter(|_| is_first).cloned().unwrap_or_default();
+        (0..self.columns).map(value).collect()
+    }
+}
+
+/// `size` of `process.gzip.size`: a column's head has little room.
+pub(crate) fn last_word(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
