@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sakiyomi_report::text::Style;
+use serde::Serialize;
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
@@ -29,11 +30,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// Writes a result to stdout: as JSON if that is wanted, else in words.
-    pub(crate) fn tell(
-        &self,
-        document: &impl serde::Serialize,
-        words: impl FnOnce(Style) -> String,
-    ) -> Result<()> {
+    pub(crate) fn tell(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
         if self.json { say_json(document) } else { say(&words(self.color.style())) }
     }
 
@@ -93,23 +90,38 @@ pub(crate) fn say(text: &str) -> Result<()> {
 }
 
 /// Writes a result to stdout as JSON, on several lines.
-pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<()> {
+pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
     say(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes a result that no run made, as the JSON object that stands for it.
-pub(crate) fn say_result(schema: &str, result: &impl serde::Serialize) -> Result<()> {
-    say_json(&serde_json::json!({ "schema": schema, "result": result }))
+pub(crate) fn say_result(schema: &str, result: &impl Serialize) -> Result<()> {
+    say_json(&Told { schema, result })
 }
 
 /// The same on one line, for results that come one after the other.
-pub(crate) fn say_line(schema: &str, result: &impl serde::Serialize) -> Result<()> {
-    say(&serde_json::json!({ "schema": schema, "result": result }).to_string())
+pub(crate) fn say_line(schema: &str, result: &impl Serialize) -> Result<()> {
+    say(&serde_json::to_string(&Told { schema, result })?)
+}
+
+/// A result that no run made, as an object.
+#[derive(Serialize)]
+pub(crate) struct Told<'a, T> {
+    pub(crate) schema: &'a str,
+    pub(crate) result: T,
 }
 
 /// Tells of something on stderr that is not the result. Nobody may be there to read it.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes a result to stderr as JSON, where stdout is a program's.
+pub(crate) fn note_json(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => note(&text),
+        Err(error) => complain(&format!("cannot write the result as JSON: {error}")),
+    }
 }
 
 /// Tells of an error on stderr.

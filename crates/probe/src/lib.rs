@@ -7,7 +7,7 @@
 //! | one way to read it | [`setting`] |
 //! | which settings are measured, with those that a verdict needs, and in which order | [`plan`] |
 //! | all runs on one target, interleaved | [`campaign`] |
-//! | one setting, for a while | [`measure`] |
+//! | one setting, for a while | `measure` |
 //! | from many runs to one case | [`case`] |
 //! | what limits a case, from figures alone | [`verdict`] |
 //! | what a cost model needs of it, as a file | [`calibration`] |

@@ -10,8 +10,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use sakiyomi_report::schema::SIM_SCHEMA;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
+use serde::Serialize;
 
-use crate::console::{Common, complain};
+use crate::console::{Common, Told, complain};
 use crate::output::OutDir;
 use check::Check;
 
@@ -37,11 +38,18 @@ pub(crate) struct Compare {
     fail_if: Vec<Check>,
 }
 
+/// Both results, whole.
+#[derive(Serialize)]
+struct Compared<'a> {
+    a: &'a Document<SimResult>,
+    b: &'a Document<SimResult>,
+}
+
 impl Compare {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
         let failures = self.failures(&a.result, &b.result)?;
-        let document = serde_json::json!({ "schema": "sakiyomi.compare/1", "result": { "a": &a, "b": &b } });
+        let document = Told { schema: "sakiyomi.compare/1", result: Compared { a: &a, b: &b } };
         if let Some(out) = self.out.as_deref().map(OutDir::new).transpose()? {
             out.write_report(&document, &html::compare(&a, &b), &chart::compare(&a.result, &b.result))?;
             common.note(&out.report());

@@ -20,7 +20,7 @@ use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, RunResult, chart, html, text};
 
 use crate::child;
-use crate::console::{Common, complain, note};
+use crate::console::{Common, complain, note, note_json};
 use crate::outcome;
 use crate::output::OutDir;
 
@@ -159,10 +159,7 @@ impl Run {
             complain(&format!("{error:#}"));
         }
         if common.json {
-            match serde_json::to_string_pretty(&document) {
-                Ok(text) => note(&text),
-                Err(error) => complain(&format!("cannot write the result as JSON: {error}")),
-            }
+            note_json(&document);
         } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
             note(text::run(&document, common.color.style_of_notes()).trim_end());
         }

@@ -14,8 +14,8 @@ const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 const VERMILLION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
 
-/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID` and `IDLE` by their codes and changes them in the
-/// dark.
+/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE` and `STALL` by their codes and changes them in
+/// the dark.
 pub(super) const INK: RGBColor = RGBColor(0x24, 0x29, 0x2F);
 /// Text that is less important.
 pub(super) const FAINT: RGBColor = RGBColor(0x6E, 0x77, 0x81);
@@ -70,7 +70,7 @@ pub(super) const BUSY: RGBColor = VERMILLION;
 pub(super) const MAIN: RGBColor = BLUE;
 pub(super) const PREFETCH: RGBColor = ORANGE;
 /// Where the program waits.
-pub(super) const STALL: RGBColor = READ_DATA;
+pub(super) const STALL: RGBColor = RGBColor(0xF7, 0xDA, 0xC4);
 
 /// The colour of a method of I/O.
 pub(super) fn method(name: &str) -> RGBColor {
@@ -90,7 +90,7 @@ pub(super) fn read(class: ReadClass) -> RGBColor {
 
 /// The colour of a line among many, which also have their names beside them.
 pub(super) fn series(index: usize) -> RGBColor {
-    [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY][index % 6]
+    [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK, FAINT][index % 8]
 }
 
 /// The colour of a run where two share one picture.
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_style_sheet_knows_the_colours_that_change_in_the_dark() {
         let style = include_str!("../html/style.css");
-        for colour in [INK, FAINT, GRID, IDLE] {
+        for colour in [INK, FAINT, GRID, IDLE, STALL] {
             assert!(style.contains(&format!("=\"{}\"]", code(colour))));
         }
     }

@@ -17,7 +17,7 @@ use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, warn};
 use crate::child;
-use crate::console::{Common, complain, note};
+use crate::console::{Common, Told, complain, note, note_json};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
@@ -123,8 +123,7 @@ impl Run {
             elapsed_ns: elapsed.as_nanos() as u64,
         });
         if common.json {
-            let document = serde_json::json!({ "schema": IORATE_SCHEMA, "result": result });
-            note(&format!("{document:#}"));
+            note_json(&Told { schema: IORATE_SCHEMA, result: &result });
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));
