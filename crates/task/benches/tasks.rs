@@ -30,10 +30,10 @@ fn in_task_blocks(bencher: Bencher) {
 }
 
 /// Each waits for two before it.
-#[divan::bench(sample_count = 7)]
-fn with_dependencies(bencher: Bencher) {
+#[divan::bench(sample_count = 7, args = [1, 2])]
+fn with_dependencies(bencher: Bencher, threads: usize) {
     bencher.counter(ItemsCount::new(TASKS)).bench(|| {
-        let made = Manager::new(2).run(|tasks| {
+        let made = Manager::new(threads).run(|tasks| {
             let mut last = [tasks.task("first").spawn(|_| ()), tasks.task("first").spawn(|_| ())];
             for index in 0..TASKS {
                 let next = tasks.task("next").wait_for(&last[0]).wait_for(&last[1]).spawn(|_| ());

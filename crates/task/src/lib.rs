@@ -13,3 +13,4 @@ pub mod read;
 pub mod search;
 
 mod queues;
+mod sync;

@@ -13,17 +13,13 @@ mod model;
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
-use system::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, now, pause};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, lock};
+use system::{now, pause};
 
-/// Whose locks these are: the system's, or loom's, which goes through every order in which threads can meet.
+/// The time, and giving the processor to others; in model checks there is neither.
 mod system {
     #[cfg(all(test, loom))]
     pub(super) use super::model::system::*;
-    #[cfg(not(all(test, loom)))]
-    pub(super) use std::sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    };
 
     /// Waits a moment without sleeping, some microseconds at most, longer from look to look: who looks into a queue all
     /// the time takes its cache line from who fills it.
@@ -130,11 +126,6 @@ impl<T> Thread<T> {
         self.bound_count.fetch_sub(1, Ordering::Relaxed);
         Some(task)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks can panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Queues<T> {
@@ -254,6 +245,25 @@ impl<T> Queues<T> {
         }
     }
 
+    /// What thread `me` does next, that has just made `task` active: this one, which need not go through its queue, unless
+    /// something else goes before it.
+    pub(crate) fn instead_of(&self, me: usize, task: T) -> T {
+        match self.take_pressing(me) {
+            None => {
+                let stolen = &self.threads[me].stolen;
+                let n = stolen.load(Ordering::Relaxed);
+                if n > 0 {
+                    stolen.store(n + 1, Ordering::Relaxed);
+                }
+                task
+            }
+            Some(pressing) => {
+                self.push(task, For::Any(Some(me)), Priority::Normal);
+                pressing
+            }
+        }
+    }
+
     /// A task for thread `me`, stolen if need be from another that has more than `left`.
     fn take(&self, me: usize, left: usize) -> Option<T> {
         self.find(me, left).map(|found| self.taken(found))
@@ -270,25 +280,28 @@ impl<T> Queues<T> {
 
     /// As [`Queues::take`], but nobody is woken.
     fn find(&self, me: usize, left: usize) -> Option<Found<T>> {
-        let mine = &self.threads[me];
-        if mine.bound_count.load(Ordering::Relaxed) > 0
-            && let bound @ Some(_) = mine.take_bound()
-        {
-            return bound.map(Found::alone);
+        if let pressing @ Some(_) = self.take_pressing(me) {
+            return pressing.map(Found::alone);
         }
         if me >= self.computing {
             return None;
         }
-        if self.urgent.load(Ordering::Relaxed) > 0
-            && let urgent @ Some(_) = self.take_urgent()
-        {
-            return urgent.map(Found::alone);
-        }
-        let own = lock(&mine.own).pop_back();
+        let own = lock(&self.threads[me].own).pop_back();
         own.or_else(|| lock(&self.shared).normal.pop_front())
             .map(Found::alone)
             .or_else(|| self.steal(me, left))
             .or_else(|| self.take_last().map(Found::alone))
+    }
+
+    /// What goes before a thread's own tasks: what is bound to it, and what is urgent.
+    fn take_pressing(&self, me: usize) -> Option<T> {
+        let mine = &self.threads[me];
+        if mine.bound_count.load(Ordering::Relaxed) > 0
+            && let bound @ Some(_) = mine.take_bound()
+        {
+            return bound;
+        }
+        if me < self.computing && self.urgent.load(Ordering::Relaxed) > 0 { self.take_urgent() } else { None }
     }
 
     fn take_urgent(&self) -> Option<T> {

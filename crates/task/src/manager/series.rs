@@ -1,41 +1,70 @@
 //! Tasks made of items, of which each that ends makes the next: the task blocks of the paper (section 3.1).
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::node::{Cause, Core, Function, Handle, Run, Task};
-use super::{Device, Name, Priority, Tasks};
+use super::failure::{Cause, Name};
+use super::handle::Handle;
+use super::tasks::{Core, Device, Run, Task, Tasks};
+use crate::queues::Priority;
+use crate::sync::{Mutex, lock};
 
-/// Makes the first ones, `at_a_time` of them or fewer. The handle is of what ends when all have.
-pub(super) fn start<'env, I, T, E>(
-    tasks: &Tasks<'env>,
-    name: Name,
-    at_a_time: usize,
-    items: T,
-    what: impl Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
-) -> Handle<'env, ()>
-where
-    I: Send + 'env,
-    T: Iterator<Item = I> + Send + 'env,
-    E: Into<Box<dyn Error + Send + Sync>>,
-{
-    assert!(at_a_time > 0, "none at a time");
-    // Ends when all those have that make up the series, and this function has let go.
-    let core = Core::new(name.clone(), Device::Any, Priority::High);
-    let end = Handle { task: Arc::new(Function::new(core, |_: &Tasks<'env>| Ok(()))) };
-    tasks.count_made();
-    let series = Arc::new(Series { items: Mutex::new(items), what, end: end.of_any() });
-    for _ in 0..at_a_time {
-        let Some(item) = series.next(tasks) else { break };
-        let core = Core::new(name.clone(), Device::Any, Priority::Normal);
-        let one: Task<'env> =
-            Arc::new(OneOfSeries { core, item: Mutex::new(Some(item)), series: Arc::clone(&series) });
-        one.core().then(&series.end);
-        tasks.count_made();
-        tasks.release(one);
+impl<'env> Tasks<'env> {
+    /// Makes a task for each item, no more than `at_a_time` of which are live; each that ends makes the next one. The
+    /// handle is of what ends when all have, and fails with the first that does: no more are made then.
+    ///
+    /// # Panics
+    /// If none may be live.
+    pub fn each<I, E>(
+        &self,
+        name: impl Into<Name>,
+        at_a_time: usize,
+        items: impl IntoIterator<Item = I, IntoIter: Send + 'env>,
+        what: impl Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
+    ) -> Handle<'env, ()>
+    where
+        I: Send + 'env,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        assert!(at_a_time > 0, "none at a time");
+        let name = name.into();
+        // Ends when all those have that make up the series, and this function has let go.
+        let end =
+            Handle::new(self.core(name.clone(), Device::Any, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
+        self.count_made();
+        let made = Made { tasks: self, end: end.of_any() };
+        let series = Arc::new(Series { items: Mutex::new(items.into_iter()), what, end: end.of_any() });
+        for _ in 0..at_a_time {
+            let Some(item) = series.next(self) else { break };
+            made.one(OneOfSeries {
+                core: self.core(name.clone(), Device::Any, Priority::Normal, 0),
+                turn: Mutex::new(Some((item, Arc::clone(&series)))),
+            });
+        }
+        end
     }
-    tasks.release(end.of_any());
-    end
+}
+
+/// The end of a series that is being made; it may begin when this is dropped, also because the items panic.
+struct Made<'t, 'env> {
+    tasks: &'t Tasks<'env>,
+    end: Task<'env>,
+}
+
+impl<'env> Made<'_, 'env> {
+    fn one(&self, one: impl Run<'env> + 'env) {
+        let one: Task<'env> = Arc::new(one);
+        self.tasks.count_made();
+        self.end.core().edges.wait_for_one_more();
+        one.core().edges.then(&self.end);
+        self.tasks.release(one, 1);
+    }
+}
+
+impl Drop for Made<'_, '_> {
+    fn drop(&mut self) {
+        self.tasks.release(Arc::clone(&self.end), 1);
+    }
 }
 
 /// Tasks made of items, one after the other.
@@ -45,23 +74,25 @@ struct Series<'env, T, F> {
     end: Task<'env>,
 }
 
+impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
+    /// The next item, unless there are to be no more.
+    fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
+        if self.end.core().edges.is_broken() || tasks.is_cancelled() {
+            return None;
+        }
+        lock(&self.items).next()
+    }
+}
+
 /// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
 /// allocated for each.
 struct OneOfSeries<'env, I, T, F> {
     core: Core<'env>,
-    item: Mutex<Option<I>>,
-    series: Arc<Series<'env, T, F>>,
+    /// What it does next.
+    turn: Mutex<Turn<'env, I, T, F>>,
 }
 
-impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
-    /// The next item, unless there are to be no more.
-    fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
-        if self.end.core().is_broken() || tasks.is_cancelled() {
-            return None;
-        }
-        self.items.lock().unwrap_or_else(PoisonError::into_inner).next()
-    }
-}
+type Turn<'env, I, T, F> = Option<(I, Arc<Series<'env, T, F>>)>;
 
 impl<'env, I, T, F, E> Run<'env> for OneOfSeries<'env, I, T, F>
 where
@@ -75,15 +106,16 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        let item = self.item.lock().unwrap_or_else(PoisonError::into_inner).take();
-        (self.series.what)(item.expect("an item for each time"), tasks).map_err(Cause::failed)?;
-        let next = self.series.next(tasks);
-        let again = next.is_some();
-        *self.item.lock().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(again)
+        // Nobody else wants the lock before it has ended.
+        let mut turn = lock(&self.turn);
+        let (item, series) = turn.take().expect("an item for each time");
+        (series.what)(item, tasks).map_err(Cause::failed)?;
+        *turn = series.next(tasks).map(|item| (item, series));
+        Ok(turn.is_some())
     }
 
     fn discard(&self) {
-        drop(self.item.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let turn = lock(&self.turn).take();
+        drop(turn);
     }
 }

@@ -7,9 +7,6 @@ use loom::sync::Arc;
 use loom::thread;
 
 pub(super) mod system {
-    pub(in crate::queues) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(in crate::queues) use loom::sync::{Condvar, Mutex, MutexGuard};
-
     /// To yield would let the others come to where nothing is on its way.
     pub(in crate::queues) fn pause(_: usize) {}
 

@@ -1,0 +1,122 @@
+//! What a task waits for, and what waits for it: the edges of the graph, from the side of one task.
+//!
+//! A task counts those that it waits for, and holds those that wait for it. Its end closes the list under the lock under
+//! which others come into it: who comes later finds that it has ended. `model.rs` has loom try every order.
+
+use std::mem;
+
+use smallvec::SmallVec;
+
+use super::failure::Failure;
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock};
+
+/// Few tasks wait for more than two, or are waited for by more: so many need no allocation of their own.
+pub(super) type Few<T> = SmallVec<[T; 2]>;
+
+/// A hold on something with edges.
+pub(super) trait Linked: Clone {
+    fn edges(&self) -> &Edges<Self>;
+}
+
+pub(super) struct Edges<T> {
+    /// How many it waits for: its own making, and tasks before it.
+    missing: AtomicU32,
+    /// Known to who runs it, since all that could break it have ended before.
+    broken: AtomicBool,
+    // The next two change under the lock of `state`.
+    watched: AtomicBool,
+    ended: AtomicBool,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    /// Those that wait for it.
+    after: Few<T>,
+    /// Why it is not to be run, or what it failed with.
+    failure: Option<Box<Failure>>,
+}
+
+/// What follows from a task's end.
+pub(super) struct End<T> {
+    pub(super) after: Few<T>,
+    pub(super) is_watched: bool,
+}
+
+impl<T: Linked> Edges<T> {
+    /// Of a task that is being made, and waits for so many others.
+    pub(super) fn new(before: usize) -> Edges<T> {
+        let no = || AtomicBool::new(false);
+        let (broken, watched, ended) = (no(), no(), no());
+        let missing = AtomicU32::new(1 + u32::try_from(before).expect("fewer than there is memory for"));
+        let state = Mutex::new(State { after: Few::new(), failure: None });
+        Edges { missing, broken, watched, ended, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        lock(&self.state)
+    }
+
+    /// It waits for one more, which has not ended.
+    pub(super) fn wait_for_one_more(&self) {
+        self.missing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `next`, which has counted this one among those that it waits for, is told of its end; unless it has ended already:
+    /// then `false`.
+    pub(super) fn then(&self, next: &T) -> bool {
+        let mut state = self.state();
+        if !self.ended.load(Ordering::Relaxed) {
+            state.after.push(next.clone());
+            return true;
+        }
+        if let Some(failure) = state.failure.as_deref().cloned() {
+            drop(state);
+            next.edges().break_with(failure);
+        }
+        false
+    }
+
+    /// It has so many less to wait for; says whether that was all.
+    pub(super) fn let_go(&self, of: u32) -> bool {
+        self.missing.fetch_sub(of, Ordering::AcqRel) == of
+    }
+
+    /// It is not to be run, because of this.
+    fn break_with(&self, failure: Failure) {
+        self.state().failure.get_or_insert_with(|| Box::new(failure));
+        self.broken.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Somebody sleeps until it ends.
+    pub(super) fn watch(&self) {
+        let _state = self.state();
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Why it has not ended well, or is not to be run.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.state().failure.as_deref().cloned()
+    }
+
+    pub(super) fn end(&self, result: Result<(), Failure>) -> End<T> {
+        let failure = result.err().map(Box::new);
+        let mut state = self.state();
+        state.failure.clone_from(&failure);
+        self.ended.store(true, Ordering::Release);
+        let after = mem::take(&mut state.after);
+        let is_watched = self.watched.load(Ordering::Relaxed);
+        drop(state);
+        if let Some(failure) = failure {
+            after.iter().for_each(|next| next.edges().break_with((*failure).clone()));
+        }
+        End { after, is_watched }
+    }
+}

@@ -1,0 +1,29 @@
+//! Room for more tasks: the caller's, who works until there is some.
+
+use std::cell::Cell;
+
+use super::tasks::Tasks;
+
+pub(super) struct Room {
+    live_max: usize,
+    /// How many more are made before it looks how many are live.
+    known: Cell<usize>,
+}
+
+impl Room {
+    pub(super) fn new(live_max: usize) -> Room {
+        Room { live_max, known: Cell::new(0) }
+    }
+
+    /// Before a task is made.
+    pub(super) fn wait(&self, tasks: &Tasks<'_>) {
+        if self.known.get() == 0 {
+            if tasks.live() >= self.live_max {
+                // Half of them, so that one does not wait for room again at once.
+                tasks.work_until_live(self.live_max / 2);
+            }
+            self.known.set(self.live_max.saturating_sub(tasks.live()).max(1));
+        }
+        self.known.set(self.known.get() - 1);
+    }
+}

@@ -1,0 +1,25 @@
+//! Locks and atomic numbers: the standard library's, or loom's, which goes through every order in which threads can
+//! meet (`model.rs` of those that are checked so).
+
+#[cfg(all(test, loom))]
+pub(crate) use loom::{
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread_local,
+};
+use std::sync::PoisonError;
+#[cfg(not(all(test, loom)))]
+pub(crate) use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread_local,
+};
+
+/// For what no panic leaves half-done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
