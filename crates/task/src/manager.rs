@@ -27,6 +27,8 @@ mod edges;
 mod failure;
 mod handle;
 mod live;
+#[cfg(all(test, loom))]
+mod model;
 mod place;
 mod room;
 mod series;

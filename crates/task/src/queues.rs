@@ -14,12 +14,16 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, lock};
-use system::{now, pause};
+use system::{LOOKS, now, pause};
 
 /// The time, and giving the processor to others; in model checks there is neither.
 mod system {
     #[cfg(all(test, loom))]
     pub(super) use super::model::system::*;
+
+    /// How often a thread looks before it sleeps. To be woken costs microseconds.
+    #[cfg(not(all(test, loom)))]
+    pub(super) const LOOKS: usize = 16;
 
     /// Waits a moment without sleeping, some microseconds at most, longer from look to look: who looks into a queue all
     /// the time takes its cache line from who fills it.
@@ -66,8 +70,6 @@ const LEFT: usize = 32;
 /// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
 /// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
 const WORTH_STEALING: u64 = 500;
-/// How often a thread looks again before it sleeps. To be woken costs microseconds.
-const LOOKS: usize = 16;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,

@@ -5,7 +5,7 @@
 pub(crate) use loom::{
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread_local,
 };
@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 pub(crate) use std::{
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread_local,
 };
@@ -22,4 +22,15 @@ pub(crate) use std::{
 /// For what no panic leaves half-done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, loom))]
+pub(crate) mod model {
+    /// Every order in which threads are stopped in favour of another no more than so many times.
+    pub(crate) fn check(stops_max: usize, what: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(stops_max);
+        builder.max_branches = 10_000;
+        builder.check(what);
+    }
 }

@@ -1,6 +1,6 @@
 //! How many tasks are live, counted by each thread for itself, and who sleeps until there are fewer.
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, fence};
 
 const NOTHING_AWAITED: usize = usize::MAX;
 
@@ -24,35 +24,43 @@ impl Live {
         Live { counts: (0..=threads).map(counts).collect(), awaited: AtomicUsize::new(NOTHING_AWAITED) }
     }
 
-    /// By this thread of the run, or one that is none.
-    fn counts(&self, thread: Option<usize>) -> &Counts {
-        &self.counts[thread.unwrap_or(self.counts.len() - 1)]
-    }
-
     pub(super) fn count_made(&self, thread: Option<usize>) {
-        self.counts(thread).made.fetch_add(1, Ordering::Relaxed);
+        self.count(thread, |counts| &counts.made);
     }
 
     /// Says whether the caller is to be woken.
     pub(super) fn count_ended(&self, thread: Option<usize>) -> bool {
-        self.counts(thread).ended.fetch_add(1, Ordering::SeqCst);
-        // One order of all: either the caller sees that there are fewer, or this thread sees what it waits for.
-        let awaited = self.awaited.load(Ordering::SeqCst);
+        self.count(thread, |counts| &counts.ended);
+        // Either the caller sees, after its own fence, that there are fewer, or this thread sees what it waits for.
+        fence(Ordering::SeqCst);
+        let awaited = self.awaited.load(Ordering::Relaxed);
         awaited != NOTHING_AWAITED && self.number() <= awaited
+    }
+
+    /// One more, by this thread of the run or one that is none.
+    fn count(&self, thread: Option<usize>, which: impl Fn(&Counts) -> &AtomicUsize) {
+        if let Some(thread) = thread {
+            // Nobody else writes to it.
+            let count = which(&self.counts[thread]);
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        } else {
+            which(&self.counts[self.counts.len() - 1]).fetch_add(1, Ordering::Release);
+        }
     }
 
     /// How many there are, or more: those that have ended are counted first, and each was made before.
     pub(super) fn number(&self) -> usize {
-        let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::SeqCst)).sum();
-        let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::SeqCst)).sum();
+        let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::Acquire)).sum();
+        let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::Acquire)).sum();
         made - ended
     }
 
     /// While `work` sleeps, who ends a task looks whether no more than `most` are live.
     pub(super) fn awaiting<R>(&self, most: usize, work: impl FnOnce() -> R) -> R {
-        self.awaited.store(most, Ordering::SeqCst);
+        self.awaited.store(most, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let result = work();
-        self.awaited.store(NOTHING_AWAITED, Ordering::SeqCst);
+        self.awaited.store(NOTHING_AWAITED, Ordering::Relaxed);
         result
     }
 }

@@ -2,11 +2,14 @@
 //! a number of times that one is stopped in favour of another, and tells of one in which nobody can go on.
 
 use super::*;
-use loom::model::Builder;
+use crate::sync::model::check;
 use loom::sync::Arc;
 use loom::thread;
 
 pub(super) mod system {
+    /// What is seen by a second look is what the first would have seen later.
+    pub(in crate::queues) const LOOKS: usize = 1;
+
     /// To yield would let the others come to where nothing is on its way.
     pub(in crate::queues) fn pause(_: usize) {}
 
@@ -14,12 +17,6 @@ pub(super) mod system {
     pub(in crate::queues) fn now() -> u64 {
         0
     }
-}
-
-fn check(what: impl Fn() + Sync + Send + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(what);
 }
 
 /// Takes tasks until there are no more, and says how many there were.
@@ -36,7 +33,7 @@ fn a_task_that_is_added_while_a_thread_goes_to_sleep_is_done() {
         (For::Any(Some(0)), Priority::Normal),
         (For::Thread(0), Priority::Normal),
     ] {
-        check(move || {
+        check(3, move || {
             let queues = Arc::new(Queues::new(1, 0));
             let server = Arc::clone(&queues);
             let thread = thread::spawn(move || assert_eq!(server.next(0, || false), Some(7)));
@@ -48,7 +45,7 @@ fn a_task_that_is_added_while_a_thread_goes_to_sleep_is_done() {
 
 #[test]
 fn every_task_is_done_once_when_one_thread_steals_from_another() {
-    check(|| {
+    check(3, || {
         let queues = Arc::new(Queues::new(2, 0));
         queues.push(1, For::Any(Some(0)), Priority::Normal);
         queues.push(2, For::Any(Some(0)), Priority::Normal);
@@ -64,7 +61,7 @@ fn every_task_is_done_once_when_one_thread_steals_from_another() {
 
 #[test]
 fn who_waits_for_something_to_be_enough_is_woken() {
-    check(|| {
+    check(3, || {
         let queues = Arc::new(Queues::<u32>::new(1, 0));
         let live = Arc::new(AtomicUsize::new(1));
         let (waker, ended) = (Arc::clone(&queues), Arc::clone(&live));
@@ -79,7 +76,7 @@ fn who_waits_for_something_to_be_enough_is_woken() {
 
 #[test]
 fn closing_ends_every_thread() {
-    check(|| {
+    check(3, || {
         let queues = Arc::new(Queues::<u32>::new(1, 1));
         let threads: Vec<_> = (0..2)
             .map(|me| {
@@ -94,7 +91,7 @@ fn closing_ends_every_thread() {
 
 #[test]
 fn what_was_stolen_is_not_left_to_a_thief_that_is_busy_with_one_of_them() {
-    check(|| {
+    check(3, || {
         let queues = Arc::new(Queues::new(2, 0));
         (0..3).for_each(|task| queues.push(task, For::Any(Some(0)), Priority::Normal));
         let thief = Arc::clone(&queues);
