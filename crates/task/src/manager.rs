@@ -12,10 +12,19 @@
 //! assert_eq!(words.unwrap().unwrap(), 2);
 //! ```
 //!
+//! | to | use |
+//! |---|---|
+//! | give a task what others put out | [`Builder::with`]; [`Handle::share`] for several takers |
+//! | order tasks without passing anything | [`Builder::wait_for`] |
+//! | say which thread, how urgent | [`Builder::on`], [`Builder::priority`] |
+//! | return errors | [`Builder::try_spawn`] |
+//! | make as many tasks as there are items, few at a time | [`Tasks::each`]: task blocks |
+//! | get results in the caller | [`Caller::wait`] |
+//! | give up | [`Tasks::cancel`] |
+//!
 //! - A task depends on handles, so on tasks that are there already: no circle can be written.
-//! - [`Handle`]s are typed: an input is the other task's output, moved ([`Builder::with`]) or shared
-//!   ([`Handle::share`]). [`Builder::wait_for`] orders without passing anything.
-//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one.
+//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one. It
+//!   is what [`Manager::run`] returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
 //! - The number of live tasks is bounded for the caller, who works while it waits for room. A task that makes tasks
 //!   never waits, so that nothing can lock up; [`Tasks::each`] keeps what it makes within a number of its own, which
 //!   are the task blocks of the paper (section 3.1).

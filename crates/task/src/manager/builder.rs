@@ -45,13 +45,26 @@ impl<'t, 'env> Builder<'t, 'env> {
         self
     }
 
-    /// It begins when that one has ended.
-    pub fn wait_for<T>(mut self, handle: &Handle<'env, T>) -> Builder<'t, 'env> {
-        self.before.push(handle.of_any());
+    /// It begins when these have ended: a [`Handle`], a [`SharedHandle`](super::SharedHandle), or many of them. Their
+    /// outputs stay where they are.
+    pub fn wait_for<I: Inputs<'env>>(mut self, others: &I) -> Builder<'t, 'env> {
+        others.tasks(&mut self.before);
         self
     }
 
-    /// Its inputs are these tasks' outputs, and it begins when they have ended.
+    /// Its inputs are these tasks' outputs, and it begins when they have ended. Several go in a tuple or a `Vec`.
+    ///
+    /// ```
+    /// use sakiyomi_task::manager::Manager;
+    /// let line = Manager::new(2).run(|tasks| {
+    ///     let name = tasks.task("name").spawn(|_| String::from("saki"));
+    ///     let count = tasks.task("count").spawn(|_| 3);
+    ///     let line = tasks.task("line").with((name, count)).spawn(|(name, count), _| name.repeat(count));
+    ///     tasks.wait(line)
+    /// });
+    /// assert_eq!(line??, "sakisakisaki");
+    /// # Ok::<(), sakiyomi_task::manager::Failure>(())
+    /// ```
     pub fn with<I: Inputs<'env>>(mut self, inputs: I) -> WithInputs<'t, 'env, I> {
         inputs.tasks(&mut self.before);
         WithInputs { builder: self, inputs }
@@ -65,7 +78,20 @@ impl<'t, 'env> Builder<'t, 'env> {
         self.make(move |tasks| Ok(what(tasks)))
     }
 
-    /// Makes a task that may fail.
+    /// Makes a task that may fail. An error ends those that depend on it without running them.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use sakiyomi_task::manager::{Device, Manager};
+    /// let result = Manager::new(2).run(|tasks| {
+    ///     let read = tasks.task("read").on(Device::Io).try_spawn(|_| std::fs::read("no/such/file"));
+    ///     let print = tasks.task("print").with(read).spawn(|bytes, _| panic!("{} bytes", bytes.len()));
+    ///     print.forget();
+    /// });
+    /// let failure = result.unwrap_err();
+    /// assert_eq!(failure.to_string(), "the task `read` failed");
+    /// assert!(failure.source().unwrap().to_string().contains("No such file"));
+    /// ```
     pub fn try_spawn<T: Send + 'env, E: Into<Box<dyn Error + Send + Sync>>>(
         self,
         what: impl FnOnce(&Tasks<'env>) -> Result<T, E> + Send + 'env,

@@ -3,12 +3,13 @@
 use std::ops::Deref;
 
 use super::builder::Builder;
+use super::edges::{Few, Linked};
 use super::failure::{Failure, Name};
-use super::handle::Handle;
+use super::handle::Inputs;
 use super::room::Room;
-use super::tasks::Tasks;
+use super::tasks::{Task, Tasks};
 
-/// The run as its caller sees it, who may wait.
+/// The run as its caller sees it, who may wait, and whose tasks are bounded. All that [`Tasks`] has, it has too.
 pub struct Caller<'t, 'env> {
     tasks: &'t Tasks<'env>,
     room: Room,
@@ -32,22 +33,38 @@ impl<'t, 'env> Caller<'t, 'env> {
         Builder::new(self.tasks, Some(&self.room), name.into())
     }
 
-    /// Runs tasks until this one has ended, and gives what came of it. It is then no longer the run's failure.
+    /// Runs tasks until these have ended, and gives their outputs. A failure is then no longer the run's.
     ///
     /// # Errors
-    /// If it failed, or one that it depends on.
-    pub fn wait<T>(&self, handle: Handle<'env, T>) -> Result<T, Failure> {
-        let edges = &handle.core().edges;
+    /// The failure of the first of them that failed, or of the task before it that did.
+    ///
+    /// ```
+    /// use sakiyomi_task::manager::Manager;
+    /// let sum = Manager::new(2).run(|tasks| {
+    ///     let squares: Vec<_> = (1..=3).map(|n| tasks.task("square").spawn(move |_| n * n)).collect();
+    ///     let number = tasks.task("parse").try_spawn(|_| "seven".parse::<i32>());
+    ///     let failure = tasks.wait(number).unwrap_err();
+    ///     assert_eq!(failure.to_string(), "the task `parse` failed");
+    ///     tasks.wait(squares).map(|squares| squares.iter().sum::<i32>())
+    /// });
+    /// assert_eq!(sum??, 14);
+    /// # Ok::<(), sakiyomi_task::manager::Failure>(())
+    /// ```
+    pub fn wait<I: Inputs<'env>>(&self, inputs: I) -> Result<I::Given, Failure> {
+        let mut before = Few::new();
+        inputs.tasks(&mut before);
+        before.iter().try_for_each(|task| self.wait_for_end(task))?;
+        Ok(inputs.take())
+    }
+
+    fn wait_for_end(&self, task: &Task<'env>) -> Result<(), Failure> {
+        let edges = task.edges();
         edges.watch();
         if !edges.has_ended() {
             self.tasks.work_until(0, || edges.has_ended());
         }
-        match edges.failure() {
-            None => Ok(handle.take()),
-            Some(failure) => {
-                self.tasks.forgive(&failure);
-                Err(failure)
-            }
-        }
+        let Some(failure) = edges.failure() else { return Ok(()) };
+        self.tasks.forgive(&failure);
+        Err(failure)
     }
 }

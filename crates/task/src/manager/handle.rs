@@ -29,18 +29,9 @@ impl<'env, T> Handle<'env, T> {
         Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
     }
 
-    pub(super) fn core(&self) -> &Core<'env> {
-        self.task.core()
-    }
-
     /// The task as those see it who do not take its output.
     pub(super) fn of_any(&self) -> Task<'env> {
         Arc::clone(&self.task) as Task<'env>
-    }
-
-    /// The output, of a task that has ended well.
-    pub(super) fn take(self) -> T {
-        self.task.take()
     }
 
     /// Leaves the task to itself; its failure is still the run's.
@@ -49,6 +40,19 @@ impl<'env, T> Handle<'env, T> {
 
 impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
     /// An output that is the input of several tasks, each of which is given an `Arc` of it.
+    ///
+    /// ```
+    /// use sakiyomi_task::manager::Manager;
+    /// let (lines, bytes) = Manager::new(2)
+    ///     .run(|tasks| {
+    ///         let text = tasks.task("text").spawn(|_| "so\nhappy\n".to_owned()).share();
+    ///         let lines = tasks.task("lines").with(text.clone()).spawn(|text, _| text.lines().count());
+    ///         let bytes = tasks.task("bytes").with(text).spawn(|text, _| text.len());
+    ///         tasks.wait((lines, bytes))
+    ///     })??;
+    /// assert_eq!((lines, bytes), (2, 9));
+    /// # Ok::<(), sakiyomi_task::manager::Failure>(())
+    /// ```
     pub fn share(self) -> SharedHandle<'env, T> {
         SharedHandle { task: self.task, output: Arc::new(Mutex::new(None)) }
     }
@@ -60,7 +64,7 @@ impl<T> Clone for SharedHandle<'_, T> {
     }
 }
 
-/// What a task is given: outputs of others, alone, in tuples, or in a `Vec`.
+/// What a task is given, or the caller waits for: outputs of tasks, alone, in tuples of up to four, or in a `Vec`.
 pub trait Inputs<'env> {
     /// The outputs.
     type Given;
@@ -80,7 +84,7 @@ impl<'env, T> Inputs<'env> for Handle<'env, T> {
     }
 
     fn take(self) -> T {
-        Handle::take(self)
+        self.task.take()
     }
 }
 

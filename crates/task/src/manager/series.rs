@@ -13,8 +13,24 @@ impl<'env> Tasks<'env> {
     /// Makes a task for each item, no more than `at_a_time` of which are live; each that ends makes the next one. The
     /// handle is of what ends when all have, and fails with the first that does: no more are made then.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use sakiyomi_task::manager::{Failure, Manager};
+    /// let sum = AtomicU64::new(0);
+    /// Manager::new(2).run(|tasks| {
+    ///     // A million tasks, no more than eight of which are there at the same time.
+    ///     let all = tasks.each("add", 8, 0..1_000_000, |item, _| {
+    ///         sum.fetch_add(item, Ordering::Relaxed);
+    ///         Ok::<(), Failure>(())
+    ///     });
+    ///     tasks.wait(all)
+    /// })??;
+    /// assert_eq!(sum.into_inner(), 499_999_500_000);
+    /// # Ok::<(), Failure>(())
+    /// ```
+    ///
     /// # Panics
-    /// If none may be live.
+    /// If `at_a_time` is 0.
     pub fn each<I, E>(
         &self,
         name: impl Into<Name>,
@@ -26,7 +42,7 @@ impl<'env> Tasks<'env> {
         I: Send + 'env,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        assert!(at_a_time > 0, "none at a time");
+        assert!(at_a_time > 0, "no task may be live at a time");
         let name = name.into();
         // Ends when all those have that make up the series, and this function has let go.
         let end =

@@ -91,7 +91,21 @@ impl<'env> Tasks<'env> {
     }
 
     /// Tasks that have not begun end without being run, and so do those that are made from now on. The run's failure
-    /// says that it was cancelled, if there is no other.
+    /// says that it was cancelled, if none came before. From any thread.
+    ///
+    /// ```
+    /// use sakiyomi_task::manager::{Cause, Manager};
+    /// let result = Manager::new(2).run(|tasks| {
+    ///     let search = tasks.each("search", 4, 0u64.., |number, tasks| {
+    ///         if number == 1_000 {
+    ///             tasks.cancel();
+    ///         }
+    ///         Ok::<(), String>(())
+    ///     });
+    ///     search.forget();
+    /// });
+    /// assert!(matches!(result.unwrap_err().cause, Cause::Cancelled));
+    /// ```
     pub fn cancel(&self) {
         if !self.cancelled.swap(true, Ordering::Relaxed) {
             self.note(&Failure::cancelled());

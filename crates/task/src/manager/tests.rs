@@ -451,7 +451,7 @@ enum Ends {
 
 #[test]
 fn a_chain_of_which_all_live_needs_no_stack_however_it_ends() {
-    const LENGTH: usize = 200_000;
+    const LENGTH: usize = 100_000;
     for ends in [Ends::Well, Ends::First, Ends::Cancelled] {
         let (held, ran, gate) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(2));
         let result = Manager::new(2).live_max(usize::MAX).run(|tasks| {
@@ -603,4 +603,21 @@ fn what_is_urgent_goes_before_what_a_task_made_active() {
         })
         .unwrap();
     assert_eq!(order.into_inner().unwrap(), ["bound", "urgent", "next", "low"]);
+}
+
+#[test]
+fn the_caller_waits_for_many_and_for_what_is_shared() {
+    let failure = Manager::new(2)
+        .run(|tasks| {
+            let shared = tasks.task("shared").on(Device::Io).spawn(|_| 2).share();
+            let later = tasks.task("later").wait_for(&shared).wait_for(&vec![shared.clone()]).spawn(|_| 3);
+            assert_eq!(tasks.wait((shared.clone(), later)).map(|(two, three)| *two * three).unwrap(), 6);
+            assert_eq!(*tasks.wait(shared).unwrap(), 2);
+            let bad = |name: &'static str| tasks.task(name).try_spawn(move |_| Err::<(), _>(name));
+            let both = vec![bad("one"), bad("other")];
+            assert_eq!(tasks.wait(both).unwrap_err().to_string(), "the task `one` failed");
+        })
+        .unwrap_err();
+    // What the caller was not given is the run's.
+    assert_eq!(failure.to_string(), "the task `other` failed");
 }
