@@ -4,10 +4,11 @@
 use loom::sync::Arc;
 use loom::thread;
 
+use super::caller::Caller;
 use super::edges::{Edges, Linked};
 use super::failure::{Cause, Failure};
 use super::live::Live;
-use super::tasks::Tasks;
+use super::tasks::{Device, Tasks};
 use crate::queues::Queues;
 use crate::sync::model::check;
 use crate::sync::{AtomicUsize, Ordering};
@@ -101,29 +102,55 @@ fn a_caller_that_waits_until_few_are_live_is_woken() {
     }
 }
 
+/// A run of two threads that compute, of which this is the caller's.
+fn run(main: impl FnOnce(&Arc<Tasks<'static>>)) {
+    let tasks = Arc::new(Tasks::new(2));
+    let server = Arc::clone(&tasks);
+    let other = thread::spawn(move || {
+        let _place = server.enter(1);
+        server.work_until(1, || false);
+    });
+    let place = tasks.enter(0);
+    main(&tasks);
+    tasks.work_until_live(0);
+    tasks.queues.close();
+    drop(place);
+    other.join().unwrap();
+    assert_eq!(tasks.live(), 0);
+    assert!(tasks.take_failure().is_none());
+}
+
 #[test]
 fn a_run_of_two_threads_does_its_tasks_in_their_order_and_ends() {
     check(3, || {
-        let tasks = Arc::new(Tasks::new(2));
-        let server = Arc::clone(&tasks);
-        let other = thread::spawn(move || {
-            let _place = server.enter(1);
-            server.work_until(1, || false);
-        });
-        let place = tasks.enter(0);
         let order = Arc::new(AtomicUsize::new(0));
         let next = |wanted| {
             let order = Arc::clone(&order);
             move |_: &Tasks<'_>| assert_eq!(order.fetch_add(1, Ordering::Relaxed), wanted)
         };
-        let first = tasks.task("first").spawn(next(0));
-        tasks.task("second").wait_for(&first).spawn(next(1)).forget();
-        drop(first);
-        tasks.work_until_live(0);
-        tasks.queues.close();
-        drop(place);
-        other.join().unwrap();
+        run(|tasks| {
+            let first = tasks.task("first").spawn(next(0));
+            tasks.task("second").wait_for(&first).spawn(next(1)).forget();
+        });
         assert_eq!(order.load(Ordering::Relaxed), 2);
-        assert!(tasks.take_failure().is_none());
     });
+}
+
+#[test]
+fn a_caller_is_woken_when_there_is_room_and_by_what_it_waits_for() {
+    for (live_max, fails) in [(1, false), (2, false), (2, true)] {
+        check(2, move || {
+            run(|tasks| {
+                let caller = Caller::new(tasks, live_max);
+                let first = caller.task("first").on(Device::Thread(1));
+                let first = first.try_spawn(move |_| if fails { Err("first") } else { Ok(2) });
+                let second = caller.task("second").on(Device::Thread(1)).with(first).spawn(|two, _| two + 1);
+                let three = caller.wait(second);
+                assert_eq!(
+                    three.map_err(|failure| failure.task),
+                    if fails { Err("first".into()) } else { Ok(3) }
+                );
+            });
+        });
+    }
 }
