@@ -251,14 +251,7 @@ impl<T> Queues<T> {
     /// something else goes before it.
     pub(crate) fn instead_of(&self, me: usize, task: T) -> T {
         match self.take_pressing(me) {
-            None => {
-                let stolen = &self.threads[me].stolen;
-                let n = stolen.load(Ordering::Relaxed);
-                if n > 0 {
-                    stolen.store(n + 1, Ordering::Relaxed);
-                }
-                task
-            }
+            None => task,
             Some(pressing) => {
                 self.push(task, For::Any(Some(me)), Priority::Normal);
                 pressing

@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize as Number;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::edges::{Edges, End, Few, Linked};
@@ -67,12 +67,12 @@ pub struct Tasks<'env> {
 }
 
 /// Which runs there were.
-static RUNS: Number = Number::new(1);
+static RUNS: AtomicUsize = AtomicUsize::new(1);
 
 /// How many tasks the caller runs before it looks how many are live.
 const LOOK_EVERY: usize = 16;
-/// Failures that are kept for the caller, of which the first is told.
-const FAILURES_KEPT: usize = 64;
+/// Failures that are kept at the same time, of which the run returns the first.
+const FAILURES_KEPT: usize = 1 << 10;
 /// The I/O thread's: a high weight, and turns so short that it may interrupt those that compute.
 const IO_NICE: i32 = -10;
 const IO_TURN: Duration = Duration::from_micros(100);
