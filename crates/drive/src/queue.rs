@@ -24,8 +24,17 @@ pub(crate) struct Waiting {
     pub(crate) ready: Nanos,
     /// The first sector to be transferred.
     pub(crate) lba: u64,
+    /// The first sector after the last one.
+    pub(crate) end: u64,
     pub(crate) target: Target,
     pub(crate) write: bool,
+}
+
+impl Waiting {
+    /// What reads are let off against writes.
+    fn let_off(&self, preference: u64) -> i64 {
+        if self.write { 0 } else { preference as i64 }
+    }
 }
 
 /// What is waiting.
@@ -88,6 +97,19 @@ impl Chooser {
         }
     }
 
+    /// Whether a transfer that goes on with a read that came at `since` comes before all of `older`, which came before
+    /// that. `view` is how things stand when the transfer would end otherwise.
+    pub(crate) fn goes_on_first(&self, since: Nanos, older: &[Waiting], view: View<'_>) -> bool {
+        let ready = older.iter().filter(|waiting| waiting.ready <= view.now);
+        let preference = self.read_preference.0;
+        match &self.policy {
+            Policy::Fcfs => fcfs::goes_on_first(since, ready, preference),
+            Policy::Sptf(sptf) => sptf.goes_on_first(since, ready, view, preference),
+            // The arm need not move for it.
+            Policy::Sstf | Policy::Elevator(_) => true,
+        }
+    }
+
     /// Whether a command that waits since `since` has passed the age limit.
     pub(crate) fn is_overdue(&self, since: Nanos, now: Nanos) -> bool {
         !self.age_limit.is_zero() && now.saturating_sub(since) > self.age_limit
@@ -103,24 +125,50 @@ impl Chooser {
     }
 }
 
-/// The least by `cost`, the earlier one where two are equal; reads are let off `preference`.
+/// The least by `cost`, the earlier one where two are equal; reads are let off `preference`. What goes on where another
+/// one ends is not begun with: it is passed on the way.
 fn least(
     waiting: &[Waiting],
     view: View<'_>,
     preference: u64,
     cost: impl Fn(&Waiting) -> i64,
 ) -> Option<usize> {
+    let any = cheapest(waiting, view, preference, &cost, |_| true)?;
+    if !goes_on(&waiting[any], waiting, view.now) {
+        return Some(any);
+    }
+    cheapest(waiting, view, preference, &cost, |candidate| !goes_on(candidate, waiting, view.now))
+}
+
+/// The least by `cost` of those that count.
+fn cheapest(
+    waiting: &[Waiting],
+    view: View<'_>,
+    preference: u64,
+    cost: impl Fn(&Waiting) -> i64,
+    counts: impl Fn(&Waiting) -> bool,
+) -> Option<usize> {
     let mut best = None;
     let mut best_cost = i64::MAX;
     for (index, candidate) in waiting.iter().enumerate() {
-        if candidate.ready > view.now {
+        if candidate.ready > view.now || !counts(candidate) {
             continue;
         }
-        let cost = cost(candidate) - if candidate.write { 0 } else { preference as i64 };
+        let cost = cost(candidate) - candidate.let_off(preference);
         if cost < best_cost || best.is_none() {
             best = Some(index);
             best_cost = cost;
         }
     }
     best
+}
+
+/// Whether the head passes from another one, which is ready as well, to this one without a gap.
+fn goes_on(candidate: &Waiting, waiting: &[Waiting], now: Nanos) -> bool {
+    waiting.iter().any(|before| {
+        before.lba < candidate.lba
+            && candidate.lba <= before.end
+            && before.write == candidate.write
+            && before.ready <= now
+    })
 }

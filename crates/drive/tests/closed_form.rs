@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ALONE, Random, bare, read, run, run_iter, with, write};
+use common::{ALONE, Random, bare, read, run, run_iter, sustained, with, write};
 use sakiyomi_drive::replay::Pace;
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SeekSpec};
 use sakiyomi_drive::{Drive, Geometry};
@@ -45,23 +45,6 @@ fn random_reads_alone_take_seek_plus_half_a_turn_plus_transfer() {
     let expected = 0.4 + expected_seek_ms(&spec) + REVOLUTION_MS / 2.0 + transfer;
     let mean = summary.tally.response(|_| true).mean().as_millis_f64();
     assert!((mean / expected - 1.0).abs() < 0.01, "simulated {mean} ms, expected {expected} ms");
-}
-
-/// The sustained rate in the first zone, in bytes a second.
-fn sustained(spec: &DriveSpec) -> f64 {
-    let geometry = Geometry::new(&spec.geometry, &spec.servo);
-    let zone = &spec.geometry.zones[0];
-    let heads = f64::from(spec.geometry.heads);
-    let turn = geometry.revolution().as_secs_f64();
-    // Skews are whole sectors: the time lost at a switch is the skew's.
-    let sector = turn / f64::from(zone.sectors_per_track);
-    let settle = Nanos(spec.servo.write_settle.0.max(0) as u64);
-    let skew = |time: Nanos| ((time + settle).as_secs_f64() / sector).ceil() * sector;
-    let SeekSpec::Datasheet { track_to_track, .. } = spec.servo.seek else { unreachable!() };
-    let cylinder = (heads - 1.0) * skew(spec.servo.head_switch)
-        + skew(track_to_track.max(spec.servo.head_switch))
-        + heads * turn;
-    512.0 * heads * f64::from(zone.sectors_per_track) / cylinder
 }
 
 #[test]

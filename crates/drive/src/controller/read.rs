@@ -6,7 +6,7 @@ use super::{Drive, Happening, Media};
 use crate::cache::SegmentId;
 use crate::log::{CacheChange, DiskCause, DiskEvent, Event as LogEvent};
 use crate::media::{Access, Mechanism, Plan, Positioning, Supply};
-use crate::queue::{Waiting, Work};
+use crate::queue::{View, Waiting, Work};
 use crate::servo::Target;
 use crate::spec::{Consumed, ReadAheadMode};
 
@@ -42,7 +42,7 @@ impl Drive {
         }
         let overhead = self.interface.overhead.read_miss.after(command.before);
         self.commands[slot].breakdown.overhead = overhead;
-        if self.join(slot, missing) {
+        if self.join(slot, missing, self.waiting.len()) {
             return;
         }
         let run = self.geometry.run(Lba(missing), 1);
@@ -52,6 +52,7 @@ impl Drive {
             since: self.now,
             ready,
             lba: missing,
+            end: command.end(),
             target: Target::from(&run),
             write: false,
         });
@@ -107,11 +108,17 @@ impl Drive {
         }
     }
 
-    /// Joins a read to the running access, where that will get to its first missing sector anyway.
-    fn join(&mut self, slot: usize, missing: u64) -> bool {
+    /// Joins a read to the running access, where that will get to its first missing sector anyway, unless one of the
+    /// `older` commands that wait comes first.
+    fn join(&mut self, slot: usize, missing: u64, older: usize) -> bool {
         let Media::Read(access) = &self.media else { return false };
         let progress = access.plan.progress(&self.servo, self.now).max(access.first);
         if missing < progress || missing > access.goal || self.must_leave() {
+            return false;
+        }
+        let view = View { now: access.end, arm: access.plan.arm_at(access.goal), servo: &self.servo };
+        let older = &self.waiting[..older.min(self.window)];
+        if !self.chooser.goes_on_first(self.commands[slot].submitted, older, view) {
             return false;
         }
         let command = self.commands[slot];
@@ -305,7 +312,7 @@ impl Drive {
                 self.waiting.remove(index);
                 let command = self.commands[slot];
                 let missing = self.cached_until(command.start(), command.end());
-                let comes = missing < command.end() && self.join(slot, missing);
+                let comes = missing < command.end() && self.join(slot, missing, index);
                 if missing == command.end() {
                     self.serve_from_cache(slot);
                 }
@@ -369,7 +376,7 @@ impl Drive {
         self.log.iter_mut().for_each(|log| log.push(LogEvent::Disk(event)));
     }
 
-    /// Waiting reads that the buffer can answer now, because `first..end` has come.
+    /// `first..end` has come: waiting reads that the buffer can answer now are answered, others begin later.
     fn serve_waiting_hits(&mut self, first: u64, end: u64) {
         let mut index = 0;
         while index < self.waiting.len() {
@@ -379,11 +386,14 @@ impl Drive {
                 && (first..end).contains(&lba)
             {
                 let command = self.commands[slot];
-                if self.cached_until(command.start(), command.end()) == command.end() {
+                let missing = self.cached_until(command.start(), command.end());
+                if missing == command.end() {
                     self.waiting.remove(index);
                     self.serve_from_cache(slot);
                     continue;
                 }
+                let waiting = &mut self.waiting[index];
+                (waiting.lba, waiting.target) = (missing, Target::from(&self.geometry.run(Lba(missing), 1)));
             }
             index += 1;
         }

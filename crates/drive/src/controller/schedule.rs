@@ -142,6 +142,7 @@ impl Drive {
             since: since.unwrap_or(dirty.since),
             ready: Nanos::ZERO,
             lba: dirty.start,
+            end: dirty.start,
             target: dirty.target,
             write: true,
         }));

@@ -94,9 +94,9 @@ impl Drive {
         command.class = Class::Write(WriteClass::Media);
         command.breakdown.overhead = ready - self.now;
         command.data_from = received;
-        let (since, lba) = (self.now, command.start());
+        let (since, lba, end) = (self.now, command.start(), command.end());
         let target = place(&self.geometry)(lba);
-        self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, target, write: true });
+        self.waiting.push(Waiting { work: Work::Command(slot), since, ready, lba, end, target, write: true });
         self.announce(ready, Happening::Ready);
     }
 

@@ -1,6 +1,6 @@
 //! LOOK and C-LOOK: sweep over the cylinders.
 
-use super::{View, Waiting, least};
+use super::{View, Waiting, goes_on, least};
 
 /// A sweep, and where it is heading.
 #[derive(Clone, Debug)]
@@ -17,7 +17,8 @@ impl Elevator {
     pub(super) fn choose(&mut self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
         // A sweep has no measure of time to weigh a preference in: any preference lets reads go before all writes.
         let reads_first = preference > 0 && waiting.iter().any(|w| !w.write && w.ready <= view.now);
-        let counts = |w: &Waiting| w.ready <= view.now && !(reads_first && w.write);
+        let counts =
+            |w: &Waiting| w.ready <= view.now && !(reads_first && w.write) && !goes_on(w, waiting, view.now);
         // With nothing to choose from there is nothing to turn round for.
         let mut counted = waiting.iter().filter(|w| counts(w)).peekable();
         if self.both_ways && counted.peek().is_some() && !counted.any(|w| self.is_ahead(w, view)) {

@@ -1,7 +1,22 @@
 //! First come, first served.
 
-use super::{View, Waiting, least};
+use sakiyomi_model::Nanos;
+
+use super::{View, Waiting, cheapest};
 
 pub(super) fn choose(waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
-    least(waiting, view, preference, |candidate| candidate.since.0 as i64)
+    cheapest(waiting, view, preference, cost, |_| true)
+}
+
+/// Of what came before a read, nothing may come after it.
+pub(super) fn goes_on_first<'a>(
+    since: Nanos,
+    mut older: impl Iterator<Item = &'a Waiting>,
+    preference: u64,
+) -> bool {
+    older.all(|waiting| cost(waiting) - waiting.let_off(preference) > since.0 as i64 - preference as i64)
+}
+
+fn cost(waiting: &Waiting) -> i64 {
+    waiting.since.0 as i64
 }

@@ -1,5 +1,7 @@
 //! Shortest positioning time first (SPTF, SATF; drive makers say RPO), with aging (ASPTF, Jacobson & Wilkes 1991).
 
+use sakiyomi_model::Nanos;
+
 use super::{View, Waiting, least};
 use crate::spec::QueueSpec;
 
@@ -17,22 +19,44 @@ impl Sptf {
 
     pub(super) fn choose(&self, waiting: &[Waiting], view: View<'_>, preference: u64) -> Option<usize> {
         let phase = view.servo.phase(view.now);
-        let revolution = view.servo.revolution().0;
-        let positioning = |candidate: &Waiting| {
-            let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
-            let wait = view.servo.wait(phase, travel, candidate.target);
-            // Too near to be sure of: planned as if a revolution were lost. Where the head is on the edge already, and
-            // has nowhere to go, nothing is in doubt.
-            let goes_on = travel == 0 && wait == 0;
-            let lost = if wait < self.margin && !goes_on { revolution } else { 0 };
-            (u64::from(travel) + u64::from(wait) + lost) as i64
-        };
         if self.age_weight == 0.0 {
-            return least(waiting, view, preference, positioning);
+            return least(waiting, view, preference, |candidate| self.positioning(candidate, phase, view));
         }
         least(waiting, view, preference, |candidate| {
-            let age = view.now.saturating_sub(candidate.since).0 as f64;
-            positioning(candidate) - (self.age_weight * age) as i64
+            self.positioning(candidate, phase, view) - self.age(candidate.since, view.now)
         })
+    }
+
+    /// A read with which the transfer goes on takes no positioning: only age can outweigh it.
+    pub(super) fn goes_on_first<'a>(
+        &self,
+        since: Nanos,
+        mut older: impl Iterator<Item = &'a Waiting>,
+        view: View<'_>,
+        preference: u64,
+    ) -> bool {
+        let phase = view.servo.phase(view.now);
+        let own = -self.age(since, view.now) - preference as i64;
+        let cost = |waiting: &Waiting| {
+            self.positioning(waiting, phase, view)
+                - self.age(waiting.since, view.now)
+                - waiting.let_off(preference)
+        };
+        self.age_weight == 0.0 || older.all(|waiting| cost(waiting) >= own)
+    }
+
+    #[inline]
+    fn positioning(&self, candidate: &Waiting, phase: u32, view: View<'_>) -> i64 {
+        let travel = view.servo.travel(phase, view.arm, candidate.target, candidate.write);
+        let wait = view.servo.wait(phase, travel, candidate.target);
+        // Too near to be sure of: planned as if a revolution were lost. Where the head is on track already nothing is
+        // in doubt.
+        let lost = if wait < self.margin && travel > 0 { view.servo.revolution().0 } else { 0 };
+        (u64::from(travel) + u64::from(wait) + lost) as i64
+    }
+
+    /// What a command is let off for waiting since `since`.
+    fn age(&self, since: Nanos, now: Nanos) -> i64 {
+        (self.age_weight * now.saturating_sub(since).0 as f64) as i64
     }
 }

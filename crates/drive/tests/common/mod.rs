@@ -4,8 +4,8 @@
 use sakiyomi_drive::log::{CacheChange, CacheEvent, DiskCause, DiskEvent, Event};
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay, Watcher};
-use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_drive::{Drive, Usage};
+use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
+use sakiyomi_drive::{Drive, Geometry, Usage};
 use sakiyomi_model::{
     Bytes, Class, Completion, Device, Extent, Lba, Nanos, Op, ReadClass, Sectors, StreamId, WriteClass,
 };
@@ -221,6 +221,23 @@ pub(crate) fn tell(spec: &DriveSpec, arrivals: &[Arrival]) -> Story {
     let mut log = Vec::new();
     drive.take_log(&mut log);
     Story { done: collector.0, log, usage: drive.usage(now) }
+}
+
+/// The sustained rate in the first zone, in bytes a second.
+pub(crate) fn sustained(spec: &DriveSpec) -> f64 {
+    let geometry = Geometry::new(&spec.geometry, &spec.servo);
+    let zone = &spec.geometry.zones[0];
+    let heads = f64::from(spec.geometry.heads);
+    let turn = geometry.revolution().as_secs_f64();
+    // Skews are whole sectors: the time lost at a switch is the skew's.
+    let sector = turn / f64::from(zone.sectors_per_track);
+    let settle = Nanos(spec.servo.write_settle.0.max(0) as u64);
+    let skew = |time: Nanos| ((time + settle).as_secs_f64() / sector).ceil() * sector;
+    let SeekSpec::Datasheet { track_to_track, .. } = spec.servo.seek else { unreachable!() };
+    let cylinder = (heads - 1.0) * skew(spec.servo.head_switch)
+        + skew(track_to_track.max(spec.servo.head_switch))
+        + heads * turn;
+    512.0 * heads * f64::from(zone.sectors_per_track) / cylinder
 }
 
 pub(crate) const ALONE: Pace = Pace::Closed { outstanding: 1 };

@@ -133,6 +133,13 @@ fn rpo_margin_gives_up_a_sector_that_comes_too_soon_after_the_arm() {
 }
 
 #[test]
+fn rpo_margin_does_not_count_where_the_head_is_on_the_track() {
+    // After nine tenths of the turn sector 4 has left the buffer again.
+    let reads = [a_turn(), read(next_track(100), 1), at(9.0, read(4, 1))];
+    assert_eq!(order(&[("queue.rpo_margin", "0.101ms")], &reads), [0, 2, 1]);
+}
+
+#[test]
 fn rpo_margin_holds_for_dirty_data_too() {
     let first_written = |margin: &str| {
         let spec = writing(&[("geometry.zones.0.track_skew", "0"), ("queue.rpo_margin", margin)]);
