@@ -7,6 +7,7 @@ use common::{
 };
 use sakiyomi_drive::replay::{Arrival, Pace};
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec};
+use sakiyomi_model::Nanos;
 
 const POLICIES: [&str; 5] = ["fcfs", "sstf", "look", "c_look", "sptf"];
 const KIB: u64 = 2;
@@ -63,6 +64,19 @@ fn queued_writes_in_sequence_run_at_the_rate_of_the_medium_without_a_cache() {
         for queued in [(8, 2), (128, 4), (2048, 2), (2048, 32)] {
             runs_at_the_rate_of_the_medium(&spec, sustained(&spec), queued, write);
         }
+    }
+}
+
+#[test]
+fn no_builtin_drive_lets_a_queued_stream_keep_it_for_good() {
+    const OTHER: u64 = 3;
+    for builtin in BUILTIN {
+        let spec = builtin.spec();
+        let four_seconds = (4.0 * sustained(&spec) / 512.0) as u64;
+        let mut arrivals: Vec<_> = (0..four_seconds / 2048).map(|i| read(i * 2048, 2048)).collect();
+        arrivals.insert(OTHER as usize, read(2 * four_seconds, 8));
+        let took = tell(&spec, &arrivals).of(OTHER).device_time();
+        assert!(took < Nanos::from_secs_f64(3.5), "{}: {:.1} s", builtin.id, took.as_secs_f64());
     }
 }
 
