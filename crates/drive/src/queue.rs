@@ -166,8 +166,8 @@ fn cheapest(
 /// Whether the head passes from another one, which is ready as well, to this one without a gap.
 fn goes_on(candidate: &Waiting, waiting: &[Waiting], now: Nanos) -> bool {
     waiting.iter().any(|before| {
-        before.lba < candidate.lba
-            && candidate.lba <= before.end
+        // Behind its first sector, up to its end: one comparison, for this is asked of all that wait.
+        candidate.lba.wrapping_sub(before.lba + 1) < before.end - before.lba
             && before.write == candidate.write
             && before.ready <= now
     })
