@@ -254,6 +254,34 @@ fn a_directory_is_gone_through_ahead_of_the_program() {
     assert!(number(&gone_through, "prefetched_bytes") > 20 * 4096, "{gone_through}");
 }
 
+/// `cp -r` lists a directory, closes it, and then opens one file after the other.
+#[test]
+fn directories_that_are_not_held_open_are_gone_through_too() {
+    if !can_mount("directories_that_are_not_held_open") {
+        return;
+    }
+    for directories in [1, 10] {
+        let scratch = Scratch::new("run_copy");
+        let each = 60 / directories;
+        let name = |index: usize| format!("d{}/small{index:02}", index / each);
+        (0..directories).for_each(|directory| {
+            fs::create_dir_all(scratch.0.join(format!("files/d{directory}"))).unwrap();
+        });
+        let names: Vec<String> = (0..60).map(name).collect();
+        let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 5000)).collect();
+        let _slow = Slow::new(&scratch, &files);
+        unless_too_busy(|| {
+            fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+            let result = result(&scratch, "", &["sh", "-c", "rm -rf copy; cp -r slow copy; sync copy"]);
+            let equal = Command::new("diff").args(["-r", "files", "copy"]).current_dir(&scratch.0).output();
+            assert!(equal.unwrap().status.success());
+            assert!(number(&result, "prefetched_bytes") <= 60 * 5000, "{result}");
+            let is_helped = number(&result, "prefetched_bytes") > 20 * 5000;
+            if is_helped { Ok(()) } else { Err(result.to_string()) }
+        });
+    }
+}
+
 #[test]
 fn names_alone_prefetch_nothing() {
     if !can_mount("names_alone") {

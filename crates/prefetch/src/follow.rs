@@ -19,10 +19,12 @@
 
 mod account;
 mod coming;
+mod directories;
 mod discover;
 mod errand;
 mod got;
 mod handle;
+mod listing;
 mod named;
 mod program;
 mod reading;
@@ -336,17 +338,14 @@ impl Follower {
                 self.tell(now, Event::Waits { id, wants, window });
             }
             Answer::Examined { index, handle, found } => {
-                reading.coming.as_mut()?.answer(index, found.map(|found| (found, handle)));
+                reading.coming.as_mut()?.answer(index, &handle, found);
                 // Opening files that are in memory already would soon cost as much as reading them.
                 if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
                     reading.due = now;
                 }
             }
             Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
-            Answer::Listed { entries } => {
-                let file = *reading.current();
-                reading.coming.as_mut()?.listed(entries, &file);
-            }
+            Answer::Listed { directory, listing } => reading.coming.as_mut()?.listed(&directory, listing),
         }
         Some(())
     }

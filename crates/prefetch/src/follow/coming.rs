@@ -6,197 +6,193 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::{Entry, Identity};
+use sakiyomi_linux::process::Identity;
 
 use super::handle::{Handle, Place};
+use super::listing::{By, Listing, Way};
 
 /// Files that are opened at a time, and that are kept open ahead of the program.
 pub(super) const AT_A_TIME: usize = 8;
 pub(super) const OPEN: usize = 192;
 
 /// Where the files that come are known from.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    /// The command line.
-    Words { directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>> },
-    /// A directory, by what it is.
-    Directory { directory: Arc<OwnedFd>, is: Identity },
+#[derive(Debug)]
+enum Source {
+    /// The command line, at which word the program is, and whether it takes them in their order.
+    Words { words: Arc<Vec<PathBuf>>, at: usize, in_order: bool },
+    /// A directory, as it was called when the program came to it.
+    Directory { path: PathBuf, listing: Listed, way: Way },
+}
+
+/// What a directory holds.
+#[derive(Debug)]
+enum Listed {
+    /// It is not known yet; the files that the program has come to.
+    NotYet(Vec<Identity>),
+    As(Listing),
 }
 
 /// What comes after the file that is read.
 #[derive(Debug)]
 pub(super) struct Coming {
+    /// From where names are seen.
+    directory: Arc<OwnedFd>,
     source: Source,
-    /// In the order in which the program meets them; none until the directory has been listed.
-    entries: Option<Arc<Vec<Entry>>>,
-    /// Where the program is in the list; none until that is known.
-    at: Option<usize>,
     /// A file was read through.
     pub(super) unlocked: bool,
-    /// Whether the program goes through the list in its order.
-    order: Order,
-    /// The first that has not been asked for.
+    /// The first place that has not been asked for.
     next: usize,
-    /// Those that have been asked for and are not yet in the row: none that is asked for still.
-    examined: BTreeMap<usize, Option<Examined>>,
+    /// Those that have been asked for and are not yet in the row.
+    examined: BTreeMap<usize, Examined>,
 }
 
-/// What is known of the order in which a program goes through a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// It may be that of the list, or by number, as of `tar` and of `grep` in large directories.
-    Open,
-    /// It is that of the list.
-    Listed,
-    /// None that is known.
-    None,
+/// A file that has been asked for.
+#[derive(Debug)]
+struct Examined {
+    handle: Arc<Handle>,
+    /// None until it is known; then what it is, or none if it cannot be read.
+    found: Option<Option<Identity>>,
 }
-
-/// A file that comes; none of both if it is none that can be read.
-pub(super) type Examined = Option<(Identity, Arc<Handle>)>;
 
 impl Coming {
     /// The program is at this word.
     pub(super) fn of_words(directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>>, at: usize) -> Coming {
-        let source = Source::Words { directory, words };
-        Coming {
-            source,
-            entries: None,
-            at: Some(at),
-            unlocked: false,
-            order: Order::Listed,
-            next: at + 1,
-            examined: BTreeMap::new(),
-        }
+        let source = Source::Words { words, at, in_order: true };
+        Coming { directory, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
     }
 
-    pub(super) fn of_directory(directory: Arc<OwnedFd>, is: Identity) -> Coming {
-        let source = Source::Directory { directory, is };
-        let (unlocked, order, examined) = (false, Order::Open, BTreeMap::new());
-        Coming { source, entries: None, at: None, unlocked, order, next: 0, examined }
+    /// The program goes through a directory, and has come to these files of it.
+    pub(super) fn of_directory(
+        directory: Arc<OwnedFd>,
+        path: PathBuf,
+        way: Way,
+        files: Vec<Identity>,
+    ) -> Coming {
+        let source = Source::Directory { path, listing: Listed::NotYet(files), way };
+        Coming { directory, source, unlocked: false, next: 0, examined: BTreeMap::new() }
     }
 
     /// Whether it is this directory that is gone through.
-    pub(super) fn is_of(&self, directory: &Identity) -> bool {
-        matches!(&self.source, Source::Directory { is, .. } if is.is_same(directory))
+    pub(super) fn is_of(&self, directory: &Path) -> bool {
+        matches!(&self.source, Source::Directory { path, .. } if path == directory)
     }
 
-    pub(super) fn is_of_words(&self) -> bool {
-        matches!(self.source, Source::Words { .. })
-    }
-
-    /// The directory's entries have come; the program is at `file`.
-    pub(super) fn listed(&mut self, entries: Vec<Entry>, file: &Identity) {
-        self.at = entries.iter().position(|entry| entry.inode == file.inode);
-        self.unlocked &= self.at.is_some();
-        self.next = self.at.map_or(entries.len(), |at| at + 1);
-        self.entries = Some(Arc::new(entries));
-    }
-
-    /// The program has come to this file of the directory: where that is in the list, if it is in it.
-    ///
-    /// From its second file on it is known in which order it goes: that in which it skips fewer.
-    pub(super) fn meet(&mut self, file: &Identity) -> Option<usize> {
-        const SKIPS: usize = 8;
-        let entries = Arc::clone(self.entries.as_ref()?);
-        let place_in = |entries: &[Entry]| entries.iter().position(|entry| entry.inode == file.inode);
-        // It mostly is not far.
-        let near = self.at.unwrap_or(0).min(entries.len());
-        let place = place_in(&entries[near..]).map(|ahead| near + ahead).or_else(|| place_in(&entries))?;
-        let Some(at) = self.at.filter(|&at| at != place && self.order == Order::Open) else {
-            return Some(place);
-        };
-        let mut by_number = entries.to_vec();
-        by_number.sort_by_key(|entry| entry.inode);
-        let from = by_number.iter().position(|entry| entry.inode == entries[at].inode)?;
-        let to = place_in(&by_number)?;
-        let skips = |from: usize, to: usize| to.checked_sub(from + 1).filter(|&skips| skips < SKIPS);
-        self.order = Order::Listed;
-        match (skips(at, place), skips(from, to)) {
-            (Some(listed), by_number) if by_number.is_none_or(|skips| listed <= skips) => Some(place),
-            (_, Some(_)) => {
-                self.entries = Some(Arc::new(by_number));
-                (self.at, self.next) = (Some(from), from + 1);
-                self.examined.clear();
-                Some(to)
+    /// The order in which the program will go through this directory, if it has been seen to read the files of another
+    /// one in that order, in the same tree.
+    pub(super) fn order_in(&self, directory: &Path) -> Option<By> {
+        match &self.source {
+            Source::Directory { path, way, .. } if self.unlocked && is_in_one_tree(path, directory) => {
+                way.shown()
             }
-            _ => {
-                self.order = Order::None;
-                Some(place)
-            }
+            _ => None,
         }
     }
 
-    /// The program has come to this place of the list. Says whether that is further than before.
-    pub(super) fn move_to(&mut self, place: usize) -> bool {
-        let further = self.at.is_none_or(|at| place >= at);
-        if !further {
-            self.order = Order::None;
-        }
-        self.at = Some(place);
-        self.next = self.next.max(place + 1);
-        // What is behind it is of no use any more.
-        self.examined = self.examined.split_off(&(place + 1));
+    /// The program has come to this word, if words come. Says whether that is further than before.
+    pub(super) fn come_to_word(&mut self, word: usize) -> bool {
+        let Source::Words { at, in_order, .. } = &mut self.source else { return false };
+        let further = word >= *at;
+        (*at, *in_order) = (word, *in_order && further);
+        self.pass(word);
         further
     }
 
-    fn length(&self) -> usize {
+    /// A directory's files are known.
+    pub(super) fn listed(&mut self, directory: &Arc<OwnedFd>, found: Listing) {
+        let Source::Directory { listing, .. } = &mut self.source else { return };
+        if Arc::ptr_eq(directory, &self.directory)
+            && let Listed::NotYet(files) = std::mem::replace(listing, Listed::As(found))
+        {
+            files.iter().for_each(|file| self.come_to(file));
+        }
+    }
+
+    /// The program has come to this file, which may be one of the directory.
+    pub(super) fn come_to(&mut self, file: &Identity) {
+        let Source::Directory { listing, way, .. } = &mut self.source else { return };
+        match listing {
+            Listed::NotYet(files) => files.push(*file),
+            Listed::As(listing) => {
+                let before = way.by();
+                way.go_to(listing, file.inode);
+                if way.by() != before {
+                    (self.next, self.examined) = (0, BTreeMap::new());
+                }
+                if let Some(place) = way.place(listing) {
+                    self.pass(place);
+                }
+            }
+        }
+    }
+
+    /// What is behind the program is of no use any more.
+    fn pass(&mut self, place: usize) {
+        self.next = self.next.max(place + 1);
+        self.examined = self.examined.split_off(&(place + 1));
+    }
+
+    /// The name at a place of the order in which the program goes; none behind the last, or where no order is known.
+    fn name(&self, place: usize) -> Option<PathBuf> {
         match &self.source {
-            Source::Words { words, .. } => words.len(),
-            Source::Directory { .. } => self.entries.as_ref().map_or(0, |entries| entries.len()),
+            Source::Words { words, in_order, .. } => words.get(place).filter(|_| *in_order).cloned(),
+            Source::Directory { listing: Listed::As(listing), way, .. } => {
+                way.place(listing)?;
+                Some(PathBuf::from(&listing.at(way.by()?, place)?.name))
+            }
+            Source::Directory { .. } => None,
         }
     }
 
     /// The next file to open, if it is time to.
-    pub(super) fn ask(&mut self) -> Option<(usize, Handle)> {
-        let asked = self.examined.values().filter(|found| found.is_none()).count();
-        if !self.unlocked
-            || self.order != Order::Listed
-            || self.at.is_none()
-            || asked >= AT_A_TIME
-            || self.next >= self.length()
-        {
+    pub(super) fn ask(&mut self) -> Option<(usize, Arc<Handle>)> {
+        let asked = self.examined.values().filter(|file| file.found.is_none()).count();
+        if !self.unlocked || asked >= AT_A_TIME {
             return None;
         }
-        let index = self.next;
+        let place = self.next;
+        let name = self.name(place)?;
         self.next += 1;
-        self.examined.insert(index, None);
-        let place = match &self.source {
-            Source::Words { directory, words } => Place::Named(Arc::clone(directory), words[index].clone()),
-            Source::Directory { directory, .. } => {
-                let name = PathBuf::from(&self.entries.as_ref()?[index].name);
-                Place::Named(Arc::clone(directory), name)
-            }
-        };
-        Some((index, Handle::new(place, None)))
+        let handle = Arc::new(Handle::new(Place::Named(Arc::clone(&self.directory), name), None));
+        self.examined.insert(place, Examined { handle: Arc::clone(&handle), found: None });
+        Some((place, handle))
     }
 
-    /// A file has been opened, or could not be.
-    pub(super) fn answer(&mut self, index: usize, found: Examined) {
-        if let Some(waiting) = self.examined.get_mut(&index) {
-            *waiting = Some(found);
+    /// A file has been opened, or could not be. It may be none of those that come any more.
+    pub(super) fn answer(&mut self, place: usize, handle: &Arc<Handle>, found: Option<Identity>) {
+        let asked = self.examined.get_mut(&place).filter(|file| Arc::ptr_eq(&file.handle, handle));
+        if let Some(file) = asked {
+            file.found = Some(found);
         }
     }
 
-    /// The next file in the order of the list, if it is known.
+    /// The next file in the order of the program, if it is known.
     pub(super) fn take(&mut self) -> Option<(Identity, Arc<Handle>)> {
         while let Some(first) = self.examined.first_entry() {
-            first.get().as_ref()?;
-            if let Some(Some(file)) = first.remove() {
-                return Some(file);
+            first.get().found?;
+            let Examined { handle, found } = first.remove();
+            if let Some(Some(identity)) = found {
+                return Some((identity, handle));
             }
         }
         None
     }
 }
 
+/// Whether one lies beside the other, below it, or beside what that lies in.
+fn is_in_one_tree(one: &Path, other: &Path) -> bool {
+    let lies_beside = |one: &Path, other: &Path| {
+        one.parent().is_some_and(|top| top.parent().is_some() && other.starts_with(top))
+    };
+    lies_beside(one, other) || lies_beside(other, one)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_linux::process::{Kind, open_directory};
+    use sakiyomi_linux::process::{Entry, Kind, open_directory};
 
     fn identity(inode: u64) -> Identity {
         Identity { device: 1, inode, kind: Kind::Regular, size: 10 }
@@ -213,13 +209,19 @@ mod tests {
         coming
     }
 
-    fn asked(coming: &mut Coming) -> Vec<usize> {
-        std::iter::from_fn(|| coming.ask().map(|(index, _)| index)).collect()
+    type Asked = Vec<(usize, Arc<Handle>)>;
+
+    fn ask(coming: &mut Coming) -> Asked {
+        std::iter::from_fn(|| coming.ask()).collect()
     }
 
-    fn answer(coming: &mut Coming, index: usize, found: bool) {
-        let handle = Arc::new(Handle::new(Place::Named(here(), PathBuf::new()), None));
-        coming.answer(index, found.then(|| (identity(index as u64), handle)));
+    fn places(asked: &Asked) -> Vec<usize> {
+        asked.iter().map(|(place, _)| *place).collect()
+    }
+
+    fn answer(coming: &mut Coming, asked: &Asked, place: usize, found: bool) {
+        let (_, handle) = asked.iter().find(|(asked, _)| *asked == place).unwrap();
+        coming.answer(place, handle, found.then(|| identity(place as u64)));
     }
 
     fn taken(coming: &mut Coming) -> Vec<u64> {
@@ -230,86 +232,101 @@ mod tests {
     fn nothing_is_asked_for_before_a_file_was_read_through() {
         let mut coming = words(5, 0);
         coming.unlocked = false;
-        assert!(asked(&mut coming).is_empty());
+        assert!(ask(&mut coming).is_empty());
         coming.unlocked = true;
-        assert_eq!(asked(&mut coming), [1, 2, 3, 4]);
+        assert_eq!(places(&ask(&mut coming)), [1, 2, 3, 4]);
     }
 
     #[test]
     fn files_are_taken_up_in_their_order_whatever_the_order_of_the_answers() {
         let mut coming = words(20, 2);
-        assert_eq!(asked(&mut coming), (3..3 + AT_A_TIME).collect::<Vec<_>>());
-        answer(&mut coming, 4, true);
+        let asked = ask(&mut coming);
+        assert_eq!(places(&asked), (3..3 + AT_A_TIME).collect::<Vec<_>>());
+        answer(&mut coming, &asked, 4, true);
         assert!(taken(&mut coming).is_empty(), "the one before is not known yet");
-        answer(&mut coming, 3, false);
-        answer(&mut coming, 5, true);
+        answer(&mut coming, &asked, 3, false);
+        answer(&mut coming, &asked, 5, true);
         assert_eq!(taken(&mut coming), [4, 5]);
-        assert_eq!(asked(&mut coming), [11, 12, 13]);
+        assert_eq!(places(&ask(&mut coming)), [11, 12, 13]);
     }
 
-    fn directory(inodes: &[u64], first: u64) -> Coming {
-        let mut coming = Coming::of_directory(here(), Identity { kind: Kind::Directory, ..identity(99) });
+    #[test]
+    fn words_that_are_not_taken_in_their_order_are_not_guessed() {
+        let mut coming = words(20, 5);
+        assert!(coming.come_to_word(5) && coming.come_to_word(7) && coming.ask().is_some());
+        assert!(!coming.come_to_word(3) && coming.ask().is_none());
+        coming.come_to(&identity(7));
+        assert!(coming.ask().is_none() && !coming.is_of(Path::new("/some/where")));
+    }
+
+    fn listing(inodes: &[u64]) -> Listing {
+        let entry = |inode: &u64| Entry { name: format!("{:03}", 400 - inode).into(), inode: *inode };
+        Listing::new(inodes.iter().map(entry).collect())
+    }
+
+    fn directory(inodes: &[u64], way: Way, met: &[u64]) -> Coming {
+        let met = met.iter().map(|&inode| identity(inode)).collect();
+        let mut coming = Coming::of_directory(here(), PathBuf::from("/some/where"), way, met);
         coming.unlocked = true;
-        let entry = |inode: &u64| Entry { name: format!("{inode}").into(), inode: *inode };
-        coming.listed(inodes.iter().map(entry).collect(), &identity(first));
+        assert!(coming.is_of(Path::new("/some/where")) && coming.ask().is_none(), "it is not listed");
+        let at = Arc::clone(&coming.directory);
+        coming.listed(&here(), listing(&[1, 2, 3]));
+        coming.listed(&at, listing(inodes));
         coming
     }
 
+    /// In a directory beside.
+    fn order(coming: &Coming) -> Option<By> {
+        coming.order_in(Path::new("/some/other"))
+    }
+
     #[test]
-    fn a_directory_is_gone_through_by_number_if_that_is_how_the_program_goes() {
+    fn directories_of_one_tree_are_near() {
+        let near = |one, other| {
+            let found = is_in_one_tree(Path::new(one), Path::new(other));
+            assert_eq!(found, is_in_one_tree(Path::new(other), Path::new(one)), "{one} {other}");
+            found
+        };
+        assert!(near("/home/me/tree/a", "/home/me/tree/b") && near("/home/me/tree", "/home/me/tree/b"));
+        assert!(near("/home/me/tree/a/b/c", "/home/me/tree/d"));
+        assert!(!near("/home/me/tree/a", "/usr/lib") && !near("/data/tree", "/etc") && !near("/", "/etc"));
+        assert!(!near("/home/me/tree/a/b", "/home/me/other/a/b"));
+    }
+
+    #[test]
+    fn a_directory_is_gone_through_in_the_programs_order() {
         let inodes = [40, 12, 31, 10, 25, 11, 50];
-        let mut coming = directory(&inodes, 10);
-        let place = coming.meet(&identity(11)).unwrap();
-        assert!(coming.move_to(place));
-        let asked = asked(&mut coming);
-        for index in &asked {
-            answer(&mut coming, *index, true);
-        }
-        assert_eq!((place, asked), (1, vec![2, 3, 4, 5, 6]));
-        assert_eq!(coming.entries.as_ref().unwrap()[2].inode, 12);
+        let mut coming = directory(&inodes, Way::unknown(1), &[10]);
+        assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "nothing is known of the order");
+        coming.come_to(&identity(11));
+        let asked = ask(&mut coming);
+        assert_eq!((places(&asked), order(&coming)), (vec![2, 3, 4, 5, 6], Some(By::Number)));
+        answer(&mut coming, &asked, 2, true);
+        answer(&mut coming, &asked, 3, true);
+        coming.come_to(&identity(12));
+        coming.come_to(&identity(12));
+        assert_eq!(taken(&mut coming), [3], "what the program has passed is forgotten");
+        coming.come_to(&identity(10));
+        assert!(ask(&mut coming).is_empty() && order(&coming).is_none(), "it has gone back");
     }
 
     #[test]
-    fn what_is_read_in_no_known_order_is_not_guessed() {
-        let inodes: Vec<u64> = (0..100).map(|index| index * 37 % 101).collect();
-        let mut coming = directory(&inodes, 0);
-        let place = coming.meet(&identity(inodes[60])).unwrap();
-        coming.move_to(place);
-        assert!(asked(&mut coming).is_empty());
-        let mut back = directory(&inodes, inodes[50]);
-        let place = back.meet(&identity(inodes[51])).unwrap();
-        assert!(back.move_to(place) && back.ask().is_some());
-        let place = back.meet(&identity(inodes[3])).unwrap();
-        assert!(!back.move_to(place) && back.ask().is_none());
+    fn what_was_met_before_the_list_came_counts() {
+        let mut coming = directory(&[7, 5, 9, 3, 8, 1], Way::unknown(2), &[7, 5, 9]);
+        assert_eq!(places(&ask(&mut coming)), [3, 4, 5]);
+        let mut elsewhere = directory(&[7, 5, 9], Way::unknown(1), &[1, 2]);
+        assert!(ask(&mut elsewhere).is_empty(), "the files are not in it");
     }
 
     #[test]
-    fn what_the_program_has_passed_is_forgotten() {
-        let mut coming = words(20, 0);
-        asked(&mut coming);
-        assert!(coming.move_to(4));
-        answer(&mut coming, 3, true);
-        answer(&mut coming, 5, true);
-        assert_eq!(taken(&mut coming), [5]);
-        assert!(!coming.move_to(2), "backwards");
-    }
-
-    #[test]
-    fn a_directory_is_gone_through_from_where_the_program_is() {
-        let is = Identity { kind: Kind::Directory, ..identity(99) };
-        let mut coming = Coming::of_directory(here(), is);
-        coming.unlocked = true;
-        assert!(coming.is_of(&is) && !coming.is_of_words() && asked(&mut coming).is_empty());
-        let entry = |inode: u64| Entry { name: format!("{inode}").into(), inode };
-        coming.listed([7, 5, 9, 3].map(entry).to_vec(), &identity(7));
-        assert!(asked(&mut coming).is_empty(), "nothing is known of the order");
-        assert_eq!(coming.meet(&identity(5)), Some(1));
-        assert!(coming.move_to(1));
-        assert_eq!(asked(&mut coming), [2, 3]);
-        assert_eq!((coming.meet(&identity(3)), coming.meet(&identity(8))), (Some(3), None));
-        let mut elsewhere = Coming::of_directory(here(), is);
-        elsewhere.unlocked = true;
-        elsewhere.listed(vec![entry(1)], &identity(2));
-        assert!(asked(&mut elsewhere).is_empty(), "the file is not in it");
+    fn what_was_asked_for_in_an_order_that_proves_wrong_is_not_taken_for_what_comes() {
+        let mut coming = directory(&[50, 10, 40, 20, 30], Way::presumed(By::Number), &[40]);
+        let asked = ask(&mut coming);
+        assert_eq!((places(&asked), order(&coming)), (vec![4], None), "it is not shown");
+        coming.come_to(&identity(20));
+        assert_eq!(order(&coming), Some(By::Listing));
+        assert_eq!(places(&ask(&mut coming)), [4]);
+        coming.answer(4, &asked[0].1, Some(identity(50)));
+        assert!(taken(&mut coming).is_empty());
     }
 }

@@ -1,10 +1,14 @@
 //! Finding what programs read: who they are, what they start, and which files they have newly open.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use sakiyomi_linux::cpu;
 use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::coming::Coming;
+use super::directories::{Directory, GoneThrough};
 use super::errand::{Errand, Order};
 use super::program::Program;
 use super::reading::Reading;
@@ -106,12 +110,16 @@ impl Follower {
         program.sample(now);
         let path = program.process.name_of(file).ok()?;
         let word = program.named.find(&path, &identity);
-        let directory = program.directory_of(&path);
-        for reading in self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant()) {
-            if reading.takes(program, file, identity, word, directory.as_ref().map(|found| &found.0)) {
-                return Some(());
-            }
+        let parent = path.parent()?;
+        let mut vacant = self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant());
+        if vacant.any(|reading| reading.takes(program, file, identity, word, parent)) {
+            return Some(());
         }
+        if word.is_none() && self.go_on_in(number, file, identity, parent) {
+            return Some(());
+        }
+        let program = self.programs.get_mut(&number)?;
+        let directory = program.directories.come_to(parent, identity, program.spent().waited);
         if identity.size < LEAST && word.is_none() && directory.is_none() {
             return None;
         }
@@ -120,13 +128,31 @@ impl Follower {
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
         if let (Some(word), Some(directory)) = (word, &program.named.directory) {
             reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
-        } else if let Some((is, directory)) = directory {
-            reading.coming = Some(Coming::of_directory(directory.clone(), is));
-            self.fetcher.start(Errand { id, order: Order::List { directory } });
+        } else if let Some(GoneThrough { directory: Directory { path, place }, way, files }) = directory {
+            reading.coming = Some(Coming::of_directory(Arc::clone(&place), path, way, files));
+            self.fetcher.start(Errand { id, order: Order::List { directory: place } });
         }
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
         self.tell(now, Event::Begun { id, at, size });
         Some(())
+    }
+
+    /// Whoever has read one directory of a tree after the other goes on so in the next: the file is one of the row.
+    fn go_on_in(&mut self, number: u32, file: u32, identity: Identity, directory: &Path) -> bool {
+        let Some(program) = self.programs.get(&number) else { return false };
+        let of_it = |reading: &&mut Reading| reading.program == number && reading.is_vacant();
+        let order_of = |reading: &Reading| reading.coming.as_ref()?.order_in(directory);
+        let mut found = self
+            .readings
+            .values_mut()
+            .filter(of_it)
+            .filter_map(|reading| Some((order_of(reading)?, reading)));
+        let Some((by, reading)) = found.next() else { return false };
+        let Some(directory) = program.directories.open(directory) else { return false };
+        reading.go_on_in(&directory, by);
+        let order = Order::List { directory: directory.place };
+        self.fetcher.start(Errand { id: reading.id, order });
+        reading.append(program, file, identity)
     }
 }

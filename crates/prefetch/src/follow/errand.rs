@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::process::{Entry, Identity, entries};
+use sakiyomi_linux::process::{Identity, entries};
 
 use super::handle::Handle;
+use super::listing::Listing;
 use crate::ReadingId;
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Job;
@@ -81,7 +82,8 @@ pub(super) enum Answer {
         found: Option<Identity>,
     },
     Listed {
-        entries: Vec<Entry>,
+        directory: Arc<OwnedFd>,
+        listing: Listing,
     },
 }
 
@@ -124,7 +126,10 @@ impl Job for Errand {
                 Answer::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
             }
             Order::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
-            Order::List { directory } => Answer::Listed { entries: entries(&directory).unwrap_or_default() },
+            Order::List { directory } => {
+                let listing = Listing::new(entries(&directory).unwrap_or_default());
+                Answer::Listed { directory, listing }
+            }
         };
         ((id, answer), next)
     }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sakiyomi_linux::process::{CWD, Identity, Kind, Process, Sleeps, Thread, Times, identity_at};
+use sakiyomi_linux::process::{Identity, Kind, Process, Sleeps, Thread, Times};
 use sakiyomi_model::Nanos;
 
+use super::directories::{Directories, Directory};
 use super::got::Got;
 use super::named::Named;
 use super::signs::Signs;
@@ -40,8 +39,7 @@ pub(super) struct Program {
     files: BTreeMap<u32, Identity>,
     /// Which files it writes to, or has: they are not read ahead because of a name.
     written: Vec<Identity>,
-    /// Directories among them.
-    pub(super) directories: BTreeMap<u32, (Identity, Arc<OwnedFd>)>,
+    pub(super) directories: Directories,
     pub(super) named: Named,
     pub(super) discover_at: Nanos,
     pause: Nanos,
@@ -109,7 +107,7 @@ impl Program {
             incarnation: 0,
             files: BTreeMap::new(),
             written: Vec::new(),
-            directories: BTreeMap::new(),
+            directories: Directories::default(),
             named: Named::default(),
             discover_at: now,
             pause: SOON,
@@ -205,34 +203,26 @@ impl Program {
     /// A number that is known may mean another file meanwhile, so each is looked at.
     fn compare(&mut self, numbers: &[u32], found: &mut Found) {
         self.files.retain(|number, _| numbers.contains(number));
-        self.directories.retain(|number, _| numbers.contains(number));
+        let files = &self.files;
+        self.directories.keep(|number| files.get(&number).is_some_and(|file| file.kind == Kind::Directory));
         for &number in numbers {
             let Ok(identity) = self.process.identity(number) else { continue };
             let before = self.files.insert(number, identity);
             if before.is_some_and(|before| before.is_same(&identity)) {
                 continue;
             }
-            self.directories.remove(&number);
             match identity.kind {
                 Kind::Regular | Kind::BlockDevice => found.files.push((number, identity)),
                 Kind::Directory => {
-                    if let Ok(directory) = self.process.reopen_directory(number) {
-                        self.directories.insert(number, (identity, Arc::new(directory)));
+                    if let (Ok(path), Ok(place)) =
+                        (self.process.name_of(number), self.process.reopen_directory(number))
+                    {
+                        self.directories.hold(number, Directory { path, place: Arc::new(place) });
                     }
                 }
                 Kind::Other => {}
             }
         }
-    }
-
-    /// The directory that it holds open and in which this path lies.
-    pub(super) fn directory_of(&self, path: &Path) -> Option<(Identity, Arc<OwnedFd>)> {
-        if self.directories.is_empty() {
-            return None;
-        }
-        // The program has just gone through it, so this is known to the kernel.
-        let parent = identity_at(CWD, path.parent()?).ok()?;
-        self.directories.values().find(|(identity, _)| identity.is_same(&parent)).cloned()
     }
 
     /// How much it has asked for of an open file, in bytes, if it sleeps in a read of that.

@@ -1,5 +1,6 @@
 //! The files of a reading: which one the program is at, which it has passed, and which come.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use sakiyomi_linux::process::Identity;
@@ -8,8 +9,10 @@ use sakiyomi_model::Nanos;
 use super::{Member, Reading, Seat};
 use crate::fetcher::Fetcher;
 use crate::follow::coming::Coming;
+use crate::follow::directories::Directory;
 use crate::follow::errand::{Errand, Order};
 use crate::follow::handle::{Handle, Place};
+use crate::follow::listing::{By, Way};
 use crate::follow::program::Program;
 
 impl Reading {
@@ -20,24 +23,23 @@ impl Reading {
         file: u32,
         identity: Identity,
         word: Option<usize>,
-        directory: Option<&Identity>,
+        directory: &Path,
     ) -> bool {
         if let Some(index) = self.find(&identity) {
             return self.sit(program, file, index);
         }
         let Some(coming) = &mut self.coming else { return false };
-        let goes_on = match (word, directory) {
-            (Some(word), _) if coming.is_of_words() => coming.move_to(word),
-            (_, Some(directory)) if coming.is_of(directory) => {
-                // Who goes back in a directory goes through it in an order of his own, but through it all the same.
-                if let Some(place) = coming.meet(&identity) {
-                    coming.move_to(place);
-                }
-                true
-            }
-            _ => false,
-        };
+        // Who goes back in a directory goes through it in an order of his own, but through it all the same.
+        let goes_on = coming.is_of(directory) || word.is_some_and(|word| coming.come_to_word(word));
         goes_on && self.append(program, file, identity)
+    }
+
+    /// The program goes on in another directory in the same order.
+    pub(in crate::follow) fn go_on_in(&mut self, directory: &Directory, by: By) {
+        let place = Arc::clone(&directory.place);
+        let mut coming = Coming::of_directory(place, directory.path.clone(), Way::presumed(by), Vec::new());
+        coming.unlocked = true;
+        self.coming = Some(coming);
     }
 
     /// Takes up the files that come, and has more of them opened, so far ahead as pays.
@@ -58,7 +60,7 @@ impl Reading {
         let known = self.row.size() - self.position;
         let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
-            let order = Order::Examine { index, handle: handle.into() };
+            let order = Order::Examine { index, handle };
             fetcher.start(Errand { id: self.id, order });
         }
     }
@@ -107,10 +109,8 @@ impl Reading {
         self.pass_by(program, index);
         self.let_go_before(index);
         let identity = self.row.get(index).identity;
-        if let Some(coming) = &mut self.coming
-            && let Some(place) = coming.meet(&identity)
-        {
-            coming.move_to(place);
+        if let Some(coming) = &mut self.coming {
+            coming.come_to(&identity);
         }
         self.seat = Some(Seat { number, descriptor, index });
         self.vacant_since = None;

@@ -1,0 +1,134 @@
+//! The directories whose files a program reads: those that it holds open (`tar`, `grep -r`), and those that it opens files
+//! of one after the other while it waits for them (`cp -r`, `git grep`).
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sakiyomi_linux::process::{Identity, open_directory};
+use sakiyomi_model::Nanos;
+
+use super::listing::Way;
+
+/// Directories that are remembered although the program does not hold them open.
+const LATELY: usize = 4;
+
+/// A directory.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    pub(super) path: PathBuf,
+    pub(super) place: Arc<OwnedFd>,
+}
+
+/// A directory that a program seems to go through, and what is known of how.
+#[derive(Debug)]
+pub(super) struct GoneThrough {
+    pub(super) directory: Directory,
+    pub(super) way: Way,
+    /// The files that it has come to.
+    pub(super) files: Vec<Identity>,
+}
+
+/// The directories of a program.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    /// Those that it holds open, under their numbers.
+    held: BTreeMap<u32, Directory>,
+    /// Those that it has opened a file of, the last at the end.
+    lately: Vec<Lately>,
+}
+
+/// A directory of which a file was opened.
+#[derive(Debug)]
+struct Lately {
+    path: PathBuf,
+    /// The file, and how long the program had waited by then.
+    file: Identity,
+    waited: Nanos,
+}
+
+impl Directories {
+    /// It holds this one open.
+    pub(super) fn hold(&mut self, number: u32, directory: Directory) {
+        self.held.insert(number, directory);
+    }
+
+    /// It holds only these open any more.
+    pub(super) fn keep(&mut self, is_open: impl Fn(u32) -> bool) {
+        self.held.retain(|&number, _| is_open(number));
+    }
+
+    /// This one, as it holds it open, or else as it can be found.
+    pub(super) fn open(&self, path: &Path) -> Option<Directory> {
+        let held = self.held.values().find(|directory| directory.path == path).cloned();
+        held.or_else(|| Directory::open(path))
+    }
+
+    /// The program has opened a file in a directory and had waited so long by then. One that it does not hold open is
+    /// taken to be gone through from its second file on, if it had to wait for the first, and three must show an order.
+    pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
+        const WAITED: Nanos = Nanos(1_000_000);
+        if let Some(directory) = self.held.values().find(|directory| directory.path == path) {
+            let directory = directory.clone();
+            return Some(GoneThrough { directory, way: Way::unknown(1), files: vec![file] });
+        }
+        let known = self.lately.iter().position(|lately| lately.path == path);
+        let before = known.map(|known| self.lately.remove(known));
+        if self.lately.len() == LATELY {
+            self.lately.remove(0);
+        }
+        self.lately.push(Lately { path: path.to_owned(), file, waited });
+        let before = before
+            .filter(|before| !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= WAITED)?;
+        let directory = Directory::open(path)?;
+        Some(GoneThrough { directory, way: Way::unknown(2), files: vec![before.file, file] })
+    }
+}
+
+impl Directory {
+    /// The program has just opened a file in it, so that it is known to the kernel.
+    fn open(path: &Path) -> Option<Directory> {
+        Some(Directory { path: path.to_owned(), place: Arc::new(open_directory(path).ok()?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_linux::process::Kind;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    fn file(inode: u64) -> Identity {
+        Identity { device: 1, inode, kind: Kind::Regular, size: 10 }
+    }
+
+    #[test]
+    fn who_waits_for_one_file_after_the_other_goes_through_their_directory() {
+        let mut directories = Directories::default();
+        let mut come = |path: &str, inode, waited| {
+            let found = directories.come_to(Path::new(path), file(inode), Nanos(waited * MILLISECOND));
+            found.map(|found| found.files.iter().map(|file| file.inode).collect::<Vec<_>>())
+        };
+        assert_eq!(come("/usr", 1, 0), None);
+        assert_eq!(come("/usr", 2, 0), None, "it did not wait");
+        assert_eq!(come("/usr", 3, 10), Some(vec![2, 3]));
+        assert_eq!(come("/proc", 4, 20), None);
+        assert_eq!(come("/usr", 5, 30), Some(vec![3, 5]), "in turn with another");
+        assert_eq!(come("/usr", 5, 40), None, "the same again");
+        assert_eq!(come("/no/such", 6, 50), None);
+        assert_eq!(come("/no/such", 7, 60), None, "it cannot be opened");
+        ["/a", "/b", "/c", "/d"].into_iter().for_each(|path| assert_eq!(come(path, 8, 70), None));
+        assert_eq!(come("/usr", 9, 80), None, "that was long ago");
+    }
+
+    #[test]
+    fn a_directory_that_is_held_is_gone_through_from_its_first_file_on() {
+        let mut directories = Directories::default();
+        directories.hold(3, Directory::open(Path::new("/usr")).unwrap());
+        assert_eq!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).unwrap().files, [file(1)]);
+        directories.keep(|number| number != 3);
+        assert!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).is_none());
+    }
+}

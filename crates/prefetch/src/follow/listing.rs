@@ -1,0 +1,231 @@
+//! The files of a directory, and in which order a program goes through them. Pure.
+//!
+//! Programs take a directory's files as they are listed (`grep -r`, `find`), by their numbers, which is near to how they
+//! lie on a disk (`tar`, `cp -r`), or by their names (`git`, whatever sorts them).
+
+use sakiyomi_linux::process::Entry;
+
+/// An order in which a directory can be gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// As the file system lists it.
+    Listing,
+    /// The files' numbers on the file system.
+    Number,
+    /// Their names, byte by byte.
+    Name,
+}
+
+const ALL: [By; 3] = [By::Listing, By::Number, By::Name];
+
+/// The files of a directory. Each is called by its index in the order of the listing.
+#[derive(Debug)]
+pub(super) struct Listing {
+    entries: Vec<Entry>,
+    /// For each order: which file is at a place, and at which place a file is.
+    files: [Vec<u32>; ALL.len()],
+    places: [Vec<u32>; ALL.len()],
+}
+
+impl Listing {
+    pub(super) fn new(entries: Vec<Entry>) -> Listing {
+        let all: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
+        let entry = |file: &u32| &entries[*file as usize];
+        let (mut by_number, mut by_name) = (all.clone(), all.clone());
+        by_number.sort_by_key(|file| entry(file).inode);
+        by_name.sort_by(|one, other| entry(one).name.cmp(&entry(other).name));
+        let files = [all, by_number, by_name];
+        let places = files.each_ref().map(|files| {
+            let mut places = vec![0; files.len()];
+            files.iter().zip(0..).for_each(|(&file, place)| places[file as usize] = place);
+            places
+        });
+        Listing { entries, files, places }
+    }
+
+    /// The file with this number; the first that is listed, if it has several names.
+    fn find(&self, inode: u64) -> Option<usize> {
+        let by_number = &self.files[By::Number as usize];
+        let first = by_number.partition_point(|&file| self.entries[file as usize].inode < inode);
+        let file = *by_number.get(first)? as usize;
+        (self.entries[file].inode == inode).then_some(file)
+    }
+
+    fn place(&self, by: By, file: usize) -> usize {
+        self.places[by as usize][file] as usize
+    }
+
+    /// The file at a place of an order; none behind the last.
+    pub(super) fn at(&self, by: By, place: usize) -> Option<&Entry> {
+        self.entries.get(*self.files[by as usize].get(place)? as usize)
+    }
+}
+
+/// A program's way through a directory.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// How many files it has passed over in each order; none in which it has gone back, or leapt.
+    passed_over: [Option<usize>; ALL.len()],
+    /// The file that it is at.
+    at: Option<usize>,
+    /// From one file to another, and how many of them tell the order.
+    steps: u32,
+    wanted: u32,
+    by: Option<By>,
+}
+
+impl Way {
+    /// Nothing is known. So many steps tell the order; who passes by chance from one file to another seems to follow one
+    /// of them now and then.
+    pub(super) fn unknown(wanted: u32) -> Way {
+        Way { passed_over: [Some(0); ALL.len()], at: None, steps: 0, wanted, by: None }
+    }
+
+    /// As it has gone through another directory.
+    pub(super) fn presumed(by: By) -> Way {
+        Way { by: Some(by), ..Way::unknown(1) }
+    }
+
+    /// The order that it keeps to, as far as is known.
+    pub(super) fn by(&self) -> Option<By> {
+        self.by
+    }
+
+    /// The order, if steps have shown it.
+    pub(super) fn shown(&self) -> Option<By> {
+        self.by.filter(|_| self.steps >= self.wanted)
+    }
+
+    /// Where it is in its order.
+    pub(super) fn place(&self, listing: &Listing) -> Option<usize> {
+        Some(listing.place(self.by?, self.at?))
+    }
+
+    /// The program has come to the file with this number. Files that are not listed are passed over.
+    pub(super) fn go_to(&mut self, listing: &Listing, inode: u64) {
+        let Some(file) = listing.find(inode) else { return };
+        let Some(from) = self.at.replace(file).filter(|&from| from != file) else { return };
+        if self.steps >= self.wanted {
+            // Who has gone back goes in an order of his own.
+            self.by = self.by.filter(|&by| listing.place(by, from) < listing.place(by, file));
+            return;
+        }
+        self.steps += 1;
+        for by in ALL {
+            let between = passed_over(listing, by, from, file);
+            let before = &mut self.passed_over[by as usize];
+            *before = before.zip(between).map(|(before, more)| before + more);
+        }
+        if self.steps == self.wanted {
+            let fitting = ALL.into_iter().filter(|&by| self.passed_over[by as usize].is_some());
+            self.by = fitting.min_by_key(|&by| self.passed_over[by as usize]);
+        }
+    }
+}
+
+/// Files between two that one comes to one after the other; none if that is no step forward, or too long a one.
+fn passed_over(listing: &Listing, by: By, from: usize, to: usize) -> Option<usize> {
+    const MOST: usize = 8;
+    let between = listing.place(by, to).checked_sub(listing.place(by, from) + 1)?;
+    (between < MOST).then_some(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Files that are listed in this order, each with a number and a name.
+    fn listing(files: &[(u64, u64)]) -> Listing {
+        let entry = |&(inode, name): &(u64, u64)| Entry { name: format!("{name:020}").into(), inode };
+        Listing::new(files.iter().map(entry).collect())
+    }
+
+    fn gone(listing: &Listing, wanted: u32, inodes: &[u64]) -> Option<By> {
+        let mut way = Way::unknown(wanted);
+        inodes.iter().for_each(|&inode| way.go_to(listing, inode));
+        way.by()
+    }
+
+    #[test]
+    fn one_step_tells_the_order_if_only_one_has_it() {
+        let files = listing(&[(40, 9), (12, 3), (31, 1), (10, 4), (25, 2), (11, 7), (50, 8)]);
+        assert_eq!(gone(&files, 1, &[10]), None, "nothing is known yet");
+        assert_eq!(gone(&files, 1, &[40, 12]), Some(By::Listing));
+        assert_eq!(gone(&files, 1, &[10, 11]), Some(By::Number));
+        assert_eq!(gone(&files, 1, &[31, 25]), Some(By::Name), "next by name, the second next as listed");
+        assert_eq!(gone(&files, 2, &[10, 11]), None, "two are wanted");
+        assert_eq!(gone(&files, 2, &[10, 11, 12]), Some(By::Number));
+        assert_eq!(gone(&files, 1, &[10, 99, 11]), Some(By::Number), "one that is not listed");
+    }
+
+    #[test]
+    fn who_goes_back_has_an_order_of_his_own() {
+        let files = listing(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
+        assert_eq!(gone(&files, 1, &[1, 2, 4]), Some(By::Listing));
+        assert_eq!(gone(&files, 1, &[1, 2, 4, 3]), None);
+        assert_eq!(gone(&files, 1, &[3, 2]), None);
+    }
+
+    #[test]
+    fn what_is_presumed_must_prove_right() {
+        let files = listing(&[(40, 1), (12, 2), (31, 3), (10, 4)]);
+        let mut way = Way::presumed(By::Number);
+        way.go_to(&files, 10);
+        assert_eq!((way.by(), way.shown(), way.place(&files)), (Some(By::Number), None, Some(0)));
+        let mut other = way.clone();
+        way.go_to(&files, 12);
+        assert_eq!((way.shown(), way.place(&files)), (Some(By::Number), Some(1)));
+        other.go_to(&files, 40);
+        assert_eq!(other.shown(), Some(By::Number), "with two between");
+        let mut wrong = Way::presumed(By::Number);
+        [31, 10].into_iter().for_each(|inode| wrong.go_to(&files, inode));
+        assert_eq!((wrong.shown(), wrong.place(&files)), (Some(By::Listing), Some(3)));
+    }
+
+    proptest! {
+        /// Whoever takes every file in one of the orders is found to keep to it, or to one that is the same so far.
+        #[test]
+        fn every_order_is_found(
+            inodes in prop::collection::btree_set(0u64..1_000_000, 4..60),
+            shuffle in any::<[u64; 2]>(),
+            by in 0..ALL.len(),
+            from in 0usize..60,
+        ) {
+            let scattered = |seed: u64| move |value: &u64| value.wrapping_mul(seed | 1).rotate_left(29);
+            let mut listed: Vec<u64> = inodes.iter().copied().collect();
+            listed.sort_by_key(scattered(shuffle[0]));
+            let files: Vec<(u64, u64)> =
+                listed.iter().map(|inode| (*inode, scattered(shuffle[1])(inode))).collect();
+            let listing = listing(&files);
+            let from = from % (files.len() - 3);
+            let mut way = Way::unknown(2);
+            for place in from..from + 3 {
+                way.go_to(&listing, listing.at(ALL[by], place).unwrap().inode);
+            }
+            let found = way.by().unwrap();
+            for place in from..from + 3 {
+                let told = |by: By| listing.at(by, way.place(&listing).unwrap() + place - from - 2).unwrap().inode;
+                prop_assert_eq!(told(found), listing.at(ALL[by], place).unwrap().inode);
+            }
+        }
+
+        /// Every file has one place in each order, and is found by its number.
+        #[test]
+        fn places_are_permutations(files in prop::collection::vec((0u64..50, 0u64..1000), 0..60)) {
+            let listing = listing(&files);
+            for by in ALL {
+                let seen: BTreeSet<usize> = (0..files.len()).map(|file| listing.place(by, file)).collect();
+                prop_assert_eq!(seen.len(), files.len());
+                for file in 0..files.len() {
+                    let entry = listing.at(by, listing.place(by, file)).unwrap();
+                    prop_assert_eq!(entry.inode, files[file].0);
+                    let first = files.iter().position(|(inode, _)| *inode == entry.inode);
+                    prop_assert_eq!(listing.find(entry.inode), first);
+                }
+            }
+            prop_assert_eq!(listing.find(77), None);
+        }
+    }
+}
