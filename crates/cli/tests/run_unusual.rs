@@ -121,6 +121,35 @@ fn what_a_child_gets_does_not_count_for_its_parents_files() {
     assert!(read.abs_diff(24 << 20) <= 2 << 20, "{result}");
 }
 
+/// One open file with several descriptors, in one process or in several, has one position and is read once.
+#[test]
+fn what_is_read_through_a_shared_descriptor_counts_once() {
+    const TEST: &str = "what_is_read_through_a_shared_descriptor";
+    if !has_python(TEST) {
+        return;
+    }
+    const SIZE: u64 = 12 << 20;
+    let duplicated = "import os
+f = os.open('slow/file', os.O_RDONLY)
+copies = [os.dup(f) for _ in range(3)]
+while os.read(copies[1], 65536): pass";
+    let shared =
+        "exec 3< slow/file; head -c 4M <&3 > /dev/null; (sleep 0.05; cat; sleep 0.05) <&3 > /dev/null; :";
+    let scratch = Scratch::new("run_shared");
+    let _slow = Slow::new(&scratch, &[("file", SIZE as usize)]);
+    for program in [&["python3", "-c", duplicated][..], &["sh", "-c", shared]] {
+        unless_too_busy(|| {
+            fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+            let result = result(&scratch, "", program);
+            let readings = result["readings"].as_array().unwrap().iter();
+            let of_it = readings.filter(|told| told["name"].as_str().unwrap().ends_with("slow/file"));
+            let read: u64 = of_it.map(|told| number(told, "read_bytes")).sum();
+            assert!(read <= SIZE, "{result}");
+            if read >= SIZE / 2 { Ok(()) } else { Err(result.to_string()) }
+        });
+    }
+}
+
 #[test]
 fn where_proc_has_other_numbers_the_program_goes_on_alone_and_that_is_said() {
     const TEST: &str = "where_proc_has_other_numbers";

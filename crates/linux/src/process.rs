@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a process: children, open files, command line, directory | here |
 //! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | whether two open files are one | [`Process::shares`] |
 //! | the `read` that a thread sleeps in | [`ReadCall`] |
 //! | files that it has mapped | [`Mapped`] |
 //! | whose it is, and when it ends | [`Status`], [`Process::end`] |
@@ -25,6 +26,7 @@ mod descriptor;
 mod directory;
 mod kin;
 mod mappings;
+mod shared;
 mod thread;
 
 use std::ffi::OsString;

@@ -15,6 +15,7 @@
 //! instance removes it.
 
 mod format;
+mod removal;
 mod ring;
 
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +23,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Access, access, makedev};
 
@@ -73,8 +75,9 @@ const EVENTS: [(&str, Kind); 3] = [
     ("mm_filemap_map_pages", Kind::Mapping),
 ];
 
-/// Instances of ours are called so, and by the number of the process.
+/// Instances of ours are called so, by the number of the process, and by how many it had before.
 const PREFIX: &str = "sakiyomi-";
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// For each core, in KiB: some thousands of events.
 const BUFFER: &str = "256";
@@ -121,7 +124,8 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// An instance of tracefs, which is removed at the end. Making, naming threads and removing can take some 60 ms each.
+/// An instance of tracefs. Making it and naming threads can take some 60 ms each; removing it takes as long, and goes on
+/// in a process of its own when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
@@ -144,7 +148,8 @@ impl Instance {
         let root = find()?;
         let instances = root.join("instances");
         remove_left_over(&instances);
-        let path = instances.join(format!("{PREFIX}{}", std::process::id()));
+        let before = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = instances.join(format!("{PREFIX}{}-{before}", std::process::id()));
         match fs::create_dir(&path) {
             Ok(()) => {}
             Err(error) if is_denied(&error) => return Err("tracing needs root".to_owned()),
@@ -232,8 +237,11 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        // What is open is closed when this has returned, so that it can be removed then.
+        if removal::begin(&self.path, &self.enable).is_ok() {
+            return;
+        }
         let _ = self.switch(false);
-        // An instance of which a file is open cannot be removed.
         self.pipes.clear();
         self.enable.clear();
         if let Ok(null) = File::open("/dev/null") {
@@ -252,7 +260,8 @@ fn remove_left_over(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let number =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
         let Some(number) = number else { continue };
         if number == std::process::id() || fs::metadata(format!("/proc/{number}")).is_err() {
             let _ = fs::remove_dir(entry.path());

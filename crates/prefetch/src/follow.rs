@@ -43,7 +43,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::memory;
+use sakiyomi_linux::process::{Identity, memory};
 use sakiyomi_model::Nanos;
 
 use crate::cached_file::{Brought, Found};
@@ -75,6 +75,9 @@ const LEAST: u64 = 256 << 10;
 
 /// Files of a row that are opened ahead of a program while what it reads is in memory.
 const OPEN_IF_RESIDENT: usize = 32;
+
+/// Files that were left by one of several processes, of which it is known where.
+const SHARED: usize = 256;
 
 /// How often the memory that may be filled is asked for.
 const ROOM: Nanos = Nanos(1_000_000_000);
@@ -118,6 +121,8 @@ struct Follower {
     begun: Instant,
     programs: BTreeMap<u32, Program>,
     readings: BTreeMap<ReadingId, Reading>,
+    /// Where files were left by a process that shared them with others, which may read on: by their devices and numbers.
+    left_at: BTreeMap<(u64, u64), u64>,
     fetcher: Fetcher<Errand>,
     answers: Vec<(ReadingId, Answer)>,
     todo: Vec<Action>,
@@ -143,6 +148,7 @@ impl Follower {
             begun: Instant::now(),
             programs,
             readings: BTreeMap::new(),
+            left_at: BTreeMap::new(),
             fetcher: Fetcher::new(THREADS),
             answers: Vec::new(),
             todo: Vec::new(),
@@ -230,6 +236,7 @@ impl Follower {
         let size = reading.row.size();
         let gone = reading.gone;
         let seen = reading.look(program, now);
+        let left_to = std::mem::take(&mut reading.left_to);
         program.moved += reading.gone.saturating_sub(gone);
         // Later: who has got less than he has moved would seem to skip.
         program.sample(now);
@@ -254,6 +261,7 @@ impl Follower {
         // Positions in a row of files count more than their bytes.
         self.tell(now, Event::Spent { id, ran, waited, read: read.filter(|_| is_alone) });
         self.tell(now, Event::At { id, at: position });
+        self.look_anew(left_to, now);
         if seen == Seen::Gone {
             self.end(id, now);
             return None;
@@ -295,7 +303,13 @@ impl Follower {
         let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
         self.tell(now, Event::Ended { id });
         self.fetcher.forget(|errand| errand.id == id);
-        if let Some(reading) = self.readings.remove(&id) {
+        if let Some(mut reading) = self.readings.remove(&id) {
+            let sharers = std::mem::take(&mut reading.sharers);
+            if !sharers.is_empty() && self.left_at.len() < SHARED {
+                let Identity { device, inode, .. } = *reading.current();
+                self.left_at.insert((device, inode), reading.offset());
+            }
+            self.look_anew(sharers, now);
             if reading.stream.is_none() && reading.gone > 0 {
                 reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
             }

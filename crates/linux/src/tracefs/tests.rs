@@ -200,7 +200,37 @@ fn reads_and_mappings_of_named_threads_are_told_and_nothing_is_left() {
     assert!(touches.iter().any(|touch| touch.thread != thread), "a child is told as well");
     assert_eq!(instance.take(&mut touches), Taken::default(), "nothing while it is off");
     drop(instance);
-    assert!(!path.exists());
+    soon_gone(&path);
+}
+
+#[test]
+fn one_can_be_made_while_the_one_before_is_being_removed() {
+    if let Err(why) = check() {
+        return skipped("one_can_be_made_while", why);
+    }
+    let paths: Vec<PathBuf> = (0..3).map(|_| Instance::create().unwrap().path.clone()).collect();
+    paths.iter().for_each(|path| soon_gone(path));
+}
+
+#[test]
+fn what_a_process_that_is_gone_has_left_is_removed_by_the_next() {
+    if let Err(why) = check() {
+        return skipped("what_a_process_that_is_gone", why);
+    }
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let left = find().unwrap().join("instances").join(format!("{PREFIX}{}-0", gone.id()));
+    fs::create_dir(&left).unwrap();
+    drop(Instance::create().unwrap());
+    assert!(!left.exists());
+}
+
+fn soon_gone(path: &Path) {
+    let begun = std::time::Instant::now();
+    while path.exists() {
+        assert!(begun.elapsed().as_secs() < 30, "{} is left", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
 }
 
 /// Tries to remove what this process has, as the next process would.

@@ -11,7 +11,7 @@ use super::coming::Coming;
 use super::directories::{Directory, GoneThrough};
 use super::errand::{Errand, Order};
 use super::program::Program;
-use super::reading::Reading;
+use super::reading::{Reading, Sharer};
 use super::{Follower, LEAST, nanos};
 use crate::{Event, ReadingId};
 
@@ -53,8 +53,9 @@ impl Follower {
             // Whoever follows its own parent is no part of it.
             if child != std::process::id()
                 && !self.programs.contains_key(&child)
-                && let Ok(program) = Program::open(child, now)
+                && let Ok(mut program) = Program::open(child, now)
             {
+                program.parent = Some(number);
                 self.programs.insert(child, program);
                 self.tally.programs += 1;
             }
@@ -86,6 +87,70 @@ impl Follower {
 
     /// A program has a regular file newly open.
     fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
+        let sharers = match self.followed_as(number, file, &identity) {
+            None => Vec::new(),
+            Some(id) if self.descends(number, self.readings.get(&id)?.program) => self.take_over(id, now)?,
+            Some(id) => {
+                self.readings.get_mut(&id)?.sharers.push((number, file));
+                return None;
+            }
+        };
+        match self.place(number, file, identity, now) {
+            Some(id) => {
+                let left_at = self.left_at.remove(&(identity.device, identity.inode));
+                let reading = self.readings.get_mut(&id)?;
+                reading.sharers.extend(sharers);
+                // Somebody who was not followed has come through what lies between.
+                reading.gone += left_at.map_or(0, |left_at| reading.offset().saturating_sub(left_at));
+            }
+            None => self.look_anew(sharers, now),
+        }
+        Some(())
+    }
+
+    /// The reading that follows the same open file already, by another descriptor: what one process reads, the other has
+    /// passed, so it counts once.
+    fn followed_as(&self, number: u32, file: u32, identity: &Identity) -> Option<ReadingId> {
+        // Of a file that was opened many times, the last few.
+        const AT_MOST: usize = 8;
+        let program = self.programs.get(&number)?;
+        let same = |reading: &&Reading| reading.current().is_same(identity);
+        let open = self.readings.values().rev().filter(same).filter_map(|reading| {
+            let (holder, held) = reading.descriptor().filter(|&descriptor| descriptor != (number, file))?;
+            Some((reading.id, self.programs.get(&holder)?, held))
+        });
+        let mut open = open.take(AT_MOST);
+        open.find(|(_, holder, held)| program.process.shares(file, &holder.process, *held)).map(|(id, ..)| id)
+    }
+
+    /// Whether a process was started by another, or by one that was.
+    fn descends(&self, number: u32, from: u32) -> bool {
+        let parent = |number: &u32| self.programs.get(number)?.parent;
+        std::iter::successors(parent(&number), parent).any(|parent| parent == from)
+    }
+
+    /// A process that has inherited an open file is the one that reads it, as long as it has it. Gives the others.
+    fn take_over(&mut self, id: ReadingId, now: Nanos) -> Option<Vec<Sharer>> {
+        self.look_at(id, now);
+        let Some(reading) = self.readings.get_mut(&id) else { return Some(Vec::new()) };
+        let mut sharers = std::mem::take(&mut reading.sharers);
+        sharers.extend(reading.descriptor());
+        self.end(id, now);
+        Some(sharers)
+    }
+
+    /// Has open files considered again: who followed them has ended, or has closed them.
+    pub(super) fn look_anew(&mut self, descriptors: Vec<Sharer>, now: Nanos) {
+        for (number, file) in descriptors {
+            if let Some(program) = self.programs.get_mut(&number) {
+                program.forget_file(file);
+                program.hurry(now);
+            }
+        }
+    }
+
+    /// Follows a file that a program has newly open, if that is of use: in a reading that has come to it, or in a new one.
+    fn place(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<ReadingId> {
         // Whoever had this number last may not know yet that it means another file.
         let had = |reading: &&Reading| reading.program == number && reading.has_open(file);
         let had: Vec<ReadingId> = self.readings.values().filter(had).map(|reading| reading.id).collect();
@@ -112,14 +177,20 @@ impl Follower {
         let word = program.named.find(&path, &identity);
         let parent = path.parent()?;
         let mut vacant = self.readings.values_mut().filter(of_it).filter(|reading| reading.is_vacant());
-        if vacant.any(|reading| reading.takes(program, file, identity, word, parent)) {
-            return Some(());
+        if let Some(reading) = vacant.find_map(|reading| {
+            let takes = reading.takes(program, file, identity, word, parent);
+            takes.then_some(reading.id)
+        }) {
+            return Some(reading);
         }
-        if word.is_none() && self.go_on_in(number, file, identity, parent) {
-            return Some(());
+        let goes_on = word.is_none().then(|| self.go_on_in(number, file, identity, parent)).flatten();
+        if goes_on.is_some() {
+            return goes_on;
         }
         let program = self.programs.get_mut(&number)?;
-        let directory = program.directories.come_to(parent, identity, program.spent().waited);
+        let waited = program.spent().waited;
+        let directory =
+            if word.is_none() { program.directories.come_to(parent, identity, waited) } else { None };
         if identity.size < LEAST && word.is_none() && directory.is_none() {
             return None;
         }
@@ -135,12 +206,18 @@ impl Follower {
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
         self.tell(now, Event::Begun { id, at, size });
-        Some(())
+        Some(id)
     }
 
     /// Whoever has read one directory of a tree after the other goes on so in the next: the file is one of the row.
-    fn go_on_in(&mut self, number: u32, file: u32, identity: Identity, directory: &Path) -> bool {
-        let Some(program) = self.programs.get(&number) else { return false };
+    fn go_on_in(
+        &mut self,
+        number: u32,
+        file: u32,
+        identity: Identity,
+        directory: &Path,
+    ) -> Option<ReadingId> {
+        let program = self.programs.get(&number)?;
         let of_it = |reading: &&mut Reading| reading.program == number && reading.is_vacant();
         let order_of = |reading: &Reading| reading.coming.as_ref()?.order_in(directory);
         let mut found = self
@@ -148,11 +225,11 @@ impl Follower {
             .values_mut()
             .filter(of_it)
             .filter_map(|reading| Some((order_of(reading)?, reading)));
-        let Some((by, reading)) = found.next() else { return false };
-        let Some(directory) = program.directories.open(directory) else { return false };
+        let (by, reading) = found.next()?;
+        let directory = program.directories.open(directory)?;
         reading.go_on_in(&directory, by);
         let order = Order::List { directory: directory.place };
         self.fetcher.start(Errand { id: reading.id, order });
-        reading.append(program, file, identity)
+        reading.append(program, file, identity).then_some(reading.id)
     }
 }

@@ -25,6 +25,8 @@ const SELDOM: Nanos = Nanos(50_000_000);
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) process: Process,
+    /// Who has started it, if that is followed as well.
+    pub(super) parent: Option<u32>,
     /// For those who reopen its files.
     pub(super) shared: Arc<Process>,
     threads: BTreeMap<u32, Timed>,
@@ -98,6 +100,7 @@ impl Program {
         let shared = Arc::new(Process::open(number)?);
         Ok(Program {
             process,
+            parent: None,
             shared,
             threads: BTreeMap::new(),
             past: Spent::default(),

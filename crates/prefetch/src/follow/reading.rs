@@ -35,6 +35,10 @@ pub(super) struct Reading {
     /// Whether it has been seen how long an access takes.
     pub(super) is_timed: Arc<AtomicBool>,
     seat: Option<Seat>,
+    /// Other descriptors that are the same open file, each by its process and its number; and those that were so until
+    /// the program left it, and are to be looked at anew.
+    pub(super) sharers: Vec<Sharer>,
+    pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
     pub(super) coming: Option<Coming>,
     /// Which files it has come to, and whether the last of them had been begun before the program opened it.
@@ -67,6 +71,9 @@ pub(super) struct Reading {
     /// Touches of the same file are followed instead of its position, which does not move.
     pub(super) is_traced: bool,
 }
+
+/// A descriptor: a process, and the number of the file there.
+pub(super) type Sharer = (u32, u32);
 
 /// A file of the row.
 #[derive(Debug)]
@@ -157,6 +164,8 @@ impl Reading {
             row: Row::new(member, size),
             is_timed: Arc::default(),
             seat: None,
+            sharers: Vec::new(),
+            left_to: Vec::new(),
             vacant_since: None,
             coming: None,
             was_begun: false,
@@ -203,9 +212,19 @@ impl Reading {
         self.seat.as_ref().is_some_and(|seat| seat.number == number)
     }
 
+    /// Where the program has the file open.
+    pub(super) fn descriptor(&self) -> Option<Sharer> {
+        self.seat.as_ref().map(|seat| (self.program, seat.number))
+    }
+
     /// The file that it reads now or has read last.
     fn index(&self) -> usize {
         self.seat.as_ref().map_or_else(|| self.row.index_at(self.position), |seat| seat.index)
+    }
+
+    /// Where it is in that.
+    pub(super) fn offset(&self) -> u64 {
+        self.position - self.row.position(self.index(), 0)
     }
 
     pub(super) fn current(&self) -> &Identity {
@@ -343,7 +362,7 @@ impl Reading {
         let index = self.index();
         let member = self.row.get(index);
         self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
-        let from = self.position - self.row.position(index, 0);
+        let from = self.offset();
         let to = self.row.size_of(index).min(from + WINDOWS * self.account.read_ahead);
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
     }

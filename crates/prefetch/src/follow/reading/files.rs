@@ -77,6 +77,7 @@ impl Reading {
         program.forget_file(number);
         self.settle(program, elsewhere);
         self.seat = None;
+        self.left_to.append(&mut self.sharers);
         self.vacant_since = Some(now);
         let size = self.row.size_of(index);
         self.passed.bytes += size.saturating_sub(if index == 0 { self.first } else { 0 });

@@ -1,0 +1,59 @@
+//! Descriptors that are one: what one process reads through its own, the other has passed.
+#![allow(unsafe_code)]
+
+use super::Process;
+
+/// The comparison of two open files, of those that `kcmp` knows.
+const KCMP_FILE: libc::c_int = 0;
+
+impl Process {
+    /// Whether an open file of this process, under its number, is the same open file as another's, which has been
+    /// duplicated or inherited: with one position for both. False where the system does not tell.
+    #[must_use]
+    pub fn shares(&self, file: u32, other: &Process, others: u32) -> bool {
+        // SAFETY: numbers are compared; no memory is touched.
+        let order = unsafe {
+            libc::syscall(
+                libc::SYS_kcmp,
+                self.number.cast_signed(),
+                other.number.cast_signed(),
+                KCMP_FILE,
+                libc::c_ulong::from(file),
+                libc::c_ulong::from(others),
+            )
+        };
+        order == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn only_what_was_duplicated_or_inherited_is_shared() {
+        let own = Process::open(std::process::id()).unwrap();
+        let path = std::env::current_exe().unwrap();
+        let (file, again) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+        let copy = file.try_clone().unwrap();
+        let number = |file: &File| file.as_raw_fd().cast_unsigned();
+        if !own.shares(number(&file), &own, number(&file)) {
+            return crate::scratch::skipped(
+                "only_what_was_duplicated",
+                "this system does not compare open files",
+            );
+        }
+        assert!(own.shares(number(&file), &own, number(&copy)));
+        assert!(!own.shares(number(&file), &own, number(&again)), "opened twice");
+        assert!(!own.shares(number(&file), &own, 99_999), "not open");
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(copy).spawn().unwrap();
+        let theirs = Process::open(child.id()).unwrap();
+        assert!(own.shares(number(&file), &theirs, 0) && theirs.shares(0, &own, number(&file)));
+        assert!(!own.shares(number(&again), &theirs, 0));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!own.shares(number(&file), &theirs, 0), "it has ended");
+    }
+}
