@@ -21,6 +21,7 @@
 //! read-ahead suffices, its accesses are not sequential, or the device is so slow that reading ahead of the program
 //! does not make it faster (equation 2 of the paper). All readings together keep within one budget of memory.
 
+mod access;
 mod pace;
 mod reading;
 #[cfg(test)]

@@ -22,7 +22,8 @@ const TIMES: usize = 500;
 /// If no process can be made for that; then nothing has been done.
 pub(super) fn begin(path: &Path, enable: &[File]) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let files: Vec<libc::c_int> = enable.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut files: Vec<libc::c_int> = enable.iter().map(AsRawFd::as_raw_fd).collect();
+    files.sort_unstable();
     // SAFETY: in both children only system calls are made, on descriptors and memory that were there before: other
     // threads may have held locks. The first child ends at once, so that the second is nobody's, and is waited for.
     unsafe {
@@ -49,17 +50,24 @@ pub(super) fn begin(path: &Path, enable: &[File]) -> io::Result<()> {
 }
 
 /// # Safety
-/// Only between a fork and an end: every descriptor is closed.
+/// Only between a fork and an end: every descriptor is closed. `enable` is in ascending order.
 unsafe fn remove(path: &CString, enable: &[libc::c_int]) -> ! {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     // SAFETY: plain system calls on memory that lives on.
     unsafe {
         libc::setsid();
         libc::chdir(c"/".as_ptr());
+        // At first what is not needed: somebody may read the other end of a pipe.
+        let mut from = 0;
+        for &file in enable {
+            close(from, file - 1);
+            from = file + 1;
+        }
+        close(from, libc::c_int::MAX);
         for &file in enable {
             libc::write(file, c"0".as_ptr().cast(), 1);
+            libc::close(file);
         }
-        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
         for _ in 0..TIMES {
             if libc::rmdir(path.as_ptr()) == 0 || *libc::__errno_location() != libc::EBUSY {
                 break;
@@ -67,5 +75,18 @@ unsafe fn remove(path: &CString, enable: &[libc::c_int]) -> ! {
             libc::nanosleep(&raw const pause, ptr::null_mut());
         }
         libc::_exit(0)
+    }
+}
+
+/// # Safety
+/// As for [`remove`].
+unsafe fn close(from: libc::c_int, to: libc::c_int) {
+    // Before Linux 5.9 one by one, as many as there can be usually.
+    const MOST: libc::c_int = 65_536;
+    // SAFETY: what is closed is used by nobody in this process any more.
+    unsafe {
+        if from <= to && libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
+            (from..=to.min(MOST)).for_each(|file| drop(libc::close(file)));
+        }
     }
 }

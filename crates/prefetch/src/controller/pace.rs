@@ -17,10 +17,10 @@
 
 use sakiyomi_model::Nanos;
 
-use super::reading::PIECE;
-
 /// The least limit, from which it begins, in bytes.
 pub(super) const START: u64 = 512 << 10;
+/// What is asked for at a time, in bytes, at most: so much further than the limit may lie what has been asked for.
+pub(super) const PIECE: u64 = 512 << 10;
 /// How many rounds that doubling would not have helped show that it does not.
 const FLAT: u32 = 3;
 /// How many rounds without waiting before the limit decays, at first; more, if it had to wait after that.

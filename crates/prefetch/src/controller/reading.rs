@@ -1,14 +1,15 @@
 //! One program on its way through one sequence of bytes.
 
+mod distance;
+
 use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
+use super::access::Access;
 use super::pace::{Pace, START, Told};
 use super::{Event, Idle, Limit, State};
 
-/// What is asked for at a time where the limit is automatic, in bytes, at most.
-pub(super) const PIECE: u64 = 512 << 10;
 /// What is asked for ends at multiples of this, so that the kernel's own read-ahead finds whole windows.
 const GRAIN: u64 = 128 << 10;
 /// How many fetches may be under way at a time: they can block.
@@ -21,12 +22,6 @@ const LEAST: u64 = 2 * GRAIN;
 const WATCH: Nanos = Nanos(50_000_000);
 /// The share of its time that a program must wait for I/O to be helped, in percent.
 const WAITS: u64 = 2;
-/// A program whose accesses skip at most this much, in bytes, is still sequential: positions and amounts are not seen
-/// at the same instant.
-const SLACK: u64 = 256 << 10;
-/// How many moves forward make accesses sequential, at first.
-const WANTED: u32 = 2;
-
 /// Who asks for less at a time does not read a file from beginning to end, in bytes.
 const LITTLE: u64 = 4 << 10;
 
@@ -71,17 +66,6 @@ pub(super) enum Start {
     Wrong,
 }
 
-/// How the position moves.
-#[derive(Debug)]
-struct Access {
-    /// Moves forward since the last one that was not.
-    forward: u32,
-    /// How many of them make it sequential: more, each time that it was not.
-    wanted: u32,
-    /// Where the present run began, and what the program had read by then.
-    from: (u64, Option<u64>),
-}
-
 #[derive(Debug)]
 pub(super) struct Reading {
     limit: Limit,
@@ -123,7 +107,7 @@ impl Reading {
             size,
             main,
             prefetch: main,
-            access: Access { forward: 0, wanted: WANTED, from: (main, None) },
+            access: Access::at(main),
             phase: Phase::Watching,
             start: Start::Usual,
             waits_for_first: false,
@@ -174,7 +158,7 @@ impl Reading {
             Phase::Ahead if self.prefetch >= self.size => State::Idle(Idle::Done),
             Phase::Ahead => State::Ahead,
             Phase::Watching if self.main < self.prefetch => State::Ahead,
-            Phase::Watching if self.access.wanted > WANTED && !self.access.is_sequential() => {
+            Phase::Watching if self.access.was_elsewhere() && !self.access.is_sequential() => {
                 State::Idle(Idle::NotSequential)
             }
             Phase::Watching if self.main < self.resident_to => State::Idle(Idle::Resident),
@@ -321,18 +305,6 @@ impl Reading {
         }
     }
 
-    /// Brings what comes next, while it is being found out whether more pays.
-    fn start_at_once(&mut self, bytes: u64, wish: &mut impl FnMut(Wish)) {
-        self.waits_for_first = false;
-        if matches!(self.limit, Limit::Auto { .. }) {
-            self.start = Start::Unproven;
-            let end = self.size.min(self.main + bytes - bytes % GRAIN);
-            while self.prefetch < end {
-                self.fetch_to(end.min(self.prefetch + GRAIN), wish);
-            }
-        }
-    }
-
     fn watch_on(&mut self, now: Nanos, wish: &mut impl FnMut(Wish)) {
         if !self.access.is_sequential() {
             return;
@@ -400,89 +372,5 @@ impl Reading {
             self.does_not_wait = false;
         }
         self.begin_watch(now);
-    }
-
-    /// Figure 2 of the paper: a step at a time, unless the distance is more than the limit.
-    fn keep_fixed(&mut self, limit: u64, step: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
-        let end = self.size.min(self.prefetch + step.min(spare));
-        if self.calls == 0 && self.distance() <= limit && self.prefetch < end {
-            self.fetch_to(end, wish);
-        }
-    }
-
-    /// Fills the distance up as soon as a piece of it has been used, so that the device is never left without work: one
-    /// that is hardly faster than the program cannot make up for pauses. Longer runs at a time would not be better either,
-    /// because a drive that reorders its queue may serve a run's beginning last.
-    fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
-        let limit = self.pace.limit().min(share);
-        let target = self.size.min(self.main + limit);
-        let piece = PIECE.min(limit / 4).max(GRAIN);
-        let mut spare = spare;
-        while self.calls < CALLS {
-            let mut end = target.min(self.prefetch + piece.min(spare));
-            if end < self.size {
-                end -= end % GRAIN;
-            }
-            if end <= self.prefetch || end < self.size && end - self.prefetch < piece.min(spare) / 2 {
-                self.look_back(wish);
-                break;
-            }
-            spare -= end - self.prefetch;
-            self.fetch_to(end, wish);
-        }
-    }
-
-    fn fetch_to(&mut self, end: u64, wish: &mut impl FnMut(Wish)) {
-        self.calls += 1;
-        wish(Wish::Fetch(self.prefetch..end));
-        self.prefetch = end;
-        self.looked_to = self.main;
-    }
-
-    /// Looks at what has been asked for: whether it has come, and is there still.
-    fn look_back(&mut self, wish: &mut impl FnMut(Wish)) {
-        const WORTH: u64 = 4 << 20;
-        // Once after each run of fetches, when all calls have returned.
-        if self.looking || self.calls > 0 || self.looked_to > self.main || self.distance() < WORTH {
-            return;
-        }
-        self.looking = true;
-        self.looked_to = self.prefetch;
-        wish(Wish::Look(self.main..self.prefetch.min(self.main + LOOK)));
-    }
-}
-
-impl Access {
-    /// Takes in a move, and says whether the accesses may still be taken for sequential.
-    fn see(&mut self, before: u64, at: u64, read: Option<u64>) -> bool {
-        const MOST_WANTED: u32 = 64;
-        let skipped = match (self.from.1, read) {
-            (Some(had), Some(has)) => {
-                at.saturating_sub(self.from.0) > has.saturating_sub(had).saturating_add(SLACK)
-            }
-            _ => false,
-        };
-        if at < before || skipped {
-            self.forward = 0;
-            self.wanted = (self.wanted * 2).min(MOST_WANTED);
-            self.from = (at, read);
-            return false;
-        }
-        if at > before {
-            self.forward = self.forward.saturating_add(1);
-        }
-        if self.from.1.is_none() || at.saturating_sub(self.from.0) > 64 * SLACK {
-            self.from = (at, read);
-        }
-        true
-    }
-
-    /// Nothing has been seen to move.
-    fn is_fresh(&self) -> bool {
-        self.forward == 0 && self.wanted == WANTED
-    }
-
-    fn is_sequential(&self) -> bool {
-        self.forward >= self.wanted
     }
 }

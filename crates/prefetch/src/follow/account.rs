@@ -6,7 +6,7 @@ use std::ops::Range;
 use sakiyomi_linux::page_cache;
 use sakiyomi_model::Nanos;
 
-use super::program::Spent;
+use super::times::Spent;
 use crate::{Idle, State};
 
 /// Points of one curve at most; then every other one is left out, and half as many are taken from there on.

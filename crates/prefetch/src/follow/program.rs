@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sakiyomi_linux::process::{Identity, Kind, Process, Sleeps, Thread, Times};
+use sakiyomi_linux::process::{Identity, Kind, Process};
 use sakiyomi_model::Nanos;
 
 use super::directories::{Directories, Directory};
 use super::got::Got;
 use super::named::Named;
 use super::signs::Signs;
+use super::times::{Spent, Timed};
 
 /// Threads of a process that are timed; what more there are only adds to what is seen of these.
 const THREADS: usize = 16;
@@ -51,35 +51,6 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,
-}
-
-/// What a program has done since it is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
-    pub(super) ran: Nanos,
-    /// In which it waited for I/O.
-    pub(super) waited: Nanos,
-    /// How often it was given a core.
-    pub(super) turns: u64,
-    /// Bytes that it has got by itself.
-    pub(super) read: Option<u64>,
-}
-
-#[derive(Debug)]
-struct Timed {
-    thread: Thread,
-    /// As they were when time asleep was last counted.
-    last: Times,
-    ran: Duration,
-    turns: u64,
-    /// Whether it slept then.
-    slept: bool,
-    /// What it was last seen to sleep in, and how often and how long it has been looked at since.
-    sleeps: Option<Sleeps>,
-    since: (Nanos, u32),
-    /// In nanoseconds. Can fall: a thread that runs seems to sleep, until the kernel has counted.
-    waited: i64,
-    most_waited: i64,
 }
 
 /// What was found in a look at a program's files.
@@ -230,8 +201,7 @@ impl Program {
 
     /// How much it has asked for of an open file, in bytes, if it sleeps in a read of that.
     pub(super) fn reads_from(&self, file: u32) -> Option<u64> {
-        let asleep =
-            self.threads.iter().filter(|(_, timed)| timed.slept && timed.sleeps == Some(Sleeps::ForIo));
+        let asleep = self.threads.iter().filter(|(_, timed)| timed.waits());
         let mut calls = asleep.filter_map(|(&thread, _)| self.process.read_call(thread));
         calls.find(|call| call.file == file).map(|call| call.bytes)
     }
@@ -259,59 +229,5 @@ impl Program {
     /// Forgets that a file is open under this number, so that it is found again.
     pub(super) fn forget_file(&mut self, number: u32) {
         self.files.remove(&number);
-    }
-}
-
-impl Spent {
-    fn add(&mut self, timed: &Timed) {
-        let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        self.ran += nanos(timed.ran);
-        self.waited += Nanos(timed.most_waited.unsigned_abs());
-        self.turns += timed.turns;
-    }
-}
-
-/// What a thread was seen to sleep in is forgotten when it was not seen to sleep for so long and in so many looks.
-const FORGET: (Nanos, u32) = (Nanos(100_000_000), 20);
-
-impl Timed {
-    fn new(thread: Thread) -> Timed {
-        Timed {
-            thread,
-            last: Times::default(),
-            ran: Duration::ZERO,
-            turns: 0,
-            slept: false,
-            sleeps: None,
-            since: (Nanos::ZERO, 0),
-            waited: 0,
-            most_waited: 0,
-        }
-    }
-
-    /// Time that it slept counts as waiting for I/O if that is what it was last seen to sleep in.
-    ///
-    /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
-    /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
-    fn sample(&mut self, now: Nanos) -> io::Result<()> {
-        let times = self.thread.times()?;
-        let sleeps = self.thread.sleeps()?;
-        (self.ran, self.turns) = (times.ran, times.turns);
-        self.since.1 += 1;
-        if sleeps != Sleeps::Not {
-            (self.sleeps, self.since) = (Some(sleeps), (now, 0));
-        } else if !self.slept && times.turns == self.last.turns {
-            return Ok(());
-        } else if now.saturating_sub(self.since.0) > FORGET.0 && self.since.1 > FORGET.1 {
-            self.sleeps = None;
-        }
-        if self.sleeps == Some(Sleeps::ForIo) {
-            let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-            self.waited += signed(times.slept) - signed(self.last.slept);
-            self.most_waited = self.most_waited.max(self.waited);
-        }
-        self.slept = sleeps != Sleeps::Not;
-        self.last = times;
-        Ok(())
     }
 }

@@ -14,9 +14,10 @@ use super::account::{Account, Sight};
 use super::coming::Coming;
 use super::errand::Piece;
 use super::handle::{Handle, Place};
-use super::program::{Program, Spent};
+use super::program::Program;
 use super::row::Row;
 use super::streams::Stream;
+use super::times::Spent;
 use crate::{ReadingId, State};
 
 /// How often a file's size is looked at.

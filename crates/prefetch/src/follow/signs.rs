@@ -4,7 +4,7 @@
 
 use sakiyomi_model::Nanos;
 
-use super::program::Spent;
+use super::times::Spent;
 
 /// Signs that a program reads in a way that moves no position.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,8 +7,8 @@ use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::account::Point;
-use super::program::Spent;
 use super::reading::Reading;
+use super::times::Spent;
 use crate::{Idle, State};
 
 /// Readings that are told one by one: the largest.

@@ -1,0 +1,68 @@
+//! Keeping the distance: what is asked for next, and whether what was asked for is there still.
+
+use super::{CALLS, GRAIN, LOOK, Reading, Start, Wish};
+use crate::controller::Limit;
+use crate::controller::pace::PIECE;
+
+impl Reading {
+    /// Brings what comes next, while it is being found out whether more pays.
+    pub(super) fn start_at_once(&mut self, bytes: u64, wish: &mut impl FnMut(Wish)) {
+        self.waits_for_first = false;
+        if matches!(self.limit, Limit::Auto { .. }) {
+            self.start = Start::Unproven;
+            let end = self.size.min(self.main + bytes - bytes % GRAIN);
+            while self.prefetch < end {
+                self.fetch_to(end.min(self.prefetch + GRAIN), wish);
+            }
+        }
+    }
+
+    /// Figure 2 of the paper: a step at a time, unless the distance is more than the limit.
+    pub(super) fn keep_fixed(&mut self, limit: u64, step: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
+        let end = self.size.min(self.prefetch + step.min(spare));
+        if self.calls == 0 && self.distance() <= limit && self.prefetch < end {
+            self.fetch_to(end, wish);
+        }
+    }
+
+    /// Fills the distance up as soon as a piece of it has been used, so that the device is never left without work: one
+    /// that is hardly faster than the program cannot make up for pauses. Longer runs at a time would not be better either,
+    /// because a drive that reorders its queue may serve a run's beginning last.
+    pub(super) fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
+        let limit = self.pace.limit().min(share);
+        let target = self.size.min(self.main + limit);
+        let piece = PIECE.min(limit / 4).max(GRAIN);
+        let mut spare = spare;
+        while self.calls < CALLS {
+            let mut end = target.min(self.prefetch + piece.min(spare));
+            if end < self.size {
+                end -= end % GRAIN;
+            }
+            if end <= self.prefetch || end < self.size && end - self.prefetch < piece.min(spare) / 2 {
+                self.look_back(wish);
+                break;
+            }
+            spare -= end - self.prefetch;
+            self.fetch_to(end, wish);
+        }
+    }
+
+    fn fetch_to(&mut self, end: u64, wish: &mut impl FnMut(Wish)) {
+        self.calls += 1;
+        wish(Wish::Fetch(self.prefetch..end));
+        self.prefetch = end;
+        self.looked_to = self.main;
+    }
+
+    /// Looks at what has been asked for: whether it has come, and is there still.
+    fn look_back(&mut self, wish: &mut impl FnMut(Wish)) {
+        const WORTH: u64 = 4 << 20;
+        // Once after each run of fetches, when all calls have returned.
+        if self.looking || self.calls > 0 || self.looked_to > self.main || self.distance() < WORTH {
+            return;
+        }
+        self.looking = true;
+        self.looked_to = self.prefetch;
+        wish(Wish::Look(self.main..self.prefetch.min(self.main + LOOK)));
+    }
+}

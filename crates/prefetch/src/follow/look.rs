@@ -1,0 +1,198 @@
+//! Looking where programs are, and doing what follows.
+
+use std::sync::Arc;
+
+use sakiyomi_linux::process::Identity;
+use sakiyomi_model::Nanos;
+
+use super::coming::OPEN;
+use super::errand::{Answer, Errand, Order};
+use super::reading::Seen;
+use super::times::Spent;
+use super::{Follower, LONGEST, SHORTEST, nanos};
+use crate::cached_file::{Brought, Found};
+use crate::{Action, Event, Idle, ReadingId, State};
+
+/// Files of a row that are opened ahead of a program while what it reads is in memory.
+const OPEN_IF_RESIDENT: usize = 32;
+
+/// Files that were left by one of several processes, of which it is known where.
+const SHARED: usize = 256;
+
+impl Follower {
+    pub(super) fn look(&mut self, now: Nanos) {
+        let due: Vec<ReadingId> =
+            self.readings.values().filter(|reading| reading.due <= now).map(|reading| reading.id).collect();
+        for id in due {
+            self.look_at(id, now);
+        }
+    }
+
+    pub(super) fn look_at(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id)?;
+        let program = self.programs.get_mut(&reading.program)?;
+        let size = reading.row.size();
+        let gone = reading.gone;
+        let seen = reading.look(program, now);
+        let left_to = std::mem::take(&mut reading.left_to);
+        program.moved += reading.gone.saturating_sub(gone);
+        // Later: who has got less than he has moved would seem to skip.
+        program.sample(now);
+        if seen == Seen::There {
+            reading.note_got(program);
+        }
+        let spent = program.spent();
+        let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
+        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
+        reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
+        // What it reads elsewhere in the same file counts as well where touches are told.
+        let is_alone = reading.row.len() == 1 && reading.stream.is_none();
+        let position = reading.position;
+        let state = self.controller.state(id).filter(|_| !self.options.watch_only);
+        let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
+        reading.account_for(now, spent, state, prefetch);
+        if reading.row.size() != size {
+            let size = reading.row.size();
+            self.tell(now, Event::Resized { id, size });
+        }
+        let Spent { ran, waited, read, .. } = spent;
+        // Positions in a row of files count more than their bytes.
+        self.tell(now, Event::Spent { id, ran, waited, read: read.filter(|_| is_alone) });
+        self.tell(now, Event::At { id, at: position });
+        self.look_anew(left_to, now);
+        if seen == Seen::Gone {
+            self.end(id, now);
+            return None;
+        }
+        if self.controller.state(id) == Some(State::Watching) {
+            self.look_at_first_read(id, now);
+        }
+        let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
+        self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        Some(())
+    }
+
+    /// A program that sleeps in its first read of a file can be helped before it is known how it goes on.
+    fn look_at_first_read(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id).filter(|_| !self.options.watch_only)?;
+        let program = self.programs.get(&reading.program)?;
+        let (wants, beginning) = reading.first_read(program, now)?;
+        self.fetcher.start(Errand { id, order: Order::FirstWindow { beginning, wants } });
+        Some(())
+    }
+
+    pub(super) fn end(&mut self, id: ReadingId, now: Nanos) {
+        let state = self.controller.state(id);
+        if let Some(reading) = self.readings.get_mut(&id)
+            && let Some(program) = self.programs.get_mut(&reading.program)
+        {
+            program.sample(now);
+            let gone = reading.gone;
+            reading.settle(program, 0);
+            reading.pass_by(program, reading.row.len());
+            program.moved += reading.gone.saturating_sub(gone);
+            let (position, spent) = (reading.position, program.spent());
+            let helped = state.filter(|_| !self.options.watch_only);
+            let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
+            reading.account_for(now, spent, helped, prefetch);
+            reading.account.end();
+            self.tell(now, Event::At { id, at: position });
+        }
+        let ahead = self.controller.ahead(id).map_or(0, |ahead| ahead.end - ahead.start);
+        self.tell(now, Event::Ended { id });
+        self.fetcher.forget(|errand| errand.id == id);
+        if let Some(mut reading) = self.readings.remove(&id) {
+            let sharers = std::mem::take(&mut reading.sharers);
+            if !sharers.is_empty() && self.left_at.len() < SHARED {
+                let Identity { device, inode, .. } = *reading.current();
+                self.left_at.insert((device, inode), reading.offset());
+            }
+            self.look_anew(sharers, now);
+            if reading.stream.is_none() && reading.gone > 0 {
+                reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
+            }
+            self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
+        }
+    }
+
+    pub(super) fn take_answers(&mut self, now: Nanos) {
+        let mut answers = std::mem::take(&mut self.answers);
+        self.fetcher.take(&mut answers);
+        for (id, answer) in answers.drain(..) {
+            self.take_answer(id, answer, now);
+        }
+        self.answers = answers;
+    }
+
+    fn take_answer(&mut self, id: ReadingId, answer: Answer, now: Nanos) -> Option<()> {
+        let reading = self.readings.get_mut(&id)?;
+        match answer {
+            Answer::Fetched { range, brought, window } => {
+                reading.account.bring(range.clone(), brought.bytes);
+                reading.account.window_seen = reading.account.window_seen.or(window);
+                // One of many files that cannot be read, or what lies between two, is no reason to stop.
+                let done = brought.done || reading.row.len() > 1;
+                self.tell(now, Event::Fetched { id, range, done });
+            }
+            Answer::Found { range, found } => {
+                // Where the system does not tell, it is taken to have come, and not to have been there before.
+                let whole =
+                    if self.controller.state(id) == Some(State::Ahead) { range.end - range.start } else { 0 };
+                let Found { cached, evicted } = found.unwrap_or(Found { cached: whole, evicted: 0 });
+                // What lies between the bytes of files in a row takes no reading.
+                let bytes: u64 =
+                    reading.row.parts(&range).iter().map(|part| part.range.end - part.range.start).sum();
+                let cached = cached + (range.end - range.start).saturating_sub(bytes);
+                self.tell(now, Event::Found { id, range, cached, evicted });
+            }
+            Answer::FirstWindow { wants, found } => {
+                let window = reading.take_first_window(wants, found?)?;
+                self.tell(now, Event::Waits { id, wants, window });
+            }
+            Answer::Examined { index, handle, found } => {
+                reading.coming.as_mut()?.answer(index, &handle, found);
+                // Opening files that are in memory already would soon cost as much as reading them.
+                if self.controller.state(id) != Some(State::Idle(Idle::Resident)) {
+                    reading.due = now;
+                }
+            }
+            Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
+            Answer::Listed { directory, listing } => reading.coming.as_mut()?.listed(&directory, listing),
+        }
+        Some(())
+    }
+
+    pub(super) fn carry_out(&mut self) {
+        let mut todo = std::mem::take(&mut self.todo);
+        while !todo.is_empty() {
+            for action in todo.drain(..) {
+                self.begin(action);
+            }
+            // What only watching answers at once may be followed by more.
+            std::mem::swap(&mut todo, &mut self.todo);
+        }
+        self.todo = todo;
+    }
+
+    fn begin(&mut self, action: Action) {
+        let (Action::Fetch { id, .. } | Action::Look { id, .. }) = action;
+        let Some(reading) = self.readings.get_mut(&id) else { return };
+        match action {
+            Action::Fetch { range, .. } if self.options.watch_only => {
+                let brought = Brought { bytes: 0, done: true };
+                self.answers.push((id, Answer::Fetched { range, brought, window: None }));
+            }
+            Action::Fetch { range, .. } => {
+                let pieces = reading.pieces(&range);
+                let window = reading.where_the_kernel_is();
+                let is_timed = Arc::clone(&reading.is_timed);
+                let order = Order::Fetch { range, pieces, window, is_timed };
+                self.fetcher.start(Errand { id, order });
+            }
+            Action::Look { range, .. } => {
+                let pieces = reading.pieces(&range);
+                self.fetcher.start(Errand { id, order: Order::Look { range, pieces } });
+            }
+        }
+    }
+}
