@@ -58,6 +58,8 @@ pub(super) struct Account {
     /// so many in each range of the row.
     pub(super) brought: u64,
     waiting: Vec<(Range<u64>, u64)>,
+    /// Bytes that have been brought of files that the program has passed over.
+    pub(super) passed_over: u64,
     /// Bytes that the program went through while it was helped, and while it was alone; and what it waited meanwhile.
     pub(super) helped: Share,
     pub(super) alone: Share,
@@ -192,6 +194,17 @@ impl Account {
     pub(super) fn wasted(&self, position: u64) -> u64 {
         let passed = |range: &Range<u64>| position.saturating_sub(range.start);
         self.waiting.iter().map(|(range, bytes)| bytes.saturating_sub(passed(range))).sum()
+    }
+
+    /// The program has passed over this part of the row. What was brought of it is taken to lie evenly in each range.
+    pub(super) fn pass_over(&mut self, part: &Range<u64>) {
+        for (range, bytes) in &mut self.waiting {
+            let both = part.end.min(range.end).saturating_sub(part.start.max(range.start));
+            let brought =
+                u128::from(both) * u128::from(*bytes) / u128::from((range.end - range.start).max(1));
+            let brought = u64::try_from(brought).unwrap_or(*bytes);
+            (*bytes, self.passed_over) = (*bytes - brought, self.passed_over + brought);
+        }
     }
 
     /// The program has moved on. What it waited counts for those who had help when it came there.

@@ -32,14 +32,14 @@ enum Source {
 enum Listed {
     /// It is not known yet; the files that the program has come to.
     NotYet(Vec<Identity>),
-    As(Listing),
+    As(Box<Listing>),
 }
 
 /// What comes after the file that is read.
 #[derive(Debug)]
 pub(super) struct Coming {
-    /// From where names are seen.
-    directory: Arc<OwnedFd>,
+    /// From where names are seen; none until that has been opened.
+    from: Option<Arc<OwnedFd>>,
     source: Source,
     /// A file was read through.
     pub(super) unlocked: bool,
@@ -61,18 +61,14 @@ impl Coming {
     /// The program is at this word.
     pub(super) fn of_words(directory: Arc<OwnedFd>, words: Arc<Vec<PathBuf>>, at: usize) -> Coming {
         let source = Source::Words { words, at, in_order: true };
-        Coming { directory, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
+        let from = Some(directory);
+        Coming { from, source, unlocked: false, next: at + 1, examined: BTreeMap::new() }
     }
 
     /// The program goes through a directory, and has come to these files of it.
-    pub(super) fn of_directory(
-        directory: Arc<OwnedFd>,
-        path: PathBuf,
-        way: Way,
-        files: Vec<Identity>,
-    ) -> Coming {
+    pub(super) fn of_directory(path: PathBuf, way: Way, files: Vec<Identity>) -> Coming {
         let source = Source::Directory { path, listing: Listed::NotYet(files), way };
-        Coming { directory, source, unlocked: false, next: 0, examined: BTreeMap::new() }
+        Coming { from: None, source, unlocked: false, next: 0, examined: BTreeMap::new() }
     }
 
     /// Whether it is this directory that is gone through.
@@ -100,12 +96,14 @@ impl Coming {
         further
     }
 
-    /// A directory's files are known.
-    pub(super) fn listed(&mut self, directory: &Arc<OwnedFd>, found: Listing) {
-        let Source::Directory { listing, .. } = &mut self.source else { return };
-        if Arc::ptr_eq(directory, &self.directory)
-            && let Listed::NotYet(files) = std::mem::replace(listing, Listed::As(found))
-        {
+    /// A directory has been opened, and its files are known. It may be none that is gone through any more.
+    pub(super) fn listed(&mut self, directory: &Path, opened: Arc<OwnedFd>, found: Box<Listing>) {
+        let Source::Directory { path, listing, .. } = &mut self.source else { return };
+        if path != directory {
+            return;
+        }
+        self.from = Some(opened);
+        if let Listed::NotYet(files) = std::mem::replace(listing, Listed::As(found)) {
             files.iter().for_each(|file| self.come_to(file));
         }
     }
@@ -153,9 +151,9 @@ impl Coming {
             return None;
         }
         let place = self.next;
-        let name = self.name(place)?;
+        let (from, name) = (Arc::clone(self.from.as_ref()?), self.name(place)?);
         self.next += 1;
-        let handle = Arc::new(Handle::new(Place::Named(Arc::clone(&self.directory), name), None));
+        let handle = Arc::new(Handle::new(Place::Named(from, name), None));
         self.examined.insert(place, Examined { handle: Arc::clone(&handle), found: None });
         Some((place, handle))
     }
@@ -266,12 +264,11 @@ mod tests {
 
     fn directory(inodes: &[u64], way: Way, met: &[u64]) -> Coming {
         let met = met.iter().map(|&inode| identity(inode)).collect();
-        let mut coming = Coming::of_directory(here(), PathBuf::from("/some/where"), way, met);
+        let mut coming = Coming::of_directory(PathBuf::from("/some/where"), way, met);
         coming.unlocked = true;
         assert!(coming.is_of(Path::new("/some/where")) && coming.ask().is_none(), "it is not listed");
-        let at = Arc::clone(&coming.directory);
-        coming.listed(&here(), listing(&[1, 2, 3]));
-        coming.listed(&at, listing(inodes));
+        coming.listed(Path::new("/some/other"), here(), Box::new(listing(&[1, 2, 3])));
+        coming.listed(Path::new("/some/where"), here(), Box::new(listing(inodes)));
         coming
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::{Identity, open_directory};
+use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::listing::Way;
@@ -18,7 +18,8 @@ const LATELY: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    pub(super) place: Arc<OwnedFd>,
+    /// If the program holds it open: then it need not be looked up again.
+    pub(super) held: Option<Arc<OwnedFd>>,
 }
 
 /// A directory that a program seems to go through, and what is known of how.
@@ -59,18 +60,18 @@ impl Directories {
         self.held.retain(|&number, _| is_open(number));
     }
 
-    /// This one, as it holds it open, or else as it can be found.
-    pub(super) fn open(&self, path: &Path) -> Option<Directory> {
-        let held = self.held.values().find(|directory| directory.path == path).cloned();
-        held.or_else(|| Directory::open(path))
+    /// The directory of this name.
+    pub(super) fn get(&self, path: &Path) -> Directory {
+        let held = self.held.values().find(|directory| directory.path == path);
+        held.cloned().unwrap_or_else(|| Directory { path: path.to_owned(), held: None })
     }
 
     /// The program has opened a file in a directory and had waited so long by then. One that it does not hold open is
     /// taken to be gone through from its second file on, if it had to wait for the first, and three must show an order.
     pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
         const WAITED: Nanos = Nanos(1_000_000);
-        if let Some(directory) = self.held.values().find(|directory| directory.path == path) {
-            let directory = directory.clone();
+        let directory = self.get(path);
+        if directory.held.is_some() {
             return Some(GoneThrough { directory, way: Way::unknown(1), files: vec![file] });
         }
         let known = self.lately.iter().position(|lately| lately.path == path);
@@ -81,22 +82,14 @@ impl Directories {
         self.lately.push(Lately { path: path.to_owned(), file, waited });
         let before = before
             .filter(|before| !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= WAITED)?;
-        let directory = Directory::open(path)?;
         Some(GoneThrough { directory, way: Way::unknown(2), files: vec![before.file, file] })
-    }
-}
-
-impl Directory {
-    /// The program has just opened a file in it, so that it is known to the kernel.
-    fn open(path: &Path) -> Option<Directory> {
-        Some(Directory { path: path.to_owned(), place: Arc::new(open_directory(path).ok()?) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_linux::process::Kind;
+    use sakiyomi_linux::process::{Kind, open_directory};
 
     const MILLISECOND: u64 = 1_000_000;
 
@@ -117,8 +110,6 @@ mod tests {
         assert_eq!(come("/proc", 4, 20), None);
         assert_eq!(come("/usr", 5, 30), Some(vec![3, 5]), "in turn with another");
         assert_eq!(come("/usr", 5, 40), None, "the same again");
-        assert_eq!(come("/no/such", 6, 50), None);
-        assert_eq!(come("/no/such", 7, 60), None, "it cannot be opened");
         ["/a", "/b", "/c", "/d"].into_iter().for_each(|path| assert_eq!(come(path, 8, 70), None));
         assert_eq!(come("/usr", 9, 80), None, "that was long ago");
     }
@@ -126,9 +117,12 @@ mod tests {
     #[test]
     fn a_directory_that_is_held_is_gone_through_from_its_first_file_on() {
         let mut directories = Directories::default();
-        directories.hold(3, Directory::open(Path::new("/usr")).unwrap());
+        let held = Some(Arc::new(open_directory(Path::new("/usr")).unwrap()));
+        directories.hold(3, Directory { path: PathBuf::from("/usr"), held });
+        assert!(directories.get(Path::new("/usr")).held.is_some());
         assert_eq!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).unwrap().files, [file(1)]);
         directories.keep(|number| number != 3);
+        assert!(directories.get(Path::new("/usr")).held.is_none());
         assert!(directories.come_to(Path::new("/usr"), file(1), Nanos(0)).is_none());
     }
 }

@@ -1,14 +1,13 @@
 //! Finding what programs read: who they are, what they start, and which files they have newly open.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use sakiyomi_linux::cpu;
 use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::coming::Coming;
-use super::directories::{Directory, GoneThrough};
+use super::directories::GoneThrough;
 use super::errand::{Errand, Order};
 use super::program::Program;
 use super::reading::{Reading, Sharer};
@@ -199,9 +198,9 @@ impl Follower {
         let mut reading = Reading::new(id, program, file, descriptor, identity, open.position, now);
         if let (Some(word), Some(directory)) = (word, &program.named.directory) {
             reading.coming = Some(Coming::of_words(directory.clone(), program.named.words.clone(), word));
-        } else if let Some(GoneThrough { directory: Directory { path, place }, way, files }) = directory {
-            reading.coming = Some(Coming::of_directory(Arc::clone(&place), path, way, files));
-            self.fetcher.start(Errand { id, order: Order::List { directory: place } });
+        } else if let Some(GoneThrough { directory, way, files }) = directory {
+            reading.coming = Some(Coming::of_directory(directory.path.clone(), way, files));
+            self.fetcher.start(Errand { id, order: Order::List { directory } });
         }
         let (at, size) = (reading.position, reading.row.size());
         self.readings.insert(id, reading);
@@ -226,10 +225,9 @@ impl Follower {
             .filter(of_it)
             .filter_map(|reading| Some((order_of(reading)?, reading)));
         let (by, reading) = found.next()?;
-        let directory = program.directories.open(directory)?;
-        reading.go_on_in(&directory, by);
-        let order = Order::List { directory: directory.place };
-        self.fetcher.start(Errand { id: reading.id, order });
+        reading.go_on_in(directory, by);
+        let directory = program.directories.get(directory);
+        self.fetcher.start(Errand { id: reading.id, order: Order::List { directory } });
         reading.append(program, file, identity).then_some(reading.id)
     }
 }

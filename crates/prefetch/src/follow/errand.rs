@@ -3,13 +3,15 @@
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::process::{Identity, entries};
+use sakiyomi_linux::process::{Identity, entries, open_directory};
 
+use super::directories::Directory;
 use super::handle::Handle;
 use super::listing::Listing;
 use crate::ReadingId;
@@ -50,8 +52,8 @@ pub(super) enum Order {
     FirstWindow { beginning: Piece, wants: u64 },
     /// Open a file that will be needed, and find out what it is.
     Examine { index: usize, handle: Arc<Handle> },
-    /// List a directory.
-    List { directory: Arc<OwnedFd> },
+    /// List a directory, which may have to be opened for that.
+    List { directory: Directory },
 }
 
 /// What came of it.
@@ -81,9 +83,10 @@ pub(super) enum Answer {
         handle: Arc<Handle>,
         found: Option<Identity>,
     },
+    /// None if it cannot be opened any more.
     Listed {
-        directory: Arc<OwnedFd>,
-        listing: Listing,
+        path: PathBuf,
+        found: Option<(Arc<OwnedFd>, Box<Listing>)>,
     },
 }
 
@@ -126,9 +129,13 @@ impl Job for Errand {
                 Answer::FirstWindow { wants, found: handle.find(&range).map(|found| found.cached) }
             }
             Order::Examine { index, handle } => Answer::Examined { index, found: handle.examine(), handle },
-            Order::List { directory } => {
-                let listing = Listing::new(entries(&directory).unwrap_or_default());
-                Answer::Listed { directory, listing }
+            Order::List { directory: Directory { path, held } } => {
+                let opened = held.or_else(|| Some(Arc::new(open_directory(&path).ok()?)));
+                let found = opened.map(|opened| {
+                    let listing = Listing::new(entries(&opened).unwrap_or_default());
+                    (opened, Box::new(listing))
+                });
+                Answer::Listed { path, found }
             }
         };
         ((id, answer), next)

@@ -157,7 +157,10 @@ impl Follower {
                 }
             }
             Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
-            Answer::Listed { directory, listing } => reading.coming.as_mut()?.listed(&directory, listing),
+            Answer::Listed { path, found } => {
+                let (opened, listing) = found?;
+                reading.coming.as_mut()?.listed(&path, opened, listing);
+            }
         }
         Some(())
     }

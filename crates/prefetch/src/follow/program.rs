@@ -191,7 +191,7 @@ impl Program {
                     if let (Ok(path), Ok(place)) =
                         (self.process.name_of(number), self.process.reopen_directory(number))
                     {
-                        self.directories.hold(number, Directory { path, place: Arc::new(place) });
+                        self.directories.hold(number, Directory { path, held: Some(Arc::new(place)) });
                     }
                 }
                 Kind::Other => {}

@@ -120,7 +120,7 @@ impl Tally {
             size: reading.row.size(),
             read,
             brought: account.brought,
-            wasted: account.wasted(reading.position).min(ahead),
+            wasted: account.wasted(reading.position).min(ahead) + account.passed_over,
             hidden: account.hidden(),
             idle: why_idle(reading, state),
             curve: account.curve.points.clone(),

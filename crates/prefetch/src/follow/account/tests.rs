@@ -25,6 +25,19 @@ fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
 }
 
+#[test]
+fn what_was_brought_of_files_that_are_passed_over_is_wasted_once() {
+    let mut account = Account::default();
+    account.bring(0..100, 100);
+    account.bring(100..300, 100);
+    account.pass_over(&(50..150));
+    assert_eq!((account.passed_over, account.wasted(150)), (75, 75 - 50), "{account:?}");
+    account.pass_over(&(300..500));
+    assert_eq!(account.passed_over, 75);
+    account.pass_over(&(0..300));
+    assert!(account.passed_over <= 200 && account.wasted(300) == 0, "{account:?}");
+}
+
 /// A program on storage whose accesses take `latency`, read by windows of the kernel's; it is helped from the third
 /// wait on, and then does not wait. Times are in microseconds.
 struct Made {

@@ -9,7 +9,6 @@ use sakiyomi_model::Nanos;
 use super::{Member, Reading, Seat};
 use crate::fetcher::Fetcher;
 use crate::follow::coming::Coming;
-use crate::follow::directories::Directory;
 use crate::follow::errand::{Errand, Order};
 use crate::follow::handle::{Handle, Place};
 use crate::follow::listing::{By, Way};
@@ -35,9 +34,8 @@ impl Reading {
     }
 
     /// The program goes on in another directory in the same order.
-    pub(in crate::follow) fn go_on_in(&mut self, directory: &Directory, by: By) {
-        let place = Arc::clone(&directory.place);
-        let mut coming = Coming::of_directory(place, directory.path.clone(), Way::presumed(by), Vec::new());
+    pub(in crate::follow) fn go_on_in(&mut self, directory: &Path, by: By) {
+        let mut coming = Coming::of_directory(directory.to_owned(), Way::presumed(by), Vec::new());
         coming.unlocked = true;
         self.coming = Some(coming);
     }
@@ -108,6 +106,8 @@ impl Reading {
             return false;
         }
         self.pass_by(program, index);
+        let come_to = self.row.position(self.row.index_at(self.position), u64::MAX);
+        self.account.pass_over(&(come_to..self.row.position(index, 0)));
         self.let_go_before(index);
         let identity = self.row.get(index).identity;
         if let Some(coming) = &mut self.coming {
