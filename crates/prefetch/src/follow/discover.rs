@@ -88,7 +88,7 @@ impl Follower {
     fn consider(&mut self, number: u32, file: u32, identity: Identity, now: Nanos) -> Option<()> {
         let sharers = match self.followed_as(number, file, &identity) {
             None => Vec::new(),
-            Some(id) if self.descends(number, self.readings.get(&id)?.program) => self.take_over(id, now)?,
+            Some(id) if self.descends(number, self.readings.get(&id)?.program) => self.take_over(id, now),
             Some(id) => {
                 self.readings.get_mut(&id)?.sharers.push((number, file));
                 return None;
@@ -124,18 +124,20 @@ impl Follower {
 
     /// Whether a process was started by another, or by one that was.
     fn descends(&self, number: u32, from: u32) -> bool {
+        // Numbers come again, so that ancestors may seem to be each other's.
+        const GENERATIONS: usize = 64;
         let parent = |number: &u32| self.programs.get(number)?.parent;
-        std::iter::successors(parent(&number), parent).any(|parent| parent == from)
+        std::iter::successors(parent(&number), parent).take(GENERATIONS).any(|parent| parent == from)
     }
 
     /// A process that has inherited an open file is the one that reads it, as long as it has it. Gives the others.
-    fn take_over(&mut self, id: ReadingId, now: Nanos) -> Option<Vec<Sharer>> {
+    fn take_over(&mut self, id: ReadingId, now: Nanos) -> Vec<Sharer> {
         self.look_at(id, now);
-        let Some(reading) = self.readings.get_mut(&id) else { return Some(Vec::new()) };
+        let Some(reading) = self.readings.get_mut(&id) else { return Vec::new() };
         let mut sharers = std::mem::take(&mut reading.sharers);
         sharers.extend(reading.descriptor());
         self.end(id, now);
-        Some(sharers)
+        sharers
     }
 
     /// Has open files considered again: who followed them has ended, or has closed them.
