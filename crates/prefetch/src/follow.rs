@@ -87,7 +87,7 @@ const SHORTEST: Nanos = Nanos(300_000);
 const LONGEST: Nanos = Nanos(50_000_000);
 
 /// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
-/// What was seen is told at once; this returns when nothing of ours is left, which takes the kernel some 70 ms more where
+/// What was seen is told at once; this returns when nothing of ours is left but what the kernel removes beside us, where
 /// programs were traced.
 ///
 /// # Errors
