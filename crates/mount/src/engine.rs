@@ -187,11 +187,12 @@ impl Engine {
         extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
     }
 
-    /// Does both sides, `backing` on a thread of its own, and has it answered.
+    /// Does both sides, `backing` on a thread of its own, and has it answered. `backing` is told whether what it writes
+    /// must be on the medium when it ends although nobody has asked for that.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         wish: Wish,
-        backing: impl FnOnce() -> io::Result<T> + Send + 'static,
+        backing: impl FnOnce(bool) -> io::Result<T> + Send + 'static,
         answer: impl FnOnce(io::Result<T>) + Send + 'static,
     ) {
         let pending = self.pending(wish, None, answer);
@@ -200,7 +201,7 @@ impl Engine {
         }
         self.ask_device(&pending);
         self.workers.run(Box::new(move || {
-            let result = backing();
+            let result = backing(false);
             pending.end(|sides| sides.backing = Some(result));
         }));
     }
@@ -209,7 +210,7 @@ impl Engine {
     fn run_in_turn<T: Send + 'static>(
         &self,
         pending: &Arc<Pending<T>>,
-        backing: impl FnOnce() -> io::Result<T> + Send + 'static,
+        backing: impl FnOnce(bool) -> io::Result<T> + Send + 'static,
     ) {
         let Wish { asker, op, bytes, .. } = pending.account.wish;
         let sectors = Bytes(bytes.next_multiple_of(self.sector.0)).0 / self.sector.0;
@@ -217,8 +218,8 @@ impl Engine {
         let extents = vec![Extent::new(Lba(0), Sectors(sectors))];
         let access = Access { stream: asker.owner, op, fua: false, extents };
         let done = Arc::clone(pending);
-        let job = move || {
-            let result = backing();
+        let job = move |forced| {
+            let result = backing(forced);
             let well = result.is_ok();
             done.end(|sides| sides.backing = Some(result));
             well

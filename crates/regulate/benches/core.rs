@@ -64,7 +64,7 @@ impl Load {
     fn act(&mut self) {
         for action in self.out.drain(..) {
             match action {
-                Action::Issue(id) => self.device.push_back(id),
+                Action::Issue { id, .. } => self.device.push_back(id),
                 Action::Answer { id, .. } => self.asking.push_back(self.owners[id.0 as usize]),
             }
         }

@@ -6,8 +6,8 @@ use sakiyomi_model::{
     Breakdown, Bytes, Class, Completion, Device, Full, Nanos, Outcome, Request, RequestId, StreamId,
 };
 
-use crate::rate::Rate;
-use crate::regulator::{Action, Ask, Owner, RateError, Regulator};
+use crate::rate::{Owner, Rate};
+use crate::regulator::{Action, Ask, RateError, Regulator};
 use crate::settings::Settings;
 
 /// How a regulated I/O went.
@@ -185,8 +185,9 @@ impl<D: Device> Regulated<D> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
-                Action::Issue(id) => {
-                    let request = self.requests[&id].request;
+                Action::Issue { id, force } => {
+                    let mut request = self.requests[&id].request;
+                    request.fua |= force;
                     self.device.submit(self.now, request).expect("it is given no more than its depth");
                 }
                 Action::Answer { id, outcome, ideal } => self.answer(id, outcome, ideal),

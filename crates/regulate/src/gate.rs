@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use sakiyomi_model::{Nanos, RequestId};
 
+use crate::presence::Presence;
 use crate::rate::{Levels, Share};
-use crate::regulator::Presence;
 use crate::service::Service;
 use crate::settings::GateSettings;
 use allowance::Allowance;

@@ -16,6 +16,7 @@
 
 mod device;
 mod gate;
+mod presence;
 mod queue;
 mod rate;
 mod regulator;
@@ -23,6 +24,6 @@ mod service;
 mod settings;
 
 pub use device::{Regulated, Timing};
-pub use rate::{Percent, PercentError, Rate};
-pub use regulator::{Action, Ask, DeviceReport, Owner, RateError, Recent, Regulator, Report};
+pub use rate::{Owner, Percent, PercentError, Rate};
+pub use regulator::{Action, Ask, DeviceReport, RateError, Recent, Regulator, Report};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

@@ -19,25 +19,21 @@ pub(crate) struct Turn {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     regulated: BTreeSet<(Reverse<Share>, Turn)>,
-    /// Unregulated writes, and all else that is not regulated.
-    writes: BTreeSet<Turn>,
     others: BTreeSet<Turn>,
 }
 
 impl Queue {
-    pub(crate) fn insert(&mut self, share: Option<Share>, write: bool, turn: Turn) {
+    pub(crate) fn insert(&mut self, share: Option<Share>, turn: Turn) {
         let new = match share {
             Some(share) => self.regulated.insert((Reverse(share), turn)),
-            None if write => self.writes.insert(turn),
             None => self.others.insert(turn),
         };
         assert!(new, "request {} waits already", turn.id.0);
     }
 
-    pub(crate) fn remove(&mut self, share: Option<Share>, write: bool, turn: Turn) {
+    pub(crate) fn remove(&mut self, share: Option<Share>, turn: Turn) {
         let there = match share {
             Some(share) => self.regulated.remove(&(Reverse(share), turn)),
-            None if write => self.writes.remove(&turn),
             None => self.others.remove(&turn),
         };
         assert!(there, "request {} does not wait", turn.id.0);
@@ -48,19 +44,10 @@ impl Queue {
     }
 
     pub(crate) fn first_other(&self) -> Option<Turn> {
-        self.others.first().into_iter().chain(self.writes.first()).min().copied()
-    }
-
-    /// The same without writes.
-    pub(crate) fn first_but_writes(&self) -> Option<Turn> {
         self.others.first().copied()
     }
 
-    pub(crate) fn has_writes(&self) -> bool {
-        !self.writes.is_empty()
-    }
-
     pub(crate) fn len(&self) -> usize {
-        self.regulated.len() + self.writes.len() + self.others.len()
+        self.regulated.len() + self.others.len()
     }
 }

@@ -1,10 +1,14 @@
-//! Requested performance, and how many requests may be in the device so that it can be kept.
+//! Who asks for which performance, and how many requests may be in the device so that it can be kept.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use sakiyomi_model::Nanos;
+
+/// Whose I/O it is: a process, or a group of them that share one rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(pub u32);
 
 /// Requested performance in percent of the device, 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,7 +13,8 @@
 
 mod burst;
 mod issue;
-mod presence;
+mod kept;
+mod member;
 mod rates;
 mod report;
 mod request;
@@ -26,21 +27,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
 
 use crate::gate::{Ended, Gate};
+use crate::presence::Presence;
 use crate::queue::{Queue, Turn};
-use crate::rate::Levels;
+use crate::rate::{Levels, Owner};
 use crate::service::{Kind, Sample, Service};
 use crate::settings::{Settings, Window};
 use issue::InDevice;
-pub(crate) use presence::Presence;
-use rates::Member;
+pub use kept::Recent;
+use member::Member;
 pub use rates::RateError;
-pub use report::{DeviceReport, Recent, Report};
+pub use report::{DeviceReport, Report};
 use request::{Entry, Promise, State, Stay};
 use writes::Writes;
-
-/// Whose I/O it is: a process, or a group of them that share one rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(pub u32);
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +57,12 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Hand it to the device, now.
-    Issue(RequestId),
+    Issue {
+        /// Which request.
+        id: RequestId,
+        /// It is a write that must be on the medium when it ends, whether or not whoever asked wants that.
+        force: bool,
+    },
     /// Tell who asked that it has ended. The name is free again.
     Answer {
         /// Which request.
@@ -243,9 +246,7 @@ impl Regulator {
         let waiting = self.queue.first_other().filter(|_| self.device.len() < self.settings.depth as usize);
         let patience = waiting.filter(|_| self.device.overdue == 0).map(|turn| self.overdue_at(turn));
         let release = waiting.and_then(|_| self.presence.next_release());
-        let write = self.writes_wait_until().filter(|at| *at > self.now);
-        let write = write.filter(|_| waiting.is_some() && self.queue.has_writes());
-        answer.into_iter().chain(patience).chain(release).chain(write).min().map(|at| at.max(self.now))
+        answer.into_iter().chain(patience).chain(release).min().map(|at| at.max(self.now))
     }
 
     /// How many unregulated requests may be in the device when a regulated one comes now, 1 to 32.
@@ -306,7 +307,7 @@ impl Regulator {
 
     fn wait(&mut self, id: RequestId, entry: &Entry) {
         let share = entry.regulated.map(|regulated| regulated.share);
-        self.queue.insert(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
+        self.queue.insert(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.insert((regulated.deadline, id));
         }
@@ -314,7 +315,7 @@ impl Regulator {
 
     fn wait_no_more(&mut self, id: RequestId, entry: &Entry) {
         let share = entry.regulated.map(|regulated| regulated.share);
-        self.queue.remove(share, entry.kind.is_write(), Turn { arrived: entry.arrived, id });
+        self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
             self.deadlines.remove(&(regulated.deadline, id));
         }
@@ -371,11 +372,10 @@ impl Regulator {
             arrived: entry.arrived,
         };
         member.ended(ended);
-        let service = self.service.mean_of_all();
         if ended.took.0 > ended.ideal.0 + ended.ideal.0 / 4 {
-            self.writes.harm(self.now, service);
+            self.writes.harm(self.now, self.service.mean_of_all());
         } else {
-            self.writes.in_time(service);
+            self.writes.in_time();
         }
         if !regulated.surprise {
             self.gate.ended(self.now, ended, &self.service);

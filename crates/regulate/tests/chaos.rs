@@ -192,7 +192,7 @@ impl Chaos {
     fn check(&mut self) {
         for action in std::mem::take(&mut self.out) {
             match action {
-                Action::Issue(id) => self.issued(id),
+                Action::Issue { id, .. } => self.issued(id),
                 Action::Answer { id, outcome, .. } => self.was_answered(id, outcome),
             }
         }

@@ -83,7 +83,7 @@ impl Files {
             true => self.engine.run_ready(wish, bytes, answer),
             false => {
                 let files = self.direct.clone();
-                self.engine.run(wish, move || read_backing(files.as_deref(), &open, offset, size), answer);
+                self.engine.run(wish, move |_| read_backing(files.as_deref(), &open, offset, size), answer);
             }
         }
     }
@@ -142,10 +142,10 @@ impl Files {
             Err(error) => return reply.error(error.into()),
         };
         let (data, engine, files) = (data.to_vec(), Arc::clone(&self.engine), self.direct.clone());
-        let backing = move || {
+        let backing = move |forced| {
             let mut written = if how.kills_privileges { kill_privileges(&open.file) } else { Ok(()) }
                 .and_then(|()| write_backing(files.as_deref(), &open, offset, &data));
-            if synced {
+            if synced || forced {
                 written = written.and_then(|()| open.file.sync_data());
             }
             open.node.changed_here();
@@ -175,7 +175,7 @@ impl Files {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             };
-            engine.run(engine.flush(asker), move || file.sync(data_only), done);
+            engine.run(engine.flush(asker), move |_| file.sync(data_only), done);
         };
         self.safe(request, || parts, flush);
     }

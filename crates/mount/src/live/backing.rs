@@ -10,8 +10,8 @@ use sakiyomi_model::{
 use super::timeline::Timeline;
 use crate::workers::Workers;
 
-/// The I/O of a request; says whether it went well.
-pub(crate) type Job = Box<dyn FnOnce() -> bool + Send>;
+/// The I/O of a request; says whether it went well. It is told whether what it writes must be on the medium then.
+pub(crate) type Job = Box<dyn FnOnce(bool) -> bool + Send>;
 
 /// Wakes the device's thread, which then looks whether something is due.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
@@ -94,7 +94,7 @@ impl Device for Backing {
         self.under_way.insert(request.id, (request, now));
         let (ended, timeline, id) = (Arc::clone(&self.ended), self.timeline.clone(), request.id);
         self.workers.run(Box::new(move || {
-            let well = job();
+            let well = job(request.fua);
             ended.lock().push(End { at: timeline.now(), id, well });
             (ended.waker)();
         }));

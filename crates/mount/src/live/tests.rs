@@ -32,7 +32,7 @@ fn access(owner: u32) -> Access {
 fn ask(live: &Live, owner: u32, job: impl FnOnce() -> bool + Send + 'static) -> mpsc::Receiver<Completion> {
     let (sender, receiver) = mpsc::channel();
     let answer = move |ends: &[Completion]| sender.send(ends[0]).unwrap();
-    live.submit_job(access(owner), Box::new(job), Box::new(answer)).unwrap();
+    live.submit_job(access(owner), Box::new(|_| job()), Box::new(answer)).unwrap();
     receiver
 }
 
@@ -127,4 +127,31 @@ fn many_owners_are_looked_at_in_parts() {
         }
     }
     assert_eq!((parts, seen), (5, 300));
+}
+
+/// Writes end at once, so the device has a cache; once that holds up somebody's reads, writes are to be on the medium.
+#[test]
+fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
+    let live = live(8);
+    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(MS * 80), true)).unwrap();
+    let write = || {
+        let (sender, receiver) = mpsc::channel();
+        let job = move |forced| sender.send(forced).is_ok();
+        live.submit_job(Access { op: Op::Write, ..access(2) }, Box::new(job), Box::new(|_| ())).unwrap();
+        receiver.recv_timeout(Duration::from_secs(20)).unwrap()
+    };
+    let read = |long| {
+        let slow = move || {
+            std::thread::sleep(Duration::from_millis(long));
+            true
+        };
+        ended(&ask(&live, 1, slow));
+    };
+    (0..4).for_each(|_| read(40));
+    // One of them is surely far faster than a read, however busy the machine is.
+    (0..20).for_each(|_| assert!(!write()));
+    read(200);
+    assert!(write());
+    question(&live, |kept, now| kept.clear(now, 1));
+    assert!(!write(), "for nobody's sake");
 }

@@ -12,18 +12,12 @@ type Table = (&'static str, &'static str, fn(u64));
 pub(crate) const TABLES: &[Table] = &[
     ("search", "the best throughput that any allowance and safety factor reach, beside ours", search),
     ("sizes", "requests of other sizes, and writes", sizes),
+    ("writers", "others that write, into the drive's cache", writers),
     ("change", "the others change what they read half-way", change),
     ("parallel", "a device that serves several beside each other", parallel),
 ];
 
 const IOS: u32 = 5000;
-
-/// One regulated reader among ten.
-fn one(spec: &DriveSpec, settings: Settings, rate: u32, ios: u32, seed: u64) -> Outcome {
-    let mut processes = vec![Process::reader(None); 10];
-    processes[0].rate = Some(rate);
-    World { spec, settings, processes, seed, ios, later: None, warm_up: Nanos(30_000_000_000) }.run()
-}
 
 /// The computers of the thesis, and those that are harder to regulate.
 fn all() -> impl Iterator<Item = &'static Computer> {
@@ -46,8 +40,18 @@ struct Row {
 }
 
 fn row(computer: &Computer, settings: Settings, rate: u32, ios: u32, seeds: u64) -> Row {
-    let spec = computer.spec();
-    let outcomes: Vec<Outcome> = (1..=seeds).map(|seed| one(&spec, settings, rate, ios, seed)).collect();
+    let mut processes = vec![Process::reader(None); 10];
+    processes[0].rate = Some(rate);
+    row_of(&computer.spec(), &processes, settings, ios, seeds)
+}
+
+/// The first process is the regulated one.
+fn row_of(spec: &DriveSpec, processes: &[Process], settings: Settings, ios: u32, seeds: u64) -> Row {
+    let one = |seed| {
+        let (processes, warm_up) = (processes.to_vec(), Nanos(30_000_000_000));
+        World { spec, settings, processes, seed, ios, later: None, warm_up }.run()
+    };
+    let outcomes: Vec<Outcome> = (1..=seeds).map(one).collect();
     let figures: Vec<Figures> = outcomes.iter().map(|outcome| outcome.figures(0)).collect();
     Row {
         accuracy: median(figures.iter().map(|figures| figures.accuracy)),
@@ -127,6 +131,32 @@ fn sizes(seeds: u64) {
                 median(outcomes.iter().map(|outcome| outcome.figures(0).p99)),
                 median(outcomes.iter().map(|outcome| outcome.iops)),
             );
+        }
+    }
+}
+
+fn writers(seeds: u64) {
+    let reader = Process::reader(None);
+    let writer = Process { op: Op::Write, ..reader };
+    let worlds = [
+        ("nine write", vec![writer; 9]),
+        ("four write, five read", [vec![writer; 4], vec![reader; 5]].concat()),
+    ];
+    println!("|  | P % | others | policy | accuracy | CoV | p99 / ideal | IOPS |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for computer in all() {
+        for (rate, (what, others)) in
+            [10, 20, 30].into_iter().flat_map(|rate| worlds.iter().map(move |world| (rate, world)))
+        {
+            for (name, policy) in [("thesis", Policy::Thesis), ("ours", Policy::Deadline)] {
+                let mut processes = vec![Process::reader(Some(rate))];
+                processes.extend(others);
+                let row = row_of(&computer.spec(), &processes, policy.settings(), IOS, seeds);
+                println!(
+                    "| {} | {rate} | {what} | {name} | {:.3} | {:.3} | {:.2} | {:.1} |",
+                    computer.name, row.accuracy, row.cov, row.p99, row.iops
+                );
+            }
         }
     }
 }

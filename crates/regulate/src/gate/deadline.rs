@@ -13,8 +13,8 @@ use sakiyomi_model::Nanos;
 
 use super::allowance::MOST;
 use super::{Ended, View};
+use crate::presence::Presence;
 use crate::rate::{Levels, Share};
-use crate::regulator::Presence;
 use crate::service::Service;
 use crate::settings::Margin;
 

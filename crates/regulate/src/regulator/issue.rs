@@ -50,7 +50,7 @@ impl Regulator {
                     break;
                 }
                 self.hand_over(id, false, out);
-            } else if let Some(turn) = self.next_other().filter(|turn| self.admits(*turn)) {
+            } else if let Some(turn) = other.filter(|turn| self.admits(*turn)) {
                 self.hand_over(turn.id, false, out);
             } else {
                 break;
@@ -58,15 +58,9 @@ impl Regulator {
         }
     }
 
-    /// The first that is not regulated and may go in for all that is known of writes.
-    fn next_other(&self) -> Option<Turn> {
-        let write_waits = self.writes_wait_until().is_some_and(|at| at > self.now);
-        if write_waits { self.queue.first_but_writes() } else { self.queue.first_other() }
-    }
-
-    /// Until when unregulated writes wait, where they are held back for somebody.
-    pub(super) fn writes_wait_until(&self) -> Option<Nanos> {
-        self.writes.next_at().filter(|_| self.presence.anybody())
+    /// Whether unregulated writes are to be on the medium before they end, for somebody's sake.
+    fn forces_writes(&self) -> bool {
+        self.writes.are_forced() && self.presence.anybody()
     }
 
     fn admits_regulated(&self, id: RequestId) -> bool {
@@ -107,8 +101,7 @@ impl Regulator {
     fn hand_over(&mut self, id: RequestId, overdue: bool, out: &mut Vec<Action>) {
         let entry = self.requests[&id];
         let share = entry.regulated.map(|regulated| regulated.share);
-        let write = entry.kind.is_write();
-        self.queue.remove(share, write, Turn { arrived: entry.arrived, id });
+        self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if self.device.len() == 0 {
             (self.device.busy_since, self.device.began, self.device.choice) = (self.now, self.now, 1);
         }
@@ -116,16 +109,14 @@ impl Regulator {
             Some(_) => self.device.regulated += 1,
             None => self.device.others += 1,
         }
-        if share.is_none() && write {
-            self.writes.issued(self.now);
-        }
         self.device.overdue += usize::from(overdue);
         let work = self.service.mean(entry.kind);
         self.device.work += work;
         let stay = Stay { issued: self.now, beside: self.device.len(), work, overdue, cancelled: false };
         let state = State::InDevice(stay);
         self.requests.insert(id, Entry { state, ..entry });
-        out.push(Action::Issue(id));
+        let force = share.is_none() && entry.kind.is_write() && self.forces_writes();
+        out.push(Action::Issue { id, force });
     }
 
     pub(super) fn leave_device(&mut self, entry: &Entry, stay: Stay) {

@@ -3,10 +3,11 @@
 use sakiyomi_model::Nanos;
 
 use super::burst::Bursts;
-use super::report::Kept;
+use super::kept::Kept;
+use super::member::Member;
 use super::request::State;
-use super::{Action, Owner, Regulator};
-use crate::rate::{Rate, Share, Time};
+use super::{Action, Regulator};
+use crate::rate::{Owner, Rate, Share, Time};
 
 /// Why a rate is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,23 +46,6 @@ pub enum RateError {
 
 fn best_words(best: Option<Rate>, else_do: &str) -> String {
     best.map_or(else_do.to_owned(), |best| format!("{best} can"))
-}
-
-/// A regulated owner.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
-    pub(super) rate: Rate,
-    /// What that comes to, and its place in the order of performance.
-    pub(super) share: Share,
-    pub(super) outstanding: u32,
-    /// When a device of its own, as fast as it has asked for, would have done all that it has been given.
-    pub(super) until: Nanos,
-    /// By how much its answers have come too late because the timer did (section 4.3); the next one comes earlier.
-    pub(super) carry: Nanos,
-    /// What one I/O of the kind last asked for takes the device.
-    pub(super) service: Nanos,
-    pub(super) bursts: Bursts,
-    pub(super) kept: Kept,
 }
 
 /// So many requests pass before it is looked again at what rates by time come to.

@@ -2,8 +2,7 @@
 
 use sakiyomi_model::{Nanos, Outcome};
 
-use super::Owner;
-use crate::rate::{Rate, Share};
+use crate::rate::{Owner, Rate, Share};
 use crate::service::Kind;
 
 /// A request that has not been answered.

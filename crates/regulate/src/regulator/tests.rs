@@ -51,7 +51,7 @@ impl Bench {
     fn act(&mut self) {
         for action in self.out.drain(..) {
             match action {
-                Action::Issue(id) => self.device.push(id),
+                Action::Issue { id, .. } => self.device.push(id),
                 Action::Answer { id, outcome, .. } => self.answers.push((id, outcome)),
             }
         }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sakiyomi_model::Nanos;
 
-use super::Owner;
-use crate::rate::{Levels, Share};
+use crate::rate::{Levels, Owner, Share};
 
 /// Regulated owners by when they can ask next.
 ///
@@ -38,30 +37,30 @@ enum State {
 const AWAY: u64 = 12;
 
 impl Presence {
-    pub(super) fn new(release: Option<Nanos>) -> Presence {
+    pub(crate) fn new(release: Option<Nanos>) -> Presence {
         Presence { release, ..Presence::default() }
     }
 
     /// The owner's device is at work until `until`; what comes next must have ended by `next`.
-    pub(super) fn busy(&mut self, owner: Owner, share: Share, until: Nanos, next: Nanos) {
+    pub(crate) fn busy(&mut self, owner: Owner, share: Share, until: Nanos, next: Nanos) {
         self.enter(owner, share, State::Busy { until, next });
     }
 
     /// The owner may ask at any moment, since `now`.
-    pub(super) fn think(&mut self, owner: Owner, share: Share, now: Nanos) {
+    pub(crate) fn think(&mut self, owner: Owner, share: Share, now: Nanos) {
         let until = self.release.map_or(Nanos::MAX, |release| now.saturating_add(release));
         self.enter(owner, share, State::Thinking { until });
     }
 
     /// The owner has come to have another share.
-    pub(super) fn set_share(&mut self, owner: Owner, share: Share) {
+    pub(crate) fn set_share(&mut self, owner: Owner, share: Share) {
         if let Some(&(_, state)) = self.owners.get(&owner) {
             self.enter(owner, share, state);
         }
     }
 
     /// The owner is not regulated any more.
-    pub(super) fn leave(&mut self, owner: Owner) {
+    pub(crate) fn leave(&mut self, owner: Owner) {
         let Some((share, state)) = self.owners.remove(&owner) else { return };
         match state {
             State::Busy { until, next } => {
@@ -81,7 +80,7 @@ impl Presence {
     }
 
     /// Lets time come to `now`. `allowed` is asked how long the next request of an owner that goes away may take.
-    pub(super) fn advance(&mut self, now: Nanos, mut allowed: impl FnMut(Owner) -> Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos, mut allowed: impl FnMut(Owner) -> Nanos) {
         while let Some(&(at, owner)) = self.until.first().filter(|(until, _)| *until <= now) {
             let (share, state) = self.owners[&owner];
             match state {
@@ -98,7 +97,7 @@ impl Presence {
     }
 
     /// When next an owner asks for less to be kept for it.
-    pub(super) fn next_release(&self) -> Option<Nanos> {
+    pub(crate) fn next_release(&self) -> Option<Nanos> {
         self.until.first().map(|(until, _)| *until).filter(|until| *until < Nanos::MAX)
     }
 
@@ -108,7 +107,7 @@ impl Presence {
     }
 
     /// Whether less than everything is kept for the owner.
-    pub(super) fn is_released(&self, owner: Owner) -> bool {
+    pub(crate) fn is_released(&self, owner: Owner) -> bool {
         matches!(self.owners.get(&owner), Some((_, State::Away { .. } | State::Gone)))
     }
 
