@@ -25,7 +25,7 @@ pub(crate) struct View<'a> {
     /// What it would take for those in the device and for the one that would go in, one by one.
     pub(crate) work: Nanos,
     /// By when regulated requests that are in the device, or wait for it, must have ended; in order.
-    pub(crate) deadlines: &'a BTreeSet<(Nanos, RequestId)>,
+    pub(crate) deadlines: &'a BTreeSet<(Nanos, Share, RequestId)>,
     pub(crate) presence: &'a Presence,
     pub(crate) service: &'a Service,
 }
@@ -33,6 +33,7 @@ pub(crate) struct View<'a> {
 /// A regulated request that the device has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
+    pub(crate) share: Share,
     pub(crate) ideal: Nanos,
     /// From its arrival until it was, or will be, answered.
     pub(crate) took: Nanos,
@@ -83,12 +84,11 @@ impl Gate {
         }
     }
 
-    /// Whether a regulated request, which must end by `deadline`, may go into the device, where the first one that must
-    /// end is a `faster` owner's.
-    pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, faster: Option<Nanos>) -> bool {
+    /// Whether a request of an owner with this share, which must end by `deadline`, may go into the device.
+    pub(crate) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         match self {
             Gate::Allowance(allowance) => allowance.admits_regulated(view),
-            Gate::Deadline(gate) => gate.admits_regulated(view, deadline, faster),
+            Gate::Deadline(gate) => gate.admits_regulated(view, deadline, share),
         }
     }
 

@@ -20,9 +20,9 @@ pub(crate) struct Presence {
     /// When an owner goes over into the next state by itself.
     until: BTreeSet<(Nanos, Owner)>,
     /// By when the next requests of the busy ones must have ended.
-    upcoming: BTreeSet<(Nanos, Owner)>,
+    upcoming: BTreeSet<(Nanos, Share, Owner)>,
     /// How long the next requests of those away may take.
-    away: BTreeSet<(Nanos, Owner)>,
+    away: BTreeSet<(Nanos, Share, Owner)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Presence {
         match state {
             State::Busy { until, next } => {
                 self.until.remove(&(until, owner));
-                self.upcoming.remove(&(next, owner));
+                self.upcoming.remove(&(next, share, owner));
             }
             State::Thinking { until } => {
                 self.until.remove(&(until, owner));
@@ -73,7 +73,7 @@ impl Presence {
             }
             State::Away { until, allowed } => {
                 self.until.remove(&(until, owner));
-                self.away.remove(&(allowed, owner));
+                self.away.remove(&(allowed, share, owner));
             }
             State::Gone => {}
         }
@@ -116,14 +116,15 @@ impl Presence {
         &self.thinking
     }
 
-    /// By when the next requests of the busy owners must have ended, in order.
-    pub(crate) fn upcoming(&self) -> impl Iterator<Item = Nanos> {
-        self.upcoming.iter().map(|(next, _)| *next)
+    /// By when the next requests of the busy owners must have ended, in order, and what share these have.
+    pub(crate) fn upcoming(&self) -> impl Iterator<Item = (Nanos, Share)> {
+        self.upcoming.iter().map(|&(next, share, _)| (next, share))
     }
 
-    /// How long the next request of an owner that is away may take: the shortest. They do not all come at once.
-    pub(crate) fn shortest_away(&self) -> Option<Nanos> {
-        self.away.first().map(|(allowed, _)| *allowed)
+    /// How long the next request of an owner that is away may take, and its share: the shortest. They do not all come at
+    /// once.
+    pub(crate) fn shortest_away(&self) -> Option<(Nanos, Share)> {
+        self.away.first().map(|&(allowed, share, _)| (allowed, share))
     }
 
     fn enter(&mut self, owner: Owner, share: Share, state: State) {
@@ -131,7 +132,7 @@ impl Presence {
         match state {
             State::Busy { until, next } => {
                 self.until.insert((until, owner));
-                self.upcoming.insert((next, owner));
+                self.upcoming.insert((next, share, owner));
             }
             State::Thinking { until } => {
                 self.until.insert((until, owner));
@@ -139,7 +140,7 @@ impl Presence {
             }
             State::Away { until, allowed } => {
                 self.until.insert((until, owner));
-                self.away.insert((allowed, owner));
+                self.away.insert((allowed, share, owner));
             }
             State::Gone => {}
         }

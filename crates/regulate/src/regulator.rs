@@ -29,7 +29,7 @@ use sakiyomi_model::{Bytes, Nanos, Op, Outcome, RequestId};
 use crate::gate::{Ended, Gate};
 use crate::presence::Presence;
 use crate::queue::{Queue, Turn};
-use crate::rate::{Levels, Owner};
+use crate::rate::{Levels, Owner, Share};
 use crate::service::{Kind, Sample, Service};
 use crate::settings::{Settings, Window};
 use issue::InDevice;
@@ -90,7 +90,7 @@ pub struct Regulator {
     queue: Queue,
     device: InDevice,
     /// By when regulated requests that wait, or are in the device, must have ended.
-    deadlines: BTreeSet<(Nanos, RequestId)>,
+    deadlines: BTreeSet<(Nanos, Share, RequestId)>,
     held_back: BTreeSet<(Nanos, RequestId)>,
     service: Service,
     gate: Gate,
@@ -180,7 +180,7 @@ impl Regulator {
             self.service.passed(done);
         }
         if let Some(regulated) = entry.regulated {
-            self.deadlines.remove(&(regulated.deadline, id));
+            self.deadlines.remove(&(regulated.deadline, regulated.share, id));
         }
         if !bypassed {
             self.device.busy_since = done;
@@ -309,7 +309,7 @@ impl Regulator {
         let share = entry.regulated.map(|regulated| regulated.share);
         self.queue.insert(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
-            self.deadlines.insert((regulated.deadline, id));
+            self.deadlines.insert((regulated.deadline, regulated.share, id));
         }
     }
 
@@ -317,7 +317,7 @@ impl Regulator {
         let share = entry.regulated.map(|regulated| regulated.share);
         self.queue.remove(share, Turn { arrived: entry.arrived, id });
         if let Some(regulated) = entry.regulated {
-            self.deadlines.remove(&(regulated.deadline, id));
+            self.deadlines.remove(&(regulated.deadline, regulated.share, id));
         }
     }
 
@@ -366,6 +366,7 @@ impl Regulator {
         let until = due.saturating_sub(carry).max(self.now);
         member.carry = carry - due.saturating_sub(until).min(carry);
         let ended = Ended {
+            share: regulated.share,
             ideal: regulated.ideal,
             took: (until - entry.arrived).saturating_add(path),
             late: self.now > due,

@@ -43,7 +43,8 @@ fn several_regulated_processes_have_theirs() {
     let outcome = run(Settings::default(), &rates);
     for owner in 0..rates.len() as u32 {
         let figures = outcome.figures(owner);
-        assert!((figures.accuracy - 1.0).abs() <= 0.05, "{}: {figures:?}", rates[owner as usize]);
+        let is_kept = (figures.accuracy - 1.0).abs() <= 0.02 && figures.cov <= 0.06 && figures.p99 <= 1.3;
+        assert!(is_kept, "{}: {figures:?}", rates[owner as usize]);
     }
 }
 
@@ -107,7 +108,7 @@ fn a_reader_has_its_ideal_time_beside_writes_that_the_drive_takes_in() {
     let outcome = World { spec: &spec, settings, processes, seed: 1, ios: 2000, later: None, warm_up }.run();
     let figures = outcome.figures(0);
     assert!(
-        (figures.accuracy - 1.0).abs() <= 0.05 && figures.cov <= 0.06 && figures.p99 <= 1.2,
+        (figures.accuracy - 1.0).abs() <= 0.05 && figures.cov <= 0.06 && figures.p99 <= 1.25,
         "{figures:?}"
     );
     let ideal = outcome.timings.last().unwrap().ideal;

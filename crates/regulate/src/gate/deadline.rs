@@ -9,6 +9,8 @@
 //! done by then); and of owners that may ask at any moment, for which the allowance of section 4.2 is formed with the
 //! times that the device needs rather than with a count.
 
+use std::collections::BTreeMap;
+
 use sakiyomi_model::Nanos;
 
 use super::allowance::MOST;
@@ -24,7 +26,10 @@ pub(crate) struct Deadline {
     margin: Margin,
     most: u32,
     look_ahead: bool,
+    /// In standard deviations, as all owners together need it, and as those with one share do: the faster an owner is,
+    /// the more of its requests are overtaken by those of others.
     deviations: f64,
+    by_share: BTreeMap<Share, f64>,
 }
 
 /// So many deadlines are looked at, at most: more are never kept by a device of 32 places.
@@ -36,33 +41,33 @@ const DEVIATIONS: (f64, f64) = (0.0, 6.0);
 
 impl Deadline {
     pub(super) fn new(margin: Margin, most: u32, look_ahead: bool) -> Deadline {
-        let deviations = match margin {
-            Margin::Deviations(deviations) => deviations,
-            Margin::Flat(_) | Margin::Late(_) => 1.0,
-        };
-        Deadline { margin, most: most.clamp(1, MOST), look_ahead, deviations }
+        let most = most.clamp(1, MOST);
+        Deadline { margin, most, look_ahead, deviations: 1.0, by_share: BTreeMap::new() }
     }
 
     pub(super) fn ended(&mut self, ended: Ended) {
         if let Margin::Late(share) = self.margin {
             let off = if ended.late { 1.0 - share } else { -share };
-            self.deviations = (self.deviations + STEP * off).clamp(DEVIATIONS.0, DEVIATIONS.1);
+            let here = self.by_share.entry(ended.share).or_insert(self.deviations);
+            for deviations in [here, &mut self.deviations] {
+                *deviations = (*deviations + STEP * off).clamp(DEVIATIONS.0, DEVIATIONS.1);
+            }
         }
     }
 
     pub(super) fn admits(&self, view: &View<'_>) -> bool {
-        view.others_in_device < self.most as usize && self.leaves_room(view) && self.keeps_deadlines(view)
+        view.others_in_device < self.most as usize
+            && self.leaves_room(view)
+            && self.keeps_deadlines(view, |_| true)
     }
 
     /// A regulated request waits where it would make a faster owner's late, while it has the time to. It does not wait
     /// for an idle device, so it is looked at again when something ends. (Between owners that are as fast nothing would
     /// be gained, and throughput lost.)
-    pub(super) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, faster: Option<Nanos>) -> bool {
-        let Some(faster) = faster.filter(|_| view.in_device > 0) else { return true };
+    pub(super) fn admits_regulated(&self, view: &View<'_>, deadline: Nanos, share: Share) -> bool {
         let one = view.service.mean_of_all();
-        let start = view.busy_since.max(view.now.saturating_sub(one));
-        let end = start + self.drain(view.in_device + 1, view.work, view.service);
-        end <= faster || end + one > deadline
+        let end = start(view) + self.drain(share, view.in_device + 1, view.work, view.service);
+        view.in_device == 0 || end + one > deadline || self.keeps_deadlines(view, |other| other > share)
     }
 
     /// Whether an owner that asks at this moment will be in time.
@@ -77,21 +82,21 @@ impl Deadline {
     /// How many requests may be in the device when one of the owners that may ask at any moment does.
     fn room(&self, presence: &Presence, service: &Service) -> usize {
         let mut room = self.room_beside(presence.thinking(), service);
-        if let Some(allowed) = presence.shortest_away() {
-            room = room.min(self.fit(allowed, service).saturating_sub(1).max(1));
+        if let Some((allowed, share)) = presence.shortest_away() {
+            room = room.min(self.fit(share, allowed, service).saturating_sub(1).max(1));
         }
         room
     }
 
     /// Whether one request of another fits beside those of so many owners.
     pub(super) fn keeps(&self, share: Share, ahead: u32, service: &Service) -> bool {
-        self.fit(service.time_for(share), service) > ahead as usize
+        self.fit(share, service.time_for(share), service) > ahead as usize
     }
 
     fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {
         let mut room = MOST as usize;
         for (share, ahead) in thinking.by_performance() {
-            let fits = self.fit(service.time_for(share), service).saturating_sub(ahead as usize);
+            let fits = self.fit(share, service.time_for(share), service).saturating_sub(ahead as usize);
             // The margin alone never keeps everybody out: an owner may think for long.
             let formula = share.times().saturating_sub(ahead);
             room = room.min(fits.max(formula.min(1) as usize));
@@ -102,50 +107,65 @@ impl Deadline {
         room
     }
 
-    /// How many requests the device surely does within `time`.
-    fn fit(&self, time: Nanos, service: &Service) -> usize {
+    /// How many requests the device does within `time`, as surely as owners with this share need it.
+    fn fit(&self, share: Share, time: Nanos, service: &Service) -> usize {
         let one = service.mean_of_all();
         let (mut fits, mut beyond) = (0, MOST as usize + 1);
         while beyond - fits > 1 {
             let load = (fits + beyond) / 2;
-            if self.drain(load, one * load as u64, service) <= time { fits = load } else { beyond = load }
+            if self.drain(share, load, one * load as u64, service) <= time {
+                fits = load
+            } else {
+                beyond = load
+            }
         }
         fits
     }
 
-    /// Whether, with one more in the device, all known deadlines are kept.
-    fn keeps_deadlines(&self, view: &View<'_>) -> bool {
+    /// Whether, with one more in the device, all known deadlines of owners whose share `counts` are kept.
+    fn keeps_deadlines(&self, view: &View<'_>, counts: impl Fn(Share) -> bool) -> bool {
         let one = view.service.mean_of_all();
-        let start = view.busy_since.max(view.now.saturating_sub(one));
         let (mut load, mut work) = (view.in_device + 1, view.work);
-        let mut known = view.deadlines.iter().map(|(deadline, _)| *deadline);
-        let mut upcoming = view.presence.upcoming().filter(|_| self.look_ahead);
+        let known = view.deadlines.iter().map(|&(deadline, share, _)| (deadline, share));
+        let mut known = known.filter(|&(_, share)| counts(share));
+        let mut upcoming = view.presence.upcoming().filter(|&(_, share)| self.look_ahead && counts(share));
         let (mut here, mut next) = (known.next(), upcoming.next());
         for _ in 0..LOOKED_AT {
-            let deadline = match (here, next) {
-                (Some(deadline), other) if other.is_none_or(|other| deadline <= other) => {
+            let (deadline, share) = match (here, next) {
+                (Some(first), other) if other.is_none_or(|other| first.0 <= other.0) => {
                     here = known.next();
-                    deadline
+                    first
                 }
-                (_, Some(deadline)) => {
+                (_, Some(first)) => {
                     next = upcoming.next();
                     (load, work) = (load + 1, work + one);
-                    deadline
+                    first
                 }
                 (_, None) => return true,
             };
-            if start + self.drain(load, work, view.service) > deadline {
+            if start(view) + self.drain(share, load, work, view.service) > deadline {
                 return false;
             }
         }
         true
     }
 
-    /// The time that surely suffices for `load` requests that would take `work` one by one.
-    fn drain(&self, load: usize, work: Nanos, service: &Service) -> Nanos {
+    /// The time that suffices for `load` requests that would take `work` one by one, as surely as owners with this share
+    /// need it.
+    fn drain(&self, share: Share, load: usize, work: Nanos, service: &Service) -> Nanos {
         match self.margin {
             Margin::Flat(factor) => Nanos((work.0 as f64 * factor) as u64),
-            Margin::Deviations(_) | Margin::Late(_) => service.drain(load, work, self.deviations),
+            Margin::Deviations(deviations) => service.drain(load, work, deviations),
+            Margin::Late(_) => {
+                let deviations = self.by_share.get(&share).copied().unwrap_or(self.deviations);
+                service.drain(load, work, deviations)
+            }
         }
     }
+}
+
+/// From when on the device's time for all that it has counts: since it is at the one that it is at, and where that takes
+/// long already, since a mean time ago.
+fn start(view: &View<'_>) -> Nanos {
+    view.busy_since.max(view.now.saturating_sub(view.service.mean_of_all()))
 }

@@ -66,11 +66,9 @@ impl Regulator {
     fn admits_regulated(&self, id: RequestId) -> bool {
         let entry = &self.requests[&id];
         let own = entry.regulated.expect("it is regulated");
-        let first = self.deadlines.first().and_then(|(_, id)| self.requests[id].regulated);
-        let faster = first.filter(|first| first.share > own.share).map(|first| first.deadline);
         let mut view = self.view();
         view.work += self.service.mean(entry.kind);
-        self.gate.admits_regulated(&view, own.deadline, faster)
+        self.gate.admits_regulated(&view, own.deadline, own.share)
     }
 
     fn admits(&self, turn: Turn) -> bool {

@@ -27,7 +27,7 @@ const KEPT: Nanos = Nanos(30_000_000_000);
 /// what it holds.
 const SETTLING: (u64, Nanos) = (256, Nanos(5_000_000_000));
 /// Regulated I/Os in time until the cache is tried again: at first, and at most. Harm makes them eight times as many. One
-/// I/O of a second among so many leaves the CoV below 0.05.
+/// I/O of a second among so many leaves the CoV below 0.1.
 const TRIAL: (u32, u32) = (1 << 17, 1 << 23);
 
 impl Writes {
