@@ -28,7 +28,7 @@ fn has_pauses(result: &ScenarioResult) -> bool {
 
 /// Whether programs have different rates that are not those of a key that is varied.
 fn has_rates(result: &ScenarioResult) -> bool {
-    let mut rates = regulated(result).flat_map(|(_, point)| &point.owners).map(|owner| owner.rate_percent);
+    let mut rates = regulated(result).flat_map(|(_, point)| &point.owners).map(rate);
     let several = regulated(result).any(|(_, point)| point.owners.len() > 1);
     let first = rates.next();
     let is_varied = result.varied.iter().any(|key| key.ends_with(".rate"));
@@ -55,7 +55,7 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
     let mut header = keys.header();
     header.extend(has_names.then(|| "program".to_owned()));
     let text_columns = header.len();
-    header.extend(has_rates.then(|| "P, %".to_owned()));
+    header.extend(has_rates.then(|| "P".to_owned()));
     header.extend(["accuracy", "CoV", "p99", "late", "ideal"].map(str::to_owned));
     header.extend(has_pauses.then(|| "paused".to_owned()));
     header.extend(["IOPS", "longest", "reached"].map(str::to_owned));
@@ -67,8 +67,7 @@ pub(crate) fn table(result: &ScenarioResult) -> Points {
             let in_first = |text: String| if index == 0 { text } else { String::new() };
             let mut row = keys.cells(point, index == 0);
             row.extend(has_names.then(|| owner.map_or(NONE.to_owned(), |owner| owner.name.clone())));
-            let rate = || owner.map_or(NONE.to_owned(), |owner| owner.rate_percent.to_string());
-            row.extend(has_rates.then(rate));
+            row.extend(has_rates.then(|| owner.map_or(NONE.to_owned(), rate)));
             row.extend(owner.map_or(vec![NONE.to_owned(); 5], figures));
             if has_pauses {
                 let ratio = owner.and_then(|owner| owner.after_pause_ratio);
@@ -205,12 +204,20 @@ pub(crate) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
+fn rate(owner: &RegulatedProgram) -> String {
+    let percent = owner.rate_percent.map(|percent| format!("{percent} %"));
+    let every = || owner.rate_every_ns.map(|every| format!("every {}", duration(every)));
+    percent.or_else(every).unwrap_or_else(|| NONE.to_owned())
+}
+
 fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
+    let of_device = if owner.rate_percent.is_some() { " of the device" } else { "" };
+    let asked = format!("{}{of_device}", rate(owner));
     format!(
-        "{} asks for {} % of the device: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
+        "{} asks for {}: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
          of them no more than {} times the ideal; all programs together do {} I/Os a second.",
         owner.name,
-        owner.rate_percent,
+        asked,
         duration(owner.mean_ns),
         ratio_in_words(owner.accuracy_ratio),
         ratio_in_words(owner.cov_ratio),

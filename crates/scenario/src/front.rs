@@ -1,7 +1,7 @@
 //! What the block queue hands its requests to: the storage itself, or a regulator in front of it.
 
 use sakiyomi_model::{Completion, Device, Full, Nanos, Request};
-use sakiyomi_regulate::{Owner, Percent, RateError, Regulated, Settings, Timing};
+use sakiyomi_regulate::{Owner, Rate, RateError, Regulated, Settings, Timing};
 
 use crate::storage::Storage;
 
@@ -27,7 +27,7 @@ impl Front {
     }
 
     /// Gives an owner its rate. Without a regulator there is nobody to ask.
-    pub(crate) fn set_rate(&mut self, now: Nanos, owner: Owner, rate: Percent) -> Result<(), RateError> {
+    pub(crate) fn set_rate(&mut self, now: Nanos, owner: Owner, rate: Rate) -> Result<(), RateError> {
         match self {
             Front::Plain(_) => Ok(()),
             Front::Regulated(regulated) => regulated.set_rate(now, owner, rate),
@@ -38,6 +38,14 @@ impl Front {
     pub(crate) fn clear_rate(&mut self, now: Nanos, owner: Owner) {
         if let Front::Regulated(regulated) = self {
             regulated.clear_rate(now, owner);
+        }
+    }
+
+    /// What the device needs for one I/O, as measured; zero without a regulator.
+    pub(crate) fn service_time(&self) -> Nanos {
+        match self {
+            Front::Plain(_) => Nanos::ZERO,
+            Front::Regulated(regulated) => regulated.regulator().service_time(),
         }
     }
 

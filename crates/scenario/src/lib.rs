@@ -31,6 +31,7 @@ mod writeback;
 pub use outcome::{
     Allowance, Decided, Distances, JobOutcome, JobRun, Kept, Outcome, ProcessOutcome, Regulation,
 };
+pub use sakiyomi_regulate::Rate;
 pub use spec::{Scenario, SpecError};
 pub use storage::Storage;
 pub use world::{RunError, run};

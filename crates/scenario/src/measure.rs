@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use sakiyomi_model::{Completion, Nanos};
-use sakiyomi_regulate::{Percent, Timing};
+use sakiyomi_regulate::{Rate, Timing};
 
 use crate::outcome::{Allowance, Decided, Kept, Regulation};
 use crate::spec::RunSpec;
@@ -34,7 +34,7 @@ pub(crate) struct Measure {
 #[derive(Debug)]
 struct Owned {
     name: String,
-    rate: Percent,
+    rate: Rate,
     timings: Vec<Timing>,
 }
 
@@ -54,7 +54,7 @@ impl Measure {
     }
 
     /// The next program, in their order.
-    pub(crate) fn add(&mut self, name: &str, rate: Option<Percent>) {
+    pub(crate) fn add(&mut self, name: &str, rate: Option<Rate>) {
         self.owners.push(rate.map(|rate| Owned { name: name.to_owned(), rate, timings: Vec::new() }));
     }
 
@@ -90,8 +90,9 @@ impl Measure {
         }
     }
 
-    /// What was measured, if the first program ended at `end`. Where nothing was, the figures are not numbers.
-    pub(crate) fn outcome(mut self, end: Nanos) -> Regulation {
+    /// What was measured, if the first program ended at `end`, on a device that needed `service` for one I/O. Where nothing
+    /// was, the figures are not numbers.
+    pub(crate) fn outcome(mut self, end: Nanos, service: Nanos) -> Regulation {
         self.settle(end);
         let until = end.saturating_sub(self.cool_down);
         let measured = until.saturating_sub(self.warm_up);
@@ -103,7 +104,7 @@ impl Measure {
             longest_other: self.longest_other,
             owners: owners.collect(),
             decided_by: self.decided_by,
-            formula: formula(self.owners.iter().flatten().map(|owned| owned.rate.get())),
+            formula: formula(self.owners.iter().flatten().map(|owned| times(owned.rate, service))),
             regulated_ios: self.regulated,
             reached: vec![allowance.reached],
             allowance,
@@ -111,15 +112,23 @@ impl Measure {
     }
 }
 
+/// How many I/Os the device does while an owner has one done: `100/P`.
+fn times(rate: Rate, service: Nanos) -> f64 {
+    match rate {
+        Rate::Percent(percent) => 100.0 / f64::from(percent.get()),
+        Rate::Every(time) => time.0 as f64 / service.0.max(1) as f64,
+    }
+}
+
 /// The allowance of section 4.2: `max(1, min over i of 100/P_i - sum of f(i, j) - 1)`, `f(i, j)` being 1 for every other j
-/// that has asked for as much or more.
-fn formula(rates: impl Iterator<Item = u32>) -> u32 {
-    let rates: Vec<u32> = rates.collect();
-    let of = rates.iter().map(|&rate| {
-        let ahead = rates.iter().filter(|&&other| other >= rate).count();
-        (100 / rate).saturating_sub(ahead as u32)
+/// that has asked for as much or more; no more than a device takes.
+fn formula(times: impl Iterator<Item = f64>) -> u32 {
+    let times: Vec<f64> = times.collect();
+    let of = times.iter().map(|one| {
+        let ahead = times.iter().filter(|other| *other <= one).count();
+        (one.min(1e6) as u32).saturating_sub(ahead as u32)
     });
-    of.min().unwrap_or(0).max(1)
+    of.min().unwrap_or(0).clamp(1, 32)
 }
 
 /// How well one program's I/O time was kept from `from` until `until`.

@@ -4,16 +4,18 @@
 mod check;
 mod edit;
 mod job;
+mod rate;
 mod regulate;
 
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_regulate::Percent;
+use sakiyomi_regulate::Rate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use check::SpecError;
 pub use job::{Buffer, JobSpec, Order, ReadMethod};
+pub use rate::RateChoice;
 pub use regulate::{
     AllowanceChoice, CountedChoice, MarginChoice, PolicyName, RegulateSpec, ReleaseChoice, ServesChoice,
     WindowChoice,
@@ -258,9 +260,9 @@ pub struct ProcessSpec {
     pub name: String,
     /// How many there are of this kind, each with a file of its own.
     pub count: u32,
-    /// The I/O performance that it asks for, in percent of the device; 0 for none: it is not regulated.
+    /// The I/O performance that it asks for; without it is not regulated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<u32>,
+    pub rate: Option<RateChoice>,
     /// The size of its file.
     pub size: Bytes,
     /// How much it reads in a call.
@@ -323,8 +325,8 @@ impl Default for ProcessSpec {
 
 impl ProcessSpec {
     /// The rate that it asks for, if any.
-    pub(crate) fn percent(&self) -> Option<Percent> {
-        self.rate.and_then(|rate| Percent::new(rate).ok())
+    pub(crate) fn asked_rate(&self) -> Option<Rate> {
+        self.rate.and_then(RateChoice::rate)
     }
 }
 

@@ -215,7 +215,8 @@ impl World {
         let programs = self.processes.iter().map(|process| process.end(self.now));
         let ends: Vec<Nanos> = programs.chain(self.jobs.iter().map(|job| job.end(self.now))).collect();
         let first = ends.iter().copied().min().unwrap_or_default();
-        let regulation = self.measure.take().map(|measure| measure.outcome(first));
+        let service = self.front.service_time();
+        let regulation = self.measure.take().map(|measure| measure.outcome(first, service));
         if let Some(regulation) = &regulation {
             is_measured(regulation, first)?;
         }

@@ -201,12 +201,23 @@ fn ours_is_exact_and_constant() {
 fn several_programs_each_have_their_rate() {
     let several = scenario(&[("process.other.count", "2"), ("process.other.rate", "15")]);
     let several = outcome(&several, 0).regulation.unwrap();
-    let rates: Vec<(&str, u32)> =
-        several.owners.iter().map(|kept| (kept.name.as_str(), kept.rate.get())).collect();
-    assert_eq!(rates, [("target", 20), ("other.1", 15), ("other.2", 15)]);
+    let rates: Vec<(&str, String)> =
+        several.owners.iter().map(|kept| (kept.name.as_str(), kept.rate.to_string())).collect();
+    let expected = [("target", "20 %"), ("other.1", "15 %"), ("other.2", "15 %")];
+    assert_eq!(rates, expected.map(|(name, rate)| (name, rate.to_owned())));
     // Each of the two at 15 % waits for the other and for the one at 20 %: 100/15 - 2 - 1.
     assert_eq!(several.formula, 3);
     assert!(several.owners[1].ideal > several.owners[0].ideal);
+}
+
+#[test]
+fn a_rate_by_time_is_that_time_whatever_the_device_needs() {
+    let by_time = outcome(&scenario(&[("process.target.rate", "every 60ms")]), 0).regulation.unwrap();
+    let kept = &by_time.owners[0];
+    assert_eq!((kept.rate.to_string().as_str(), kept.ideal), ("every 60 ms", Nanos::MILLISECOND * 60));
+    assert!((kept.accuracy - 1.0).abs() < 0.02, "{kept:?}");
+    // 60 ms are so many I/Os of this drive, of which one is its own.
+    assert!((4..=10).contains(&by_time.formula), "{}", by_time.formula);
 }
 
 #[test]

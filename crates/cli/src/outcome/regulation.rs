@@ -1,7 +1,7 @@
 //! How well I/O times were kept in an experiment, in the words of the reports' schema.
 
 use sakiyomi_report::schema::{AllowancePoint, RegulatedProgram, RegulationPoint};
-use sakiyomi_scenario::{Decided, Kept, Regulation, Scenario};
+use sakiyomi_scenario::{Decided, Kept, Rate, Regulation, Scenario};
 
 /// The medians of `runs`; none where nothing is regulated. `values` are those of the keys that were varied.
 pub(crate) fn point(
@@ -38,9 +38,14 @@ pub(crate) fn point(
 }
 
 fn program(kept: &Kept) -> RegulatedProgram {
+    let (rate_percent, rate_every_ns) = match kept.rate {
+        Rate::Percent(percent) => (Some(percent.get()), None),
+        Rate::Every(time) => (None, Some(time.0)),
+    };
     RegulatedProgram {
         name: kept.name.clone(),
-        rate_percent: kept.rate.get(),
+        rate_percent,
+        rate_every_ns,
         ios: kept.ios,
         accuracy_ratio: kept.accuracy,
         cov_ratio: kept.cov,

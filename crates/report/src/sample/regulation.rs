@@ -76,7 +76,8 @@ fn point(computer: &str, rate: u32, last: &str, decided_by: &str, accuracy: f64)
 fn program(name: &str, rate: u32, accuracy: f64) -> RegulatedProgram {
     RegulatedProgram {
         name: name.to_owned(),
-        rate_percent: rate,
+        rate_percent: Some(rate),
+        rate_every_ns: None,
         ios: 4200,
         accuracy_ratio: accuracy,
         cov_ratio: (accuracy - 1.0) * 2.0 + 0.02,
@@ -94,20 +95,22 @@ fn program(name: &str, rate: u32, accuracy: f64) -> RegulatedProgram {
 /// Anything that deserialises as the regulation of a point.
 pub(crate) fn any_regulation() -> impl Strategy<Value = RegulationPoint> {
     let ratio = || prop_oneof![0.0..3.0f64, proptest::num::f64::ANY];
-    let program = (any::<String>(), any::<u32>(), vec(number(), 3), vec(ratio(), 4), vec(ratio(), 0..6))
-        .prop_map(|(name, rate_percent, numbers, ratios, quantile_ratios)| RegulatedProgram {
-            name,
-            rate_percent,
-            ios: numbers[0],
-            accuracy_ratio: ratios[0],
-            cov_ratio: ratios[1],
-            p99_ratio: ratios[2],
-            late_ratio: ratios[3],
-            mean_ns: numbers[1],
-            ideal_ns: numbers[2],
-            after_pause_ratio: ratios.first().copied(),
-            quantile_ratios,
-        });
+    let program =
+        (any::<String>(), any::<Option<u32>>(), vec(number(), 3), vec(ratio(), 4), vec(ratio(), 0..6))
+            .prop_map(|(name, rate_percent, numbers, ratios, quantile_ratios)| RegulatedProgram {
+                name,
+                rate_percent,
+                rate_every_ns: rate_percent.is_none().then_some(numbers[0]),
+                ios: numbers[0],
+                accuracy_ratio: ratios[0],
+                cov_ratio: ratios[1],
+                p99_ratio: ratios[2],
+                late_ratio: ratios[3],
+                mean_ns: numbers[1],
+                ideal_ns: numbers[2],
+                after_pause_ratio: ratios.first().copied(),
+                quantile_ratios,
+            });
     let course = (number(), any::<u32>()).prop_map(|(ios, allowance)| AllowancePoint { ios, allowance });
     let decided_by = prop_oneof![Just("corrected".to_owned()), Just("deadlines".to_owned()), any::<String>()];
     (

@@ -40,8 +40,12 @@ pub struct RegulationPoint {
 pub struct RegulatedProgram {
     /// Its name.
     pub name: String,
-    /// What it asked for, in percent of the device.
-    pub rate_percent: u32,
+    /// What it asked for: so many percent of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
+    /// What it asked for: an I/O each so many nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_every_ns: Option<u64>,
     /// Its I/Os that were measured.
     pub ios: u64,
     /// Mean of actual over ideal time.

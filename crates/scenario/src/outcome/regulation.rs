@@ -1,7 +1,7 @@
 //! How well the I/O time of regulated programs was kept, and what all got out of the device meanwhile.
 
 use sakiyomi_model::Nanos;
-use sakiyomi_regulate::Percent;
+use sakiyomi_regulate::Rate;
 
 /// How one run, or the median of several, went.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Regulation {
     pub allowance: Allowance,
     /// What decided how many.
     pub decided_by: Decided,
-    /// The formula's allowance (section 4.2).
+    /// The formula's allowance (section 4.2), where rates by time count by what the device needed for one I/O at the end.
     pub formula: u32,
     /// Regulated I/Os from beginning to end.
     pub regulated_ios: u64,
@@ -47,7 +47,7 @@ pub struct Kept {
     /// The program.
     pub name: String,
     /// What it had asked for.
-    pub rate: Percent,
+    pub rate: Rate,
     /// Its I/Os.
     pub ios: u64,
     /// Mean of actual over ideal time (section 6.2).
@@ -182,7 +182,7 @@ mod tests {
             longest_other: Nanos(7),
             owners: vec![Kept {
                 name: "p".to_owned(),
-                rate: Percent::new(20).unwrap(),
+                rate: Rate::Every(Nanos::MILLISECOND * 40),
                 ios: 5,
                 accuracy,
                 cov: 0.1,

@@ -4,7 +4,7 @@ use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
 use super::job::THREADS_MAX;
-use super::{Access, Distance, ProcessSpec, RegulateSpec, Scenario, Until};
+use super::{Access, Distance, ProcessSpec, RateChoice, RegulateSpec, Scenario, Until};
 
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,8 +150,8 @@ impl ProcessSpec {
             ("count", self.count > 0, "at least 1"),
             (
                 "rate",
-                self.rate.is_none_or(|rate| rate <= 100),
-                "1 to 100 percent of the device, or 0 for none",
+                self.rate.is_none_or(RateChoice::is_possible),
+                "1 to 100 percent of the device, or 0 for none; or a time, as `every 40ms`",
             ),
             ("size", self.size.0 > 0, "at least one byte"),
             ("call", self.call.0 > 0 && self.call.0 <= 1 << 30, "between one byte and 1GiB"),

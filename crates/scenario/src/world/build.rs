@@ -82,7 +82,7 @@ impl World {
 
     /// Gives every program the rate that it asks for, from the beginning.
     fn give_rates(&mut self, specs: &[ProcessSpec]) -> Result<(), RunError> {
-        let rates = specs.iter().flat_map(|spec| (0..spec.count).map(|_| spec.percent()));
+        let rates = specs.iter().flat_map(|spec| (0..spec.count).map(|_| spec.asked_rate()));
         for (number, rate) in rates.enumerate() {
             let name = self.processes[number].name();
             if let Some(measure) = &mut self.measure {
@@ -169,7 +169,7 @@ impl World {
 
 /// How regulated programs are to be served, if there may be any.
 fn regulate(scenario: &Scenario) -> Option<RegulateSpec> {
-    let has_rates = scenario.process.iter().any(|process| process.percent().is_some());
+    let has_rates = scenario.process.iter().any(|process| process.asked_rate().is_some());
     scenario.regulate.clone().or_else(|| has_rates.then(RegulateSpec::default))
 }
 
