@@ -142,8 +142,11 @@ def together(path, at, seconds, rate=None, priority=None, area=AREA, ramp=5, oth
         time.sleep(ramp)
         depth = Depth(at, seconds - 1)
     seen = watch_ideal(at, target, seconds) if rate else {"ideal": None}
-    target, others = target.seen(), rivals.seen()
-    return target, others, seen["ideal"] or ideal, depth and depth.mean()
+    target, rivals = target.seen(), rivals.seen()
+    if others == "write" and rate:
+        # What they write when nobody has a rate any more is as much as the cache takes.
+        rivals["iops"] = seen["iops"] - target["iops"]
+    return target, rivals, seen["ideal"] or ideal, depth and depth.mean()
 
 
 def alone(path, at, seconds, rate=None, area=AREA, ramp=5):
@@ -156,12 +159,16 @@ def alone(path, at, seconds, rate=None, area=AREA, ramp=5):
 
 
 def watch_ideal(at, target, seconds):
-    """The mean of the ideal time while it reads."""
-    ends, ideals = time.monotonic() + seconds - 1, []
+    """The mean of the ideal time while it reads, and what all do meanwhile."""
+    ends, ideals, looks = time.monotonic() + seconds - 1, [], []
     while time.monotonic() < ends and target.process.poll() is None:
-        ideals += [owner["ideal_ns"] for owner in look(at)["owners"] if owner["target"].get("pid") == target.process.pid]
+        seen = look(at)
+        looks.append((seen["device"]["requests"], seen["at_ns"]))
+        ideals += [owner["ideal_ns"] for owner in seen["owners"] if owner["target"].get("pid") == target.process.pid]
         time.sleep(0.2)
-    return {"ideal": sum(ideals) / len(ideals) if ideals else None}
+    (first, begun), (last, ended) = looks[0], looks[-1]
+    return {"ideal": sum(ideals) / len(ideals) if ideals else None,
+            "iops": (last - first) * 1e9 / max(ended - begun, 1)}
 
 
 def unregulated(arguments, scratch, depth):
