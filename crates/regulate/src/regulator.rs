@@ -159,8 +159,9 @@ impl Regulator {
         let mut entry = *self.requests.get(&id).expect("the device ends what it was given");
         let State::InDevice(stay) = entry.state else { panic!("request {} is not in the device", id.0) };
         self.leave_device(&entry, stay);
-        let taken_in = self.taken_in(&entry, stay);
-        let bypassed = self.bypassed(stay) || (taken_in && self.device.len() > 0);
+        let bypassed = self.bypassed(stay);
+        let taken_in = self.taken_in(&entry, stay, bypassed);
+        let bypassed = bypassed || (taken_in && self.device.len() > 0);
         // What is far beyond all that is known was held up by writes that the device had taken in.
         let held_up =
             self.writes.may_be_left(self.now) && self.service.is_far_beyond(entry.kind, stay.issued, done);

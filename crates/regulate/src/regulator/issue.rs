@@ -134,12 +134,13 @@ impl Regulator {
         turn.arrived.saturating_add(self.settings.patience)
     }
 
-    /// Whether a write ended sooner than the medium could have had it.
-    pub(super) fn taken_in(&self, entry: &Entry, stay: Stay) -> bool {
+    /// Whether a write ended sooner than the medium could have had it, or while that was at another request.
+    pub(super) fn taken_in(&self, entry: &Entry, stay: Stay, bypassed: bool) -> bool {
         let paced =
             matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
         let medium = self.service.mean_of_all();
-        paced && entry.kind.is_write() && self.now.saturating_sub(stay.issued) < medium / TAKEN_IN
+        let soon = self.now.saturating_sub(stay.issued) < medium / TAKEN_IN;
+        paced && entry.kind.is_write() && (soon || bypassed)
     }
 
     /// Whether a request was done while the device was at another: from its cache, or into it. It came when the

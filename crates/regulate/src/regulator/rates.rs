@@ -131,6 +131,8 @@ impl Regulator {
             bursts: Bursts::default(),
             kept: Kept::default(),
         };
+        // Where the device has been taking in writes, what was measured has their time in it, and says nothing of harm.
+        self.writes.harm(self.now, self.service.mean_of_all());
         self.members.insert(owner, Member { rate, share, kept: Kept::default(), ..old.unwrap_or(new) });
         self.presence.think(owner, share, self.now);
         self.gate.owners_changed(&self.levels);
