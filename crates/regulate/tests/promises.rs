@@ -120,38 +120,6 @@ fn a_reader_has_its_ideal_time_beside_writes_that_the_drive_takes_in() {
     assert!(outcome.iops > 120.0, "{}", outcome.iops);
 }
 
-/// What a read takes is not known then: the drive does writes before it all the time.
-#[test]
-fn a_reader_gets_its_ideal_time_although_the_drives_cache_is_full_when_its_rate_is_given() {
-    let drive = Drive::new(&HARDER[0].spec()).unwrap();
-    let mut device = Regulated::new(drive, Bytes(512), Settings::default());
-    let ask = |n: u64, stream: StreamId, now: Nanos| Request {
-        id: RequestId(n),
-        stream,
-        op: if stream == StreamId(0) { Op::Read } else { Op::Write },
-        fua: false,
-        extent: Extent::new(Lba(n * 7_919_993 % 40_000_000), Sectors(8)),
-        arrival: now,
-    };
-    let (mut now, mut ended, mut next, mut given) = (Nanos::ZERO, Vec::new(), 10, false);
-    (0..10).for_each(|stream| device.submit(now, ask(stream.into(), StreamId(stream), now)).unwrap());
-    while now < Nanos::SECOND * 90 {
-        now = now.max(device.next_event().unwrap());
-        if !given && now > Nanos::SECOND * 20 {
-            device.set_rate_anyway(now, Owner(0), Percent::new(20).unwrap());
-            given = true;
-        }
-        device.advance(now, &mut ended);
-        for end in ended.drain(..) {
-            device.submit(now, ask(next, end.request.stream, now)).unwrap();
-            next += 1;
-        }
-    }
-    let report = device.regulator().report(Owner(0)).unwrap();
-    assert!(report.ideal < Nanos::MILLISECOND * 60, "{report:?}");
-    assert!((report.recent.accuracy - 1.0).abs() < 0.02 && report.recent.cov < 0.1, "{report:?}");
-}
-
 /// A device that becomes another one.
 struct Changing(flash::Flash, Nanos, flash::Flash);
 

@@ -424,3 +424,32 @@ fn a_service_time_that_was_found_out_before_is_not_measured() {
         assert_eq!(bench.regulator.service_time(), MS * 10, "what it takes is told as it is");
     }
 }
+
+#[test]
+fn writes_are_forced_from_the_beginning_of_a_rate_where_the_device_has_been_taking_them_in() {
+    let mut regulator = Regulator::new(Settings::default());
+    let mut next_id = 0;
+    let mut now = Nanos::ZERO;
+    // Says whether it was to be forced.
+    let mut ask = |regulator: &mut Regulator, owner: u32, op: Op, took: Nanos| {
+        next_id += 1;
+        let id = RequestId(next_id);
+        let mut out = Vec::new();
+        regulator.arrive(now, Ask { id, owner: Owner(owner), op, size: Bytes(4096) }, &mut out);
+        let [Action::Issue { force, .. }] = out[..] else { panic!("{out:?}") };
+        now += took;
+        regulator.device_done(now, id, Outcome::Done, &mut out);
+        now += MS;
+        force
+    };
+    for _ in 0..20 {
+        assert!(!ask(&mut regulator, 1, Op::Read, MS * 10));
+    }
+    assert!(!ask(&mut regulator, 2, Op::Write, MS / 10));
+    let rate = Percent::new(20).unwrap();
+    regulator.set_rate(MS * 300, Owner(1), rate, &mut Vec::new()).unwrap();
+    assert!(ask(&mut regulator, 2, Op::Write, MS * 10));
+    assert!(!ask(&mut regulator, 2, Op::Read, MS * 10));
+    regulator.clear_rate(MS * 400, Owner(1), &mut Vec::new());
+    assert!(!ask(&mut regulator, 2, Op::Write, MS / 10));
+}
