@@ -53,6 +53,11 @@ fn words_one_of_which_is_no_ascii(bencher: Bencher, every: usize) {
 }
 
 #[divan::bench]
+fn words_of_another_script(bencher: Bencher) {
+    count(bencher, WORDS, text(1, "слово"));
+}
+
+#[divan::bench]
 fn columns(bencher: Bencher) {
     count(bencher, Wanted { columns: true, ..WORDS }, text(1000, "x"));
 }

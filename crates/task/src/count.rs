@@ -10,12 +10,13 @@
 
 mod columns;
 mod kernel;
+mod odd;
 mod plain;
 #[cfg(test)]
 mod tests;
 mod utf8;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memchr::memchr_iter;
 use sakiyomi_linux::ctype::{Characters, Class, Encoding};
@@ -58,7 +59,9 @@ pub struct Counter {
     /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
     /// What each byte is, as a character of its own.
-    bytes: [Kind; 256],
+    bytes: [Kind; PAGE],
+    /// What each character of two or three bytes is, so many at a time, when one of them is met.
+    pages: Vec<OnceLock<Box<[Kind; PAGE]>>>,
     arch: pulp::Arch,
 }
 
@@ -77,6 +80,9 @@ enum Kind {
     Nothing,
 }
 
+/// Characters of which it is asked together what they are.
+const PAGE: usize = 256;
+
 /// Spaces that do not break a line, and the word joiner: GNU lets them end a word.
 fn is_no_break(code: u32) -> bool {
     matches!(code, 0x00a0 | 0x2007 | 0x202f | 0x2060)
@@ -92,8 +98,9 @@ impl Counter {
             Encoding::Other(_) => return None,
         };
         let arch = pulp::Arch::new();
-        let bytes = [Kind::Nothing; 256];
-        let mut counter = Counter { characters, wanted, utf8, no_break_ends, bytes, arch };
+        let pages = vec![OnceLock::new(); if utf8 { 0x1_0000 / PAGE } else { 0 }];
+        let bytes = [Kind::Nothing; PAGE];
+        let mut counter = Counter { characters, wanted, utf8, no_break_ends, bytes, pages, arch };
         counter.bytes = std::array::from_fn(|byte| counter.kind(byte as u32));
         Some(counter)
     }
@@ -119,6 +126,15 @@ impl Counter {
             }
             _ => Kind::Word(width),
         }
+    }
+
+    /// As [`Counter::kind`], and quickly again.
+    #[inline(always)]
+    fn known_kind(&self, code: u32) -> Kind {
+        let (page, index) = (code as usize / PAGE, code as usize % PAGE);
+        let Some(kinds) = self.pages.get(page) else { return self.kind(code) };
+        let ask = || Box::new(std::array::from_fn(|index| self.kind((page * PAGE + index) as u32)));
+        kinds.get_or_init(ask)[index]
     }
 
     /// Counts a part.
@@ -184,97 +200,86 @@ impl Counter {
 
     /// Counts bytes at whose ends no character is cut.
     fn core(&self, bytes: &[u8]) -> Core {
-        if self.wanted.columns {
-            let mut core = Core::default();
-            self.one_by_one(bytes, &mut core);
-            return core;
-        }
-        if !(self.wanted.words || self.wanted.chars && self.utf8) {
+        if !(self.wanted.words || self.wanted.columns || self.wanted.chars && self.utf8) {
             let lines = memchr_iter(b'\n', bytes).count() as u64;
             return Core { lines, ..Core::default() };
         }
-        self.arch.dispatch(InPieces { counter: self, bytes })
-    }
-
-    /// Counts plain pieces in vectors, and the others character by character, in smaller pieces so that few are.
-    #[inline(always)]
-    fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
-        let mut at = 0;
-        while at < bytes.len() {
-            let piece = &bytes[at..bytes.len().min(at + kernel::PIECE)];
-            let tally = kernel::tally(piece);
-            if tally.plain {
-                core.then(&Core::plain(piece, tally));
-                at += piece.len();
-            } else {
-                // What begins in the piece may end behind it.
-                at = self.mixed(bytes, at, at + piece.len(), core);
-            }
-        }
-    }
-
-    /// Counts the characters that begin from `at` up to `end`, and says where the last of them ends.
-    #[inline(always)]
-    fn mixed(&self, bytes: &[u8], mut at: usize, end: usize, core: &mut Core) -> usize {
-        while at < end {
-            let piece = &bytes[at..end.min(at + SMALL)];
-            let tally = kernel::tally(piece);
-            if tally.plain {
-                core.then(&Core::plain(piece, tally));
-                at += piece.len();
-                continue;
-            }
-            let stop = at + piece.len();
-            while at < stop {
-                at += self.one(&bytes[at..], core);
-            }
-        }
-        at
-    }
-
-    fn one_by_one(&self, bytes: &[u8], core: &mut Core) {
-        let mut at = 0;
-        while at < bytes.len() {
-            at += self.one(&bytes[at..], core);
-        }
-    }
-
-    /// Counts the first character, and says how many bytes it has.
-    #[inline(never)]
-    fn one(&self, bytes: &[u8], core: &mut Core) -> usize {
-        if !self.utf8 || bytes[0] < 0x80 {
-            core.put(self.bytes[usize::from(bytes[0])]);
-            return 1;
-        }
-        match decode(bytes) {
-            Decoded::Character(code, length) => {
-                core.put(self.kind(code));
-                length
-            }
-            Decoded::Invalid | Decoded::Cut => 1,
-        }
-    }
-}
-
-/// The fast path, to be compiled for the CPU that is there.
-struct InPieces<'a> {
-    counter: &'a Counter,
-    bytes: &'a [u8],
-}
-
-impl pulp::WithSimd for InPieces<'_> {
-    type Output = Core;
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> Core {
         let mut core = Core::default();
-        self.counter.in_pieces(self.bytes, &mut core);
+        self.in_pieces(bytes, &mut core);
         core
     }
+
+    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few are.
+    fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, behind) = self.whole(rest, kernel::PIECE);
+            rest = behind;
+            if self.wanted.columns || !self.plain(piece, core) {
+                self.in_small_pieces(piece, core);
+            }
+        }
+    }
+
+    fn in_small_pieces(&self, bytes: &[u8], core: &mut Core) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, behind) = self.whole(rest, odd::PIECE);
+            rest = behind;
+            if self.wanted.columns || !self.plain(piece, core) {
+                self.odd(piece, core);
+            }
+        }
+    }
+
+    /// The first bytes, `most` or a few less, so that no character is cut; and the rest.
+    fn whole<'b>(&self, bytes: &'b [u8], most: usize) -> (&'b [u8], &'b [u8]) {
+        if bytes.len() <= most {
+            return (bytes, &[]);
+        }
+        bytes.split_at(most - if self.utf8 { cut_off(&bytes[..most]) } else { 0 })
+    }
+
+    /// Lines and words of a piece, if it is plain.
+    // Not inlined, as the compiler finds vectors for it when it is by itself.
+    #[inline(never)]
+    fn tally(&self, piece: &[u8]) -> kernel::Tally {
+        self.arch.dispatch(InVectors(piece))
+    }
+
+    /// Counts a piece if it is plain.
+    fn plain(&self, piece: &[u8], core: &mut Core) -> bool {
+        let tally = self.tally(piece);
+        if tally.plain {
+            core.then(&Core::plain(piece, tally));
+        }
+        tally.plain
+    }
+
+    /// What the first character is, and how many bytes it has; none for a byte that belongs to no character.
+    #[inline(always)]
+    fn first_of(&self, bytes: &[u8]) -> (Option<Kind>, usize) {
+        if !self.utf8 || bytes[0] < 0x80 {
+            return (Some(self.bytes[usize::from(bytes[0])]), 1);
+        }
+        match decode(bytes) {
+            Decoded::Character(code, length) => (Some(self.known_kind(code)), length),
+            Decoded::Invalid | Decoded::Cut => (None, 1),
+        }
+    }
 }
 
-/// Bytes of a piece that is gone through one by one if it is not plain.
-const SMALL: usize = 225;
+/// A piece, to be counted by code that is compiled for the CPU that is there.
+struct InVectors<'a>(&'a [u8]);
+
+impl pulp::WithSimd for InVectors<'_> {
+    type Output = kernel::Tally;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> kernel::Tally {
+        kernel::tally(self.0)
+    }
+}
 
 /// A few bytes at an end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -366,32 +371,5 @@ impl Core {
         self.first = self.first.or(next.first);
         self.last = next.last.or(self.last);
         self.columns.then(&next.columns);
-    }
-
-    #[inline]
-    fn put(&mut self, kind: Kind) {
-        self.chars += 1;
-        match kind {
-            Kind::Nothing => return,
-            Kind::Word(width) => {
-                self.columns.add(u64::from(width));
-                return self.word();
-            }
-            Kind::Space(width) => self.columns.add(u64::from(width)),
-            Kind::Tab => self.columns.tab(),
-            Kind::Newline => {
-                self.lines += 1;
-                self.columns.end_line();
-            }
-            Kind::Return => self.columns.end_line(),
-        }
-        self.first.get_or_insert(false);
-        self.last = Some(false);
-    }
-
-    fn word(&mut self) {
-        self.words += u64::from(self.last != Some(true));
-        self.first.get_or_insert(true);
-        self.last = Some(true);
     }
 }

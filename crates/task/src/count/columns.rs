@@ -3,6 +3,8 @@
 //! Where a part begins in its line is not known, and a tab goes to the next multiple of 8: so what a part does to the
 //! column that it begins in is kept as a function, up to the first end of a line.
 
+use super::Kind;
+
 /// What a piece of a line does to a column: adds `before`, and after a tab goes on `after` columns behind a multiple of 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Advance {
@@ -63,7 +65,18 @@ impl Columns {
         }
     }
 
-    pub(super) fn tab(&mut self) {
+    /// A character of this kind comes next.
+    #[inline]
+    pub(super) fn put(&mut self, kind: Kind) {
+        match kind {
+            Kind::Word(width) | Kind::Space(width) => self.add(u64::from(width)),
+            Kind::Tab => self.tab(),
+            Kind::Newline | Kind::Return => self.end_line(),
+            Kind::Nothing => {}
+        }
+    }
+
+    fn tab(&mut self) {
         if self.ended {
             self.suffix = next_stop(self.suffix);
         } else {
@@ -71,7 +84,7 @@ impl Columns {
         }
     }
 
-    pub(super) fn end_line(&mut self) {
+    fn end_line(&mut self) {
         self.longest = self.longest.max(self.suffix);
         self.suffix = 0;
         self.ended = true;

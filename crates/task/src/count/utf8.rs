@@ -19,7 +19,24 @@ pub(super) fn is_following(byte: u8) -> bool {
 }
 
 /// What the bytes, more than none, begin with.
+#[inline]
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
+    let bits = |byte: u8, mask: u8| u32::from(byte & mask);
+    match *bytes {
+        // Most of what is read.
+        [first @ 0xc2..=0xdf, second, ..] if is_following(second) => {
+            Decoded::Character(bits(first, 0x1f) << 6 | bits(second, 0x3f), 2)
+        }
+        [first @ 0xe1..=0xec, second, third, ..] if is_following(second) & is_following(third) => {
+            let code = bits(first, 0x0f) << 12 | bits(second, 0x3f) << 6 | bits(third, 0x3f);
+            Decoded::Character(code, 3)
+        }
+        _ => decode_any(bytes),
+    }
+}
+
+/// As [`decode`], of sequences of every length.
+fn decode_any(bytes: &[u8]) -> Decoded {
     let first = bytes[0];
     let (length, bits) = match first {
         0..=0x7f => return Decoded::Character(u32::from(first), 1),
@@ -50,4 +67,25 @@ pub(super) fn cut_off(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(FOLLOWING_MAX);
     let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));
     first.filter(|&at| decode(&bytes[at..]) == Decoded::Cut).map_or(0, |at| bytes.len() - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_decoded_quickly_is_decoded_rightly() {
+        for first in 0x80..=0xff {
+            for second in 0..=0xff {
+                for bytes in [
+                    &[first, second][..],
+                    &[first, second, 0x80],
+                    &[first, second, 0xbf, b'a'],
+                    &[first, second, b'a'],
+                ] {
+                    assert_eq!(decode(bytes), decode_any(bytes), "{bytes:x?}");
+                }
+            }
+        }
+    }
 }
