@@ -6,7 +6,12 @@
 //! A block is searched as one text, not line by line, so that the search can leap over all that cannot match. That may
 //! find what goes across a newline; the line in which it begins is then searched by itself, and the search goes on
 //! behind that line. No line is missed: whatever matches within a line also matches in the block, so that nothing is
-//! found behind it before. Patterns that look at the ends of the whole text are searched for line by line.
+//! found behind it before. Patterns that look at the ends of the whole text are searched for line by line. Where whole
+//! words are wanted, the block is searched for what may be some, and then the line, as bytes that are no character end a
+//! word.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
@@ -29,33 +34,55 @@ pub struct Meaning {
 /// Searches blocks of whole lines.
 #[derive(Clone, Debug)]
 pub struct Searcher {
+    /// Finds something in every line that matches, and perhaps in others.
     regex: Regex,
+    /// If matches are to be whole words: what is before one, the match as first group, and what is behind it.
+    words: Option<Regex>,
     line_by_line: bool,
     invert: bool,
 }
 
+/// What all patterns may take, in bytes: some 100,000 words.
+const REGEX_MOST: usize = 256 << 20;
+
+/// Stands for a byte that belongs to no character, and is in none.
+const NO_CHARACTER: u8 = 0xff;
+
 impl Searcher {
-    /// For lines that one of the patterns matches; those of several lines are several.
+    /// For lines that one of the patterns matches; those of several lines are several, and without any there is no match.
     ///
     /// # Errors
     /// If a pattern is none.
     pub fn new(patterns: &[impl AsRef<str>], meaning: Meaning) -> Result<Searcher, regex::Error> {
         let patterns: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.as_ref().split('\n')).collect();
-        let of = |pattern: &str| {
-            let pattern = if meaning.fixed { regex::escape(pattern) } else { pattern.to_owned() };
-            match meaning {
-                Meaning { whole_lines: true, .. } => format!("^(?:{pattern})$"),
-                Meaning { whole_words: true, .. } => format!(r"(?:^|\W)(?:{pattern})(?:\W|$)"),
-                _ => format!("(?:{pattern})"),
-            }
-        };
         // Each alone first, so that `a)(b` is no pattern.
         patterns.iter().filter(|_| !meaning.fixed).try_for_each(|pattern| Regex::new(pattern).map(drop))?;
-        let all = patterns.iter().map(|pattern| of(pattern)).collect::<Vec<_>>().join("|");
-        let mut builder = RegexBuilder::new(&all);
-        let regex = builder.multi_line(true).case_insensitive(meaning.ignore_case).build()?;
-        let line_by_line = !meaning.fixed && patterns.iter().any(|pattern| looks_at_ends_of_text(pattern));
-        Ok(Searcher { regex, line_by_line, invert: meaning.invert })
+        let of = |pattern: &&str| {
+            let pattern = if meaning.fixed { regex::escape(pattern) } else { (*pattern).to_owned() };
+            format!("(?:{pattern})")
+        };
+        let one_of_them = match &patterns[..] {
+            [] => r"[^\s\S]".to_owned(),
+            patterns => patterns.iter().map(of).collect::<Vec<_>>().join("|"),
+        };
+        let regex = |pattern: &str| {
+            let mut builder = RegexBuilder::new(pattern);
+            builder.multi_line(true).case_insensitive(meaning.ignore_case).size_limit(REGEX_MOST).build()
+        };
+        let whole_words = meaning.whole_words && !meaning.whole_lines;
+        let between = |bound: &str| format!("(?:^|{bound})({one_of_them})(?:{bound}|$)");
+        let candidates = match meaning {
+            Meaning { whole_lines: true, .. } => format!("^(?:{one_of_them})$"),
+            // Behind a byte that is no ASCII it is not known whether a word ends there.
+            Meaning { whole_words: true, .. } => between(r"[^\w\n]|(?-u:[\x80-\xff])"),
+            _ => one_of_them.clone(),
+        };
+        Ok(Searcher {
+            regex: regex(&candidates)?,
+            words: whole_words.then(|| regex(&between(r"\W|(?-u:\xff)"))).transpose()?,
+            line_by_line: !meaning.fixed && patterns.iter().any(|pattern| looks_at_ends_of_text(pattern)),
+            invert: meaning.invert,
+        })
     }
 
     /// Gives each wanted line with its end, if it has one, and where it begins.
@@ -95,14 +122,17 @@ impl Searcher {
     fn next(&self, block: &[u8], from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         while at < block.len() {
-            let found = if self.line_by_line { at } else { self.regex.find_at(block, at)?.start() };
-            let start = memrchr(b'\n', &block[at..found]).map_or(at, |newline| at + newline + 1);
+            let found = self.candidate(block, at)?;
+            let start = memrchr(b'\n', &block[at..found.start]).map_or(at, |newline| at + newline + 1);
             if start == block.len() {
                 // Behind the last newline there is no line.
                 return None;
             }
-            let end = memchr(b'\n', &block[start..]).map_or(block.len(), |newline| start + newline + 1);
-            if self.matches(&block[start..end]) {
+            let newline = memchr(b'\n', &block[start..]).map_or(block.len(), |newline| start + newline);
+            let end = block.len().min(newline + 1);
+            // What is found within a line is found in it by itself too.
+            let is_within = found.end <= newline && !self.line_by_line && self.words.is_none();
+            if is_within || self.matches(&block[start..end]) {
                 return Some((start, end));
             }
             at = end;
@@ -110,10 +140,52 @@ impl Searcher {
         None
     }
 
+    /// Where the next match may be: no line before it matches.
+    fn candidate(&self, block: &[u8], from: usize) -> Option<Range<usize>> {
+        if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
+    }
+
     /// Whether a line matches: the plain version.
     fn matches(&self, line: &[u8]) -> bool {
-        self.regex.is_match(line.strip_suffix(b"\n").unwrap_or(line))
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        match &self.words {
+            Some(words) => words.is_match(&unbroken(line)),
+            None => self.regex.is_match(line),
+        }
     }
+
+    /// Gives each match in a line, with or without its end, that has at least one byte.
+    pub fn matches_in<'l>(&self, line: &'l [u8], mut wanted: impl FnMut(&'l [u8])) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let Some(words) = &self.words else {
+            let found = self.regex.find_iter(line).map(|found| found.as_bytes());
+            return found.filter(|found| !found.is_empty()).for_each(wanted);
+        };
+        let characters = unbroken(line);
+        let mut at = 0;
+        while at <= line.len()
+            && let Some(word) = words.captures_at(&characters, at).and_then(|found| found.get(1))
+        {
+            if !word.is_empty() {
+                wanted(&line[word.range()]);
+            }
+            // What is behind this word may be before the next one.
+            at = word.end().max(at + 1);
+        }
+    }
+}
+
+/// The line, with one and the same byte in place of each that belongs to no character.
+fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(line).is_ok() {
+        return Cow::Borrowed(line);
+    }
+    let mut unbroken = Vec::with_capacity(line.len());
+    for chunk in line.utf8_chunks() {
+        unbroken.extend_from_slice(chunk.valid().as_bytes());
+        unbroken.resize(unbroken.len() + chunk.invalid().len(), NO_CHARACTER);
+    }
+    Cow::Owned(unbroken)
 }
 
 /// How many lines there are, the last one with or without its end.
@@ -171,27 +243,78 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
+        // Few patterns, which take long to compile, and many texts for each.
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn a_block_is_searched_as_each_line_is(
-            text in "[abAé \n\r]{0,30}", pattern in patterns(),
+            texts in prop::collection::vec("[abAé \n\r]{0,30}", 40), pattern in patterns(),
             ignore_case: bool, whole_words: bool, whole_lines: bool, invert: bool, fixed: bool,
         ) {
             let meaning = Meaning { fixed, ignore_case, whole_words, whole_lines, invert };
             let searcher = Searcher::new(&[pattern], meaning).unwrap();
-            let block = text.as_bytes();
-            let expected: Vec<&[u8]> = block
-                .split_inclusive(|&byte| byte == b'\n')
-                .filter(|line| searcher.matches(line) != invert)
-                .collect();
-            let mut found = Vec::new();
-            searcher.lines(block, |at, line| {
-                assert_eq!(&block[at..at + line.len()], line);
-                found.push(line);
-            });
-            prop_assert_eq!(searcher.count(block), expected.len() as u64);
-            prop_assert_eq!(found, expected);
+            for text in texts {
+                let block = text.as_bytes();
+                let expected: Vec<&[u8]> = block
+                    .split_inclusive(|&byte| byte == b'\n')
+                    .filter(|line| searcher.matches(line) != invert)
+                    .collect();
+                let mut found = Vec::new();
+                searcher.lines(block, |at, line| {
+                    assert_eq!(&block[at..at + line.len()], line);
+                    found.push(line);
+                });
+                prop_assert_eq!(searcher.count(block), expected.len() as u64, "{:?}", text);
+                prop_assert_eq!(found, expected, "{:?}", text);
+            }
         }
+    }
+
+    fn bytes_of_no_ascii() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            prop::collection::vec(0x80u8..=0xff, 0..4),
+            prop::sample::select(vec!["é", "×", "あ", "。", "𝒂", "😀"])
+                .prop_map(|text| text.as_bytes().to_vec()),
+        ];
+        prop::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
+    }
+
+    #[test]
+    fn what_belongs_to_no_character_ends_a_word() {
+        let searcher = Searcher::new(&["ab"], Meaning { whole_words: true, ..Meaning::default() }).unwrap();
+        let word = Regex::new(r"\w").unwrap();
+        proptest!(|(before in bytes_of_no_ascii(), behind in bytes_of_no_ascii())| {
+            let line = [&before[..], b"ab", &behind[..]].concat();
+            // As for GNU grep: only a character that ends right before, or begins right behind, can be of the word.
+            let last = (1..=before.len()).find_map(|from| std::str::from_utf8(&before[before.len() - from..]).ok());
+            let first = (1..=behind.len()).find_map(|to| std::str::from_utf8(&behind[..to]).ok());
+            let is_longer = [last, first].into_iter().flatten().any(|character| word.is_match(character.as_bytes()));
+            prop_assert_eq!(searcher.count(&line), u64::from(!is_longer), "{:x?}", line);
+        });
+    }
+
+    #[test]
+    fn matches_in_a_line_are_those_that_make_it_one() {
+        let matches = |pattern: &str, meaning, line: &'static [u8]| {
+            let mut found = Vec::new();
+            Searcher::new(&[pattern], meaning).unwrap().matches_in(line, |text| found.push(text));
+            found
+        };
+        let (any, words) = (Meaning::default(), Meaning { whole_words: true, ..Meaning::default() });
+        assert_eq!(matches("b*", any, b"abcbb\n"), [&b"b"[..], b"bb"]);
+        assert_eq!(matches("ab|cd", words, b"ab cd abcd\xffab \xc3\xa9ab"), [&b"ab"[..], b"cd", b"ab"]);
+        assert_eq!(matches("a+", words, b"aaa"), [&b"aaa"[..]]);
+        assert_eq!(matches("a.", Meaning { whole_lines: true, ..any }, b"ab\n"), [&b"ab"[..]]);
+        assert_eq!(matches("a", Meaning { whole_lines: true, ..any }, b"ab\n"), [&b""[..]; 0]);
+    }
+
+    #[test]
+    fn without_a_pattern_nothing_matches() {
+        let none: [&str; 0] = [];
+        assert_eq!(Searcher::new(&none, Meaning::default()).unwrap().count(b"a\n\n"), 0);
+        assert_eq!(
+            Searcher::new(&none, Meaning { invert: true, ..Meaning::default() }).unwrap().count(b"a\n\n"),
+            2
+        );
     }
 
     #[test]
