@@ -16,6 +16,7 @@
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //! | a message to a file system that is a program | [`exchange`] |
+//! | which standard streams the program was started without | [`standard`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
 //! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
@@ -36,6 +37,7 @@ pub mod page_cache;
 pub mod priority;
 pub mod process;
 pub mod source;
+pub mod standard;
 pub mod tracefs;
 pub mod writer;
 
