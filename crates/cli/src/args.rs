@@ -1,14 +1,12 @@
 //! Options that several commands share, in groups; each command's own stand in its file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, bail};
+use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_linux::{Access, MethodKind, MethodSpec};
-use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_task::read::{BlockedRead, IoThread, blocked_reads};
+use sakiyomi_model::Nanos;
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
@@ -47,7 +45,6 @@ impl DriveArgs {
 // Headings in a command's help. Each option names its own: a heading for the group would hold for what comes after, too.
 const READING: &str = "How the trace is read";
 const REPLAYING: &str = "How the trace is replayed";
-const FILES: &str = "How files are read";
 
 /// How a trace is read.
 #[derive(Clone, Debug, Args)]
@@ -136,60 +133,6 @@ impl ReplayArgs {
             }
         };
         Ok(Replay { pace, host_queue: self.host_queue as usize })
-    }
-}
-
-/// How files are read while their blocks are worked on: what `wc` and `grep` have in common.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ReadingArgs {
-    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped, the rest read]
-    #[arg(long, help_heading = FILES, value_name = "METHOD")]
-    method: Option<MethodSpec>,
-    /// Around the page cache
-    #[arg(long, help_heading = FILES)]
-    direct: bool,
-    /// Threads that compute [default: as many as there are cores]
-    #[arg(long, help_heading = FILES, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Bytes of a block
-    #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
-    block: Bytes,
-    /// Who reads: a thread of its own, or each thread the blocks that it works on
-    #[arg(long, help_heading = FILES, value_enum, value_name = "WHO", default_value = "dedicated")]
-    io_thread: Reader,
-}
-
-/// As `--io-thread` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Reader {
-    /// A thread that does nothing else.
-    Dedicated,
-    /// Each thread reads the blocks that it works on.
-    Shared,
-}
-
-impl ReadingArgs {
-    /// A file that is read so.
-    pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
-        self.read_all([path])
-    }
-
-    /// Files that are read so.
-    pub(crate) fn read_all(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<BlockedRead> {
-        let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
-        ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
-        ensure!(
-            self.method.is_none_or(|method| method.kind != MethodKind::Null),
-            "--method null reads nothing; it is for `sakiyomi probe`"
-        );
-        let access = if self.direct { Access::Direct } else { Access::Buffered };
-        let io = match self.io_thread {
-            Reader::Dedicated => IoThread::Dedicated,
-            Reader::Shared => IoThread::Shared,
-        };
-        let mut read = blocked_reads(paths).block(block).access(access).io_thread(io);
-        read = self.threads.map_or(read.clone(), |threads| read.threads(usize::from(threads)));
-        Ok(self.method.map_or(read.clone(), |method| read.method(method)))
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a person sees, and the options of every command about it: the only place that prints.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use sakiyomi_linux::standard;
 use sakiyomi_report::text::Style;
 use serde::Serialize;
 
@@ -80,10 +82,28 @@ impl Colour {
     }
 }
 
+/// Standard output, on which writing fails if the program was started without one.
+pub(crate) struct Stdout(io::Stdout);
+
+pub(crate) fn stdout() -> Stdout {
+    Stdout(io::stdout())
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        standard::was_open(self.0.as_fd())?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes a result to stdout.
 pub(crate) fn say(text: &str) -> Result<()> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     write!(out, "{text}{end}")
         .and_then(|()| out.flush())
         .context("cannot write the result to standard output")

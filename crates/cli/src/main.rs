@@ -16,6 +16,7 @@ mod outcome;
 mod output;
 mod parallel;
 mod progress;
+mod reading;
 mod screen;
 mod simulation;
 mod vary;

@@ -3,13 +3,14 @@
 
 #![allow(clippy::print_stderr)] // what is skipped is said
 
+mod gnu;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod scratch;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::Command;
 
+use gnu::{is_gnu, shell, told};
 use scratch::{Scratch, json};
 
 /// A directory with files of every kind.
@@ -33,29 +34,15 @@ fn with_files(test: &str) -> Scratch {
     scratch
 }
 
-/// What a shell's command writes to stdout, and its exit code.
-fn shell(scratch: &Scratch, locale: &str, command: &str) -> (String, Option<i32>) {
-    let mut shell = Command::new("bash");
-    shell.args(["-c", command]).current_dir(&scratch.0).env("LC_ALL", locale);
-    let output = shell.output().unwrap();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
-}
-
-fn is_gnu(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").output();
-    let is_gnu = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("(GNU "));
-    if !is_gnu {
-        eprintln!("SKIPPED: {program} is not GNU's here");
-    }
-    is_gnu
-}
-
 fn same(scratch: &Scratch, theirs: &str, ours: &str, operands: &str) {
     for locale in ["C", "C.UTF-8"] {
-        let expected = shell(scratch, locale, &format!("{theirs} {operands}"));
-        let got = shell(scratch, locale, &format!("'{}' {ours} {operands}", env!("CARGO_BIN_EXE_sakiyomi")));
-        assert_eq!(got, expected, "{locale}: {theirs} {operands}");
+        gnu::same(scratch, locale, theirs, ours, operands);
     }
+}
+
+/// What a command of ours writes to stdout, and its exit code.
+fn ours(scratch: &Scratch, command: &str) -> (String, Option<i32>) {
+    told(&shell(scratch, "C.UTF-8", &command.replace("OURS", env!("CARGO_BIN_EXE_sakiyomi"))))
 }
 
 #[test]
@@ -64,7 +51,8 @@ fn wc_prints_what_gnu_wc_prints() {
         return;
     }
     let scratch = with_files("stand_in_wc");
-    for options in ["", "-l", "-w", "-c", "-m", "-L", "-lwmcL"] {
+    // `stand_in_random.rs` has all others.
+    for options in ["", "-c", "-mL", "-lwmcL"] {
         for operands in [
             "numbers noise small empty",
             "missing small",
@@ -142,10 +130,49 @@ fn grep_prints_what_gnu_grep_prints() {
 }
 
 #[test]
+fn grep_prints_what_was_asked_for_last() {
+    let scratch = with_files("stand_in_last");
+    assert_eq!(scratch.ok("grep -H -h abc small empty"), "abc\nxyz abc\r\n");
+    assert_eq!(scratch.ok("grep -l -L abc small empty"), "empty\n");
+    assert_eq!(scratch.ok("grep -n -n -m1 -m2 b small"), "1:abc\n2:xyz abc\r\n");
+    assert_eq!(scratch.ok("grep -on [a-c]+ small"), "1:abc\n2:abc\n4:a\n");
+}
+
+#[test]
+fn patterns_are_read_from_a_file() {
+    let scratch = with_files("stand_in_patterns");
+    scratch.file("patterns", "xyz\nlast\n");
+    scratch.file("none", "");
+    assert_eq!(scratch.ok("grep -f patterns small"), "xyz abc\r\nlast word\n");
+    assert_eq!(scratch.ok("grep -c -f patterns -e ^abc -f none small"), "3\n");
+    assert_eq!(scratch.ok("grep -c -v -f none small"), "4\n");
+    assert_eq!(scratch.run("grep -f none small").status.code(), Some(1));
+    assert_eq!(ours(&scratch, "OURS grep -f - small < patterns").0, "xyz abc\r\nlast word\n");
+    assert!(scratch.refused("grep -f missing small").contains("missing: No such file"));
+    assert!(scratch.refused("grep -f noise small").contains("noise: not UTF-8"));
+    assert_eq!(ours(&scratch, "OURS grep $'\\xff' small"), (String::new(), Some(2)));
+}
+
+#[test]
+fn what_is_read_is_not_written_again() {
+    if !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_output");
+    for words in ["abc small", "abc small empty - < small", "-c abc small", "-m1 abc small", "-l abc small"] {
+        let told_of = |grep: &str| {
+            let command =
+                format!("cp small before; {grep} {words} >> small; echo $?; cat small; mv before small");
+            ours(&scratch, &command)
+        };
+        assert_eq!(told_of("OURS grep"), told_of("grep"), "{words}");
+    }
+}
+
+#[test]
 fn what_waits_for_somebody_is_opened_when_it_is_its_turn_and_ctrl_c_ends_it() {
     let scratch = with_files("stand_in_fifo");
-    let ours = env!("CARGO_BIN_EXE_sakiyomi");
-    let code = |command: &str| shell(&scratch, "C", &command.replace("OURS", ours)).1;
+    let code = |command: &str| ours(&scratch, command).1;
     assert_eq!(code("mkfifo fifo"), Some(0));
     // What was found before ends it: nobody will write into the FIFO.
     assert_eq!(code("timeout -s KILL 20 OURS grep -q abc small fifo"), Some(0));
@@ -154,8 +181,7 @@ fn what_waits_for_somebody_is_opened_when_it_is_its_turn_and_ctrl_c_ends_it() {
     for waiting in ["wc fifo", "wc numbers fifo", "grep abc fifo small"] {
         assert_eq!(code(&format!("timeout -s INT -k 20 0.3 OURS {waiting} > out")), Some(124), "{waiting}");
     }
-    let (text, _) =
-        shell(&scratch, "C", &format!("cat small > fifo & '{ours}' wc -l small fifo numbers missing"));
+    let (text, _) = ours(&scratch, "cat small > fifo & OURS wc -l small fifo numbers missing");
     assert_eq!(text, "      3 small\n      3 fifo\n 120000 numbers\n 120006 total\n");
 }
 
@@ -174,9 +200,9 @@ fn few_descriptors_are_enough_for_many_files() {
     }
     for limit in [12, 32] {
         for (theirs, ours) in [("wc", "wc"), ("wc", "wc --method pread:2"), ("grep -ac 1", "grep -c 1")] {
-            let expected = shell(&scratch, "C.UTF-8", &format!("{theirs} many* missing"));
-            let few = format!("ulimit -n {limit}; '{}' {ours} many* missing", env!("CARGO_BIN_EXE_sakiyomi"));
-            assert_eq!(shell(&scratch, "C.UTF-8", &few), expected, "{limit}: {ours}");
+            let expected = told(&shell(&scratch, "C.UTF-8", &format!("{theirs} many* missing")));
+            let few = format!("ulimit -n {limit}; OURS {ours} many* missing");
+            assert_eq!(self::ours(&scratch, &few), expected, "{limit}: {ours}");
         }
     }
 }

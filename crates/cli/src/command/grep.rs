@@ -1,48 +1,77 @@
 //! `grep`: the lines that a pattern matches.
+//!
+//! `search` reads the files and tells what each came to, `lines` has the lines that are printed.
+
+mod lines;
+mod search;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
-use clap::Args;
-use sakiyomi_task::read::{self, Event, Mapped, Report, Wanted};
-use sakiyomi_task::search::{Meaning, Searcher, lines};
-use serde_json::{Value, json};
+use anyhow::{Context, Result, anyhow};
+use clap::{ArgAction, Args};
+use sakiyomi_task::read;
+use sakiyomi_task::search::{Meaning, Searcher};
+use serde_json::json;
 
-use crate::args::ReadingArgs;
-use crate::command::wc::{in_words, run, stdin};
-use crate::console::{Common, complain, say_json};
+use crate::console::{Common, say_json};
+use crate::reading::{self, ReadingArgs, plainly, stdin};
+use search::{Search, Sum};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi grep -c 'error|warning' log.txt
   sakiyomi grep -n -i 'time ?out' *.log
+  sakiyomi grep -oh '[0-9]+ ms' a.log b.log
   sakiyomi grep -F -e 'a.b' -e 'c.d' big.csv --method uring:8 --direct
 ";
 
 /// Print the lines that a pattern matches, or count them, on all cores while reading
 #[derive(Debug, Args)]
 #[command(
+    disable_help_flag = true,
+    args_override_self = true,
     after_help = "Patterns are Rust's (docs.rs/regex): much like grep -E and Perl, without back-references and look-around. \
 Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is \
-matched by no dot and no class, and is no end of a word.
+matched by no dot and no class.
 With --quiet nothing is printed, and reading ends with the first line that is found.
 Exit codes, as grep's: 0 a line was found, 1 none was, 2 a file could not be read, or wrong usage."
 )]
 pub(crate) struct Grep {
-    /// The pattern, unless -e gives it; and files. `-` is stdin, which is also read if there are none
-    #[arg(value_name = "PATTERN] [FILE", required_unless_present = "regexp")]
+    /// The pattern, unless -e or -f gives it; and files. `-` is stdin, which is also read if there are none
+    #[arg(value_name = "PATTERN] [FILE", required_unless_present_any = ["regexp", "file"])]
     operands: Vec<OsString>,
+    #[command(flatten, next_help_heading = "Which lines")]
+    which: Which,
+    #[command(flatten, next_help_heading = "What is printed")]
+    shown: Shown,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    /// Print help
+    #[arg(long, action = ArgAction::Help, help_heading = "Common options")]
+    help: Option<bool>,
+}
+
+/// Which lines are wanted.
+#[derive(Debug, Args)]
+struct Which {
     /// A pattern; may be repeated
-    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true)]
+    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, action = ArgAction::Append)]
     regexp: Vec<String>,
+    /// Patterns from a file, one a line; may be repeated, and `-` is stdin
+    #[arg(short = 'f', long, value_name = "FILE", action = ArgAction::Append)]
+    file: Vec<PathBuf>,
     /// Patterns are plain texts
-    #[arg(short = 'F', long)]
+    #[arg(short = 'F', long, overrides_with = "extended_regexp")]
     fixed_strings: bool,
+    /// Patterns are regular expressions, as they are without it
+    #[arg(short = 'E', long)]
+    extended_regexp: bool,
     /// Upper and lower case are the same
     #[arg(short, long)]
     ignore_case: bool,
@@ -55,53 +84,81 @@ pub(crate) struct Grep {
     /// Lines that do not match
     #[arg(short = 'v', long)]
     invert_match: bool,
+    /// So many lines of each file, and no more
+    #[arg(short, long, value_name = "N")]
+    max_count: Option<u64>,
+    /// Every file is text, as it is without it
+    #[arg(short = 'a', long)]
+    text: bool,
+}
+
+/// What is printed of them.
+#[derive(Debug, Args)]
+struct Shown {
     /// Print how many lines each file has
     #[arg(short, long)]
     count: bool,
     /// Print the names of files that have some
-    #[arg(short = 'l', long)]
+    #[arg(short = 'l', long, overrides_with = "files_without_match")]
     files_with_matches: bool,
+    /// Print the names of files that have none
+    #[arg(short = 'L', long)]
+    files_without_match: bool,
+    /// Print only what matches, each match on a line
+    #[arg(short, long)]
+    only_matching: bool,
     /// Print each line's number before it
     #[arg(short = 'n', long)]
     line_number: bool,
     /// Print the file's name before each line [default: if there are several]
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, overrides_with = "no_filename")]
     with_filename: bool,
     /// Never print the file's name
-    #[arg(long, conflicts_with = "with_filename")]
+    #[arg(short = 'h', long)]
     no_filename: bool,
-    #[command(flatten)]
-    reading: ReadingArgs,
-}
-
-/// Lines found in a block.
-struct Found {
-    /// They themselves, each with an end.
-    text: Vec<u8>,
-    /// Of each, if numbers are printed: its number in the block, from 0, and where it ends in the text.
-    numbers: Vec<(u64, usize)>,
-    found: u64,
-    /// How many lines the block has.
-    lines: u64,
+    /// Say nothing of files that cannot be read
+    #[arg(short = 's', long)]
+    no_messages: bool,
 }
 
 impl Grep {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let begun = Instant::now();
-        let (patterns, mut files) = self.patterns_and_files();
-        let searcher = Searcher::new(&patterns, self.meaning())?;
+        let (patterns, mut files) = self.patterns_and_files()?;
+        let searcher = Searcher::new(&patterns, self.which.meaning())?;
         if files.is_empty() {
             files.push(OsString::from("-"));
         }
         // What is wrong with these is not a file's fault.
         let _ = self.reading.read(Path::new("-"))?;
-        let named = (files.len() > 1 || self.with_filename) && !self.no_filename;
+        if self.which.max_count == Some(0) && !self.shown.files_without_match {
+            return Ok(ExitCode::from(1));
+        }
+        let named = (files.len() > 1 || self.shown.with_filename) && !self.shown.no_filename;
         let search = Search { grep: self, common, searcher, named };
+        let sum = self.search_all(&search, &files)?;
+        if common.json && !common.quiet {
+            let run = reading::run(&sum.report, begun.elapsed());
+            say_json(&json!({ "schema": "sakiyomi.grep/1", "run": run, "result": { "files": sum.files } }))?;
+        }
+        Ok(ExitCode::from(if sum.failed && !sum.enough { 2 } else { u8::from(!sum.found) }))
+    }
+
+    fn search_all(&self, search: &Search<'_>, files: &[OsString]) -> Result<Sum> {
+        let output = search.prints_lines().then(Output::of_stdout).flatten();
+        let is_output = |name: &OsStr| output.as_ref().is_some_and(|output| output.is(name));
         let mut sum = Sum::default();
         let mut at = 0;
         while at < files.len() && !sum.enough {
+            if is_output(&files[at]) {
+                // Lines that are printed would be read, found and printed again.
+                search.refuse(&files[at], "input file is also the output", &mut sum);
+                at += 1;
+                continue;
+            }
             // Those that are read side by side; stdin is read when it is its turn.
-            let many = files[at..].iter().take_while(|name| *name != "-").count().max(1);
+            let side_by_side = files[at..].iter().take_while(|name| *name != "-" && !is_output(name));
+            let many = side_by_side.count().max(1);
             match search.files(&files[at..at + many], &mut sum) {
                 Err(_) if sum.enough => {}
                 Err(read::Error::Write(error)) => {
@@ -111,24 +168,38 @@ impl Grep {
             }
             at += many;
         }
-        if sum.enough {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if common.json {
-            let run = run(&sum.report, begun.elapsed());
-            say_json(&json!({ "schema": "sakiyomi.grep/1", "run": run, "result": { "files": sum.files } }))?;
-        }
-        Ok(ExitCode::from(if sum.failed { 2 } else { u8::from(!sum.found) }))
+        Ok(sum)
     }
 
-    fn patterns_and_files(&self) -> (Vec<String>, Vec<OsString>) {
-        if !self.regexp.is_empty() {
-            return (self.regexp.clone(), self.operands.clone());
+    fn patterns_and_files(&self) -> Result<(Vec<String>, Vec<OsString>)> {
+        let mut patterns = self.which.regexp.clone();
+        for file in &self.which.file {
+            patterns.extend(patterns_in(file).with_context(|| format!("grep: {}", file.display()))?);
         }
-        let pattern = self.operands[0].to_string_lossy().into_owned();
-        (vec![pattern], self.operands[1..].to_vec())
+        if !self.which.regexp.is_empty() || !self.which.file.is_empty() {
+            return Ok((patterns, self.operands.clone()));
+        }
+        let pattern = self.operands[0].to_str().ok_or_else(|| anyhow!("grep: the pattern is {NO_UTF8}"))?;
+        Ok((vec![pattern.to_owned()], self.operands[1..].to_vec()))
     }
+}
 
+const NO_UTF8: &str = r"not UTF-8; write bytes that are no characters like (?-u:\xff)";
+
+/// The lines of a file of patterns.
+fn patterns_in(file: &Path) -> Result<Vec<String>> {
+    let mut text = Vec::new();
+    let read = if file == "-" {
+        stdin().and_then(|mut stdin| stdin.read_to_end(&mut text)).map(drop)
+    } else {
+        fs::read(file).map(|read| text = read)
+    };
+    read.map_err(|error| anyhow!("{}", plainly(&error)))?;
+    let text = String::from_utf8(text).map_err(|_| anyhow!("{NO_UTF8}"))?;
+    Ok(text.split_terminator('\n').map(str::to_owned).collect())
+}
+
+impl Which {
     fn meaning(&self) -> Meaning {
         Meaning {
             fixed: self.fixed_strings,
@@ -140,234 +211,18 @@ impl Grep {
     }
 }
 
-/// What is looked for, and what becomes of it.
-struct Search<'g> {
-    grep: &'g Grep,
-    common: &'g Common,
-    searcher: Searcher,
-    /// Whether each line is printed with its file's name.
-    named: bool,
-}
+/// The regular file that stdout is.
+struct Output(Metadata);
 
-/// What came of all files so far.
-#[derive(Default)]
-struct Sum {
-    found: bool,
-    failed: bool,
-    /// Nothing more need be read.
-    enough: bool,
-    report: Report,
-    files: Vec<Value>,
-}
-
-impl Search<'_> {
-    /// Searches files, of which the next is read while the last is searched; or stdin.
-    fn files(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
-        let prefixes: Vec<Vec<u8>> = names.iter().map(|name| self.prefix(name)).collect();
-        let records = self.read(names)?.records(b'\n');
-        let is_silent = self.common.quiet || self.common.json;
-        if is_silent || self.grep.count || self.grep.files_with_matches {
-            let count = records.map(|block| self.searcher.count(block));
-            return self.count(names, &prefixes, count, sum);
-        }
-        let found = records.map_of_each(|file, block| self.find(block, &prefixes[file]));
-        self.print_lines(names, &prefixes, found, sum)
+impl Output {
+    fn of_stdout() -> Option<Output> {
+        let stdout = io::stdout().as_fd().try_clone_to_owned().ok()?;
+        fs::File::from(stdout).metadata().ok().filter(Metadata::is_file).map(Output)
     }
 
-    fn prefix(&self, name: &OsStr) -> Vec<u8> {
-        if self.named { [label(name), b":"].concat() } else { Vec::new() }
+    fn is(&self, name: &OsStr) -> bool {
+        let metadata =
+            if name == "-" { stdin().and_then(|stdin| stdin.metadata()) } else { fs::metadata(name) };
+        metadata.is_ok_and(|input| (input.dev(), input.ino()) == (self.0.dev(), self.0.ino()))
     }
-
-    fn read(&self, names: &[OsString]) -> Result<read::BlockedRead, read::Error> {
-        self.grep.reading.read_all(names).map_err(|error| read::Error::Stream {
-            path: names[0].clone().into(),
-            source: io::Error::other(error.to_string()),
-        })
-    }
-
-    /// Counts lines, all of them or up to the first block in which there is one.
-    fn count(
-        &self,
-        names: &[OsString],
-        prefixes: &[Vec<u8>],
-        mapped: Mapped<impl Fn(usize, &[u8]) -> u64 + Sync>,
-        sum: &mut Sum,
-    ) -> Result<(), read::Error> {
-        let one_is_enough = self.grep.files_with_matches && !self.common.json || self.common.quiet;
-        if !one_is_enough {
-            let add = |first, next| first + next;
-            if names == ["-"] {
-                let counted = stream().and_then(|stdin| mapped.reduce_stream(stdin, 0, add));
-                return self.counted(&names[0], &prefixes[0], counted, sum).map_err(read::Error::Write);
-            }
-            let each = |file: usize, counted| self.counted(&names[file], &prefixes[file], counted, sum);
-            return mapped.reduce_each(|| 0, add, each).map(drop);
-        }
-        let mut found = 0;
-        if names == ["-"] {
-            let take = |count| {
-                found += count;
-                if count > 0 { Err(io::Error::other("enough")) } else { Ok(()) }
-            };
-            let ended = stream().and_then(|stdin| mapped.in_order_stream(stdin, take));
-            let report = match ended {
-                Err(read::Error::Write(_)) => Ok(Report::default()),
-                ended => ended,
-            };
-            let counted = report.map(|report| (found, report));
-            return self.counted(&names[0], &prefixes[0], counted, sum).map_err(read::Error::Write);
-        }
-        let take = |file: usize, event: Event<u64>| match event {
-            Event::Result(count) => {
-                found += count;
-                Ok(if count > 0 { Wanted::NextFile } else { Wanted::More })
-            }
-            Event::End(end) => {
-                let count = std::mem::take(&mut found);
-                self.counted(&names[file], &prefixes[file], end.map(|report| (count, report)), sum)?;
-                Ok(Wanted::More)
-            }
-        };
-        mapped.each_in_order(take).map(drop)
-    }
-
-    /// Prints what a file came to, if it is to be.
-    fn counted(
-        &self,
-        name: &OsStr,
-        prefix: &[u8],
-        counted: Result<(u64, Report), read::Error>,
-        sum: &mut Sum,
-    ) -> io::Result<()> {
-        let Some(count) = sum.note(name, counted) else { return Ok(()) };
-        if self.common.quiet && count > 0 {
-            sum.enough = true;
-            return Err(io::Error::other("enough"));
-        }
-        let mut out = io::stdout().lock();
-        match () {
-            () if self.common.quiet || self.common.json => Ok(()),
-            () if self.grep.files_with_matches && count > 0 => out.write_all(&[label(name), b"\n"].concat()),
-            () if self.grep.files_with_matches => Ok(()),
-            () => out.write_all(prefix).and_then(|()| writeln!(out, "{count}")),
-        }
-    }
-
-    fn print_lines(
-        &self,
-        names: &[OsString],
-        prefixes: &[Vec<u8>],
-        mapped: Mapped<impl Fn(usize, &[u8]) -> Found + Sync>,
-        sum: &mut Sum,
-    ) -> Result<(), read::Error> {
-        let mut printed =
-            Printed { lines: 0, found: 0, out: BufWriter::with_capacity(1 << 16, io::stdout()) };
-        if names == ["-"] {
-            let ended = stream()
-                .and_then(|stdin| mapped.in_order_stream(stdin, |found| printed.print(found, &prefixes[0])));
-            if let Err(error @ read::Error::Write(_)) = ended {
-                return Err(error);
-            }
-            let found = printed.end().map_err(read::Error::Write)?;
-            sum.note(&names[0], ended.map(|report| (found, report)));
-            return Ok(());
-        }
-        let take = |file: usize, event| {
-            match event {
-                Event::Result(found) => printed.print(found, &prefixes[file])?,
-                Event::End(end) => {
-                    let found = printed.end()?;
-                    sum.note(&names[file], end.map(|report| (found, report)));
-                }
-            }
-            Ok(Wanted::More)
-        };
-        mapped.each_in_order(take).map(drop)
-    }
-
-    fn find(&self, block: &[u8], prefix: &[u8]) -> Found {
-        let mut found = Found { text: Vec::new(), numbers: Vec::new(), found: 0, lines: 0 };
-        let (mut seen, numbered) = (0, self.grep.line_number);
-        self.searcher.lines(block, |at, line| {
-            found.found += 1;
-            if !numbered {
-                found.text.extend_from_slice(prefix);
-            }
-            found.text.extend_from_slice(line);
-            if !line.ends_with(b"\n") {
-                found.text.push(b'\n');
-            }
-            if numbered {
-                found.lines += lines(&block[seen..at]);
-                seen = at;
-                found.numbers.push((found.lines, found.text.len()));
-            }
-        });
-        if numbered {
-            found.lines += lines(&block[seen..]);
-        }
-        found
-    }
-}
-
-/// Lines of a file on their way to stdout.
-struct Printed {
-    /// Lines that the blocks before had, where they are numbered.
-    lines: u64,
-    found: u64,
-    out: BufWriter<io::Stdout>,
-}
-
-impl Printed {
-    fn print(&mut self, found: Found, prefix: &[u8]) -> io::Result<()> {
-        self.found += found.found;
-        let mut from = 0;
-        for (number, end) in found.numbers {
-            self.out.write_all(prefix)?;
-            write!(self.out, "{}:", self.lines + number + 1)?;
-            self.out.write_all(&found.text[from..end])?;
-            from = end;
-        }
-        self.lines += found.lines;
-        self.out.write_all(&found.text[from..])
-    }
-
-    /// The file has ended: says how many lines were found in it.
-    fn end(&mut self) -> io::Result<u64> {
-        self.lines = 0;
-        self.out.flush()?;
-        Ok(std::mem::take(&mut self.found))
-    }
-}
-
-impl Sum {
-    /// Adds what came of a file; gives how many lines, or says what is wrong.
-    fn note(&mut self, name: &OsStr, found: Result<(u64, Report), read::Error>) -> Option<u64> {
-        match found {
-            Ok((count, report)) => {
-                self.report.add(&report);
-                self.found |= count > 0;
-                self.files.push(json!({ "path": name.to_string_lossy(), "lines": count }));
-                Some(count)
-            }
-            Err(error) => {
-                complain(&format!("grep: {}: {}", Path::new(name).display(), in_words(&error)));
-                self.failed = true;
-                // As GNU grep, which counts what it could read.
-                is_directory(&error).then_some(0)
-            }
-        }
-    }
-}
-
-fn is_directory(error: &read::Error) -> bool {
-    matches!(error, read::Error::Stream { source, .. } if source.kind() == io::ErrorKind::IsADirectory)
-}
-
-fn label(name: &OsStr) -> &[u8] {
-    if name == "-" { b"(standard input)" } else { name.as_bytes() }
-}
-
-fn stream() -> Result<File, read::Error> {
-    stdin().map_err(|source| read::Error::Stream { path: "standard input".into(), source })
 }

@@ -1,0 +1,200 @@
+//! Searching files, of which the next is read while the last is searched; and stdin, when it is its turn.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use sakiyomi_task::read::{self, Event, Mapped, Report, Wanted};
+use sakiyomi_task::search::Searcher;
+use serde_json::{Value, json};
+
+use super::Grep;
+use super::lines::{Printed, Style};
+use crate::console::{self, Common, complain};
+use crate::reading::{in_words, stdin};
+
+/// What is looked for, and what becomes of it.
+pub(super) struct Search<'g> {
+    pub(super) grep: &'g Grep,
+    pub(super) common: &'g Common,
+    pub(super) searcher: Searcher,
+    /// Whether each line is printed with its file's name.
+    pub(super) named: bool,
+}
+
+/// What came of all files so far.
+#[derive(Default)]
+pub(super) struct Sum {
+    pub(super) found: bool,
+    pub(super) failed: bool,
+    /// Nothing more need be read.
+    pub(super) enough: bool,
+    pub(super) report: Report,
+    pub(super) files: Vec<Value>,
+}
+
+/// How many lines a file has, if that can be told.
+type Count = Result<(u64, Report), read::Error>;
+
+impl Search<'_> {
+    pub(super) fn files(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
+        if self.counts() { self.count(names, sum) } else { self.print(names, sum) }
+    }
+
+    /// Whether lines are only counted.
+    fn counts(&self) -> bool {
+        self.common.quiet || self.common.json || self.grep.shown.count || self.lists()
+    }
+
+    /// Whether names of files are printed.
+    fn lists(&self) -> bool {
+        self.grep.shown.files_with_matches || self.grep.shown.files_without_match
+    }
+
+    /// Whether several lines of a file can be printed.
+    pub(super) fn prints_lines(&self) -> bool {
+        !self.counts() && self.most() > 1
+    }
+
+    /// So many lines of a file are wanted at most.
+    fn most(&self) -> u64 {
+        let one_is_enough = self.common.quiet || self.lists() && !self.common.json;
+        self.grep.which.max_count.unwrap_or(u64::MAX).min(if one_is_enough { 1 } else { u64::MAX })
+    }
+
+    fn read(&self, names: &[OsString]) -> Result<read::Records, read::Error> {
+        let read = self.grep.reading.read_all(names).map_err(|error| read::Error::Stream {
+            path: names[0].clone().into(),
+            source: io::Error::other(error.to_string()),
+        });
+        Ok(read?.records(b'\n'))
+    }
+
+    /// Counts lines, as many as are wanted.
+    fn count(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
+        let counts = self.read(names)?.map(|block| self.searcher.count(block));
+        let most = self.most();
+        if most == u64::MAX && names != ["-"] {
+            let add = |first, next| first + next;
+            return counts
+                .reduce_each(|| 0, add, |file, count| self.counted(&names[file], count, sum))
+                .map(drop);
+        }
+        let mut found = 0u64;
+        in_turn(names, counts, |file, event| {
+            match event {
+                Event::Result(count) => found = most.min(found + count),
+                Event::End(end) => {
+                    let count = std::mem::take(&mut found);
+                    self.counted(&names[file], end.map(|report| (count, report)), sum)?;
+                }
+            }
+            Ok(if found < most { Wanted::More } else { Wanted::NextFile })
+        })
+    }
+
+    /// Prints what a file came to, if it is to be.
+    fn counted(&self, name: &OsStr, count: Count, sum: &mut Sum) -> io::Result<()> {
+        let Some(count) = self.note(name, count, sum) else { return Ok(()) };
+        if self.common.quiet && count > 0 {
+            sum.enough = true;
+            return Err(io::Error::other("enough"));
+        }
+        let shown = &self.grep.shown;
+        let line = if self.common.quiet || self.common.json {
+            return Ok(());
+        } else if !self.lists() {
+            [self.prefix(name), format!("{count}\n").into_bytes()].concat()
+        } else if shown.files_with_matches == (count > 0) {
+            [label(name), b"\n"].concat()
+        } else {
+            return Ok(());
+        };
+        console::stdout().write_all(&line)
+    }
+
+    /// Prints lines.
+    fn print(&self, names: &[OsString], sum: &mut Sum) -> Result<(), read::Error> {
+        let shown = &self.grep.shown;
+        let only_matching = shown.only_matching;
+        let style = Style { numbered: shown.line_number, only_matching, most: self.most() };
+        let prefixes: Vec<Vec<u8>> = names.iter().map(|name| self.prefix(name)).collect();
+        let found = |file: usize, block: &[u8]| style.find(&self.searcher, block, &prefixes[file]);
+        let found = self.read(names)?.map_of_each(found);
+        let mut printed = Printed::new(style);
+        in_turn(names, found, |file, event| match event {
+            Event::Result(found) => printed.print(&found, &prefixes[file]),
+            Event::End(end) => {
+                let count = printed.end()?;
+                self.note(&names[file], end.map(|report| (count, report)), sum);
+                Ok(Wanted::More)
+            }
+        })
+    }
+
+    fn prefix(&self, name: &OsStr) -> Vec<u8> {
+        if self.named { [label(name), b":"].concat() } else { Vec::new() }
+    }
+
+    /// Adds what came of a file; gives how many lines, or says what is wrong.
+    fn note(&self, name: &OsStr, count: Count, sum: &mut Sum) -> Option<u64> {
+        match count {
+            Ok((count, report)) => {
+                sum.report.add(&report);
+                sum.found |= count > 0;
+                sum.files.push(json!({ "path": name.to_string_lossy(), "lines": count }));
+                Some(count)
+            }
+            Err(error) => {
+                self.refuse(name, &in_words(&error), sum);
+                // As GNU grep, which counts what it could read.
+                is_directory(&error).then_some(0)
+            }
+        }
+    }
+
+    /// Says why a file is not searched.
+    pub(super) fn refuse(&self, name: &OsStr, why: &str, sum: &mut Sum) {
+        sum.failed = true;
+        if !self.grep.shown.no_messages {
+            complain(&format!("grep: {}: {why}", Path::new(OsStr::from_bytes(label(name))).display()));
+        }
+    }
+}
+
+/// Hands over what comes of files, in order; of stdin as of any file.
+fn in_turn<T: Send>(
+    names: &[OsString],
+    mapped: Mapped<impl Fn(usize, &[u8]) -> T + Sync>,
+    mut take: impl FnMut(usize, Event<T>) -> io::Result<Wanted> + Send,
+) -> Result<(), read::Error> {
+    if names != ["-"] {
+        return mapped.each_in_order(take).map(drop);
+    }
+    let mut enough = false;
+    let ended = stream().and_then(|stdin| {
+        mapped.in_order_stream(stdin, |result| {
+            enough = take(0, Event::Result(result))? == Wanted::NextFile;
+            if enough { Err(io::Error::other("enough")) } else { Ok(()) }
+        })
+    });
+    let ended = match ended {
+        Err(read::Error::Write(_)) if enough => Ok(Report::default()),
+        Err(error @ read::Error::Write(_)) => return Err(error),
+        ended => ended,
+    };
+    take(0, Event::End(ended)).map(drop).map_err(read::Error::Write)
+}
+
+fn is_directory(error: &read::Error) -> bool {
+    matches!(error, read::Error::Stream { source, .. } if source.kind() == io::ErrorKind::IsADirectory)
+}
+
+fn label(name: &OsStr) -> &[u8] {
+    if name == "-" { b"(standard input)" } else { name.as_bytes() }
+}
+
+fn stream() -> Result<std::fs::File, read::Error> {
+    stdin().map_err(|source| read::Error::Stream { path: "standard input".into(), source })
+}

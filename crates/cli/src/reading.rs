@@ -1,0 +1,107 @@
+//! What `wc` and `grep` have in common: how files are read while their blocks are worked on, what that took, and what is
+//! said of a file that cannot be read.
+
+use std::error::Error as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use sakiyomi_linux::{Access, MethodKind, MethodSpec, standard};
+use sakiyomi_model::Bytes;
+use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
+use serde_json::{Value, json};
+
+const FILES: &str = "How files are read";
+
+/// How files are read while their blocks are worked on.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReadingArgs {
+    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped, the rest read]
+    #[arg(long, help_heading = FILES, value_name = "METHOD")]
+    method: Option<MethodSpec>,
+    /// Around the page cache
+    #[arg(long, help_heading = FILES)]
+    direct: bool,
+    /// Threads that compute [default: as many as there are cores]
+    #[arg(long, help_heading = FILES, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Bytes of a block
+    #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
+    block: Bytes,
+    /// Who reads: a thread of its own, or each thread the blocks that it works on
+    #[arg(long, help_heading = FILES, value_enum, value_name = "WHO", default_value = "dedicated")]
+    io_thread: Reader,
+}
+
+/// As `--io-thread` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reader {
+    /// A thread that does nothing else.
+    Dedicated,
+    /// Each thread reads the blocks that it works on.
+    Shared,
+}
+
+impl ReadingArgs {
+    /// A file that is read so.
+    pub(crate) fn read(&self, path: &Path) -> Result<BlockedRead> {
+        self.read_all([path])
+    }
+
+    /// Files that are read so.
+    pub(crate) fn read_all(&self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<BlockedRead> {
+        let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
+        ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
+        ensure!(
+            self.method.is_none_or(|method| method.kind != MethodKind::Null),
+            "--method null reads nothing; it is for `sakiyomi probe`"
+        );
+        let access = if self.direct { Access::Direct } else { Access::Buffered };
+        let io = match self.io_thread {
+            Reader::Dedicated => IoThread::Dedicated,
+            Reader::Shared => IoThread::Shared,
+        };
+        let mut read = blocked_reads(paths).block(block).access(access).io_thread(io);
+        read = self.threads.map_or(read.clone(), |threads| read.threads(usize::from(threads)));
+        Ok(self.method.map_or(read.clone(), |method| read.method(method)))
+    }
+}
+
+/// Not `io::stdin`, which keeps what it has read; the descriptor's position is shared with who gave it to us.
+pub(crate) fn stdin() -> io::Result<File> {
+    standard::was_open(io::stdin().as_fd())?;
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// What a run tells of itself.
+pub(crate) fn run(report: &Report, elapsed: Duration) -> Value {
+    json!({
+        "elapsed_ns": elapsed.as_nanos() as u64,
+        "computing_ns": report.computing.as_nanos() as u64,
+        "read_bytes": report.bytes,
+        "resident_bytes": report.resident_bytes,
+        "method": report.method.map(|method| method.to_string()),
+        "io_thread_is_urgent": report.io_is_urgent,
+    })
+}
+
+/// What is wrong, without the number that the system gives it.
+pub(crate) fn plainly(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// What is wrong with a file that is named before it.
+pub(crate) fn in_words(error: &Error) -> String {
+    match error {
+        Error::Open { source, .. } | Error::Stream { source, .. } => plainly(source),
+        error => {
+            let causes = std::iter::successors(error.source(), |&cause| cause.source());
+            causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+        }
+    }
+}
