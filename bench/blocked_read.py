@@ -36,12 +36,13 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SAKIYOMI = TARGET / "release/sakiyomi"
 RAYON = TARGET / "release/examples/rayon_wc"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюя"
 
 
-def text(path, size):
+def text(path, size, letters=LETTERS):
     """A text of lower-case words, some ten to a line; the same for every run."""
     chance = random.Random(1)
-    words = ["".join(chance.choices(LETTERS, k=chance.randint(1, 9))) for _ in range(5000)]
+    words = ["".join(chance.choices(letters, k=chance.randint(1, 9))) for _ in range(5000)]
     pieces = []
     for _ in range(16):
         lines = [" ".join(chance.choices(words, k=chance.randint(4, 17))) for _ in range(18000)]
@@ -126,25 +127,31 @@ def mounted(backing, directory, drive, urgent):
     return Served(SAKIYOMI, backing, directory, "--drive", drive, before=before)
 
 
-# Computations about as fast as a disk: the plain word count of the longest line, and a pattern that has no short cut.
+# Computations about as fast as a disk, and the letters of what they are about: a word count in which every byte is
+# looked at by itself, and a pattern that has no short cut.
 PROGRAMS = {
-    "wc -lwL": ["wc", "-lwL"],
-    "regex": ["grep", "-c", "[a-f]+[g-m]+ [^ ]+e[a-d]? .*s$"],
+    "wc -lwL": (["wc", "-lwL"], CYRILLIC),
+    "regex": (["grep", "-c", "[a-f]+[g-m]+ [^ ]+e[a-d]? .*s$"], LETTERS),
 }
+
+
+def texts(backing, size):
+    """The text of each program."""
+    backing.mkdir()
+    for name, (_, letters) in PROGRAMS.items():
+        text(backing / name, size, letters)
 
 
 def cold(options, directory):
     backing = directory / "backing"
-    backing.mkdir()
-    text(backing / "text", options.size << 20)
+    texts(backing, options.size << 20)
     checks = []
     with contextlib.ExitStack() as stack:
         where = backing
         if not options.plain:
             where = stack.enter_context(mounted(backing, directory / "mounted", options.drive, options.urgent))
-        file = where / "text"
-        for name, program in PROGRAMS.items():
-            checks += cold_program(options, name, program, file)
+        for name, (program, _) in PROGRAMS.items():
+            checks += cold_program(options, name, program, where / name)
     return checks
 
 
@@ -194,19 +201,18 @@ def cold_program(options, name, program, file):
 def matched(options, directory):
     """The hardest case for overlap: neither side waits for the other if nothing is lost."""
     backing = directory / "backing"
-    backing.mkdir()
     size = options.size << 20
-    text(backing / "text", size)
+    texts(backing, size)
     checks = []
-    for name, program in PROGRAMS.items():
-        timed([SAKIYOMI, *program, backing / "text"])
+    for name, (program, _) in PROGRAMS.items():
+        timed([SAKIYOMI, *program, backing / name])
         took = statistics.median(
-            timed([SAKIYOMI, *program, backing / "text"], options.urgent) for _ in range(options.rounds)
+            timed([SAKIYOMI, *program, backing / name], options.urgent) for _ in range(options.rounds)
         )
         drive = f"fixed:latency=100us,parallel=8,bandwidth={size / took / 1e6:.0f}MB/s"
         print(f"{name}: a drive of {drive}")
         with mounted(backing, directory / "mounted", drive, options.urgent) as where:
-            checks += cold_program(options, name, program, where / "text")
+            checks += cold_program(options, name, program, where / name)
         (directory / "mounted").rmdir()
     return checks
 
