@@ -20,7 +20,7 @@ const FILES: &str = "How files are read";
 /// How files are read while their blocks are worked on.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadingArgs {
-    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped, the rest read]
+    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped or copied, whichever is faster; the rest is brought there by the I/O thread]
     #[arg(long, help_heading = FILES, value_name = "METHOD")]
     method: Option<MethodSpec>,
     /// Around the page cache
@@ -84,6 +84,8 @@ pub(crate) fn run(report: &Report, elapsed: Duration) -> Value {
         "computing_ns": report.computing.as_nanos() as u64,
         "read_bytes": report.bytes,
         "resident_bytes": report.resident_bytes,
+        "mapped_bytes": report.mapped_bytes,
+        "copied_bytes": report.bytes - report.mapped_bytes,
         "method": report.method.map(|method| method.to_string()),
         "io_thread_is_urgent": report.io_is_urgent,
     })

@@ -408,6 +408,12 @@ impl Block {
         self.took
     }
 
+    /// Whether its bytes are the file's own pages, not a copy.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.content, Content::Mapping(_))
+    }
+
     /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
     /// zeros were read, and the stream gives the error in the place of its next block as well.
     ///

@@ -14,6 +14,8 @@
 //! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
 #![allow(unsafe_code)]
 
+mod bring;
+
 use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroU64;
@@ -23,6 +25,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::ptr;
 
 use rustix::fs::{Advice, AtFlags, CWD, accessat, fadvise, major, minor};
+
+pub use bring::Bringer;
 
 use crate::Error;
 use crate::buffer::page_size;
@@ -361,7 +365,7 @@ mod tests {
     const PAGE: u64 = 4096;
 
     /// A file of some pages that is on the medium and not in memory; none where that cannot be had.
-    fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
+    pub(super) fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
         let file = File::open(path).unwrap();

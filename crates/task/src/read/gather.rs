@@ -8,8 +8,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::error::Error;
+use super::report::{Event, Report, Wanted};
 use super::window::Permit;
-use super::{Error, Event, Report, Wanted};
 
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;

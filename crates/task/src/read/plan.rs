@@ -51,14 +51,36 @@ impl Plan {
 
     /// Whether it is of this range.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
-        let bytes: u64 = self.resident.iter().chain(&self.cold).map(|range| range.end - range.start).sum();
+        let bytes = self.bytes();
         let parts = || self.resident.first().into_iter().chain(self.cold.first());
         bytes == range.end - range.start && parts().map(|part| part.start).min() == Some(range.start)
     }
 
     pub(super) fn resident_bytes(&self) -> u64 {
-        self.resident.iter().map(|range| range.end - range.start).sum()
+        bytes_of(&self.resident)
     }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.resident_bytes() + bytes_of(&self.cold)
+    }
+}
+
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// A range in pieces that are small at its beginning and its end, so that who works on them begins soon and all end
+/// together, and of up to a quarter of what was before or comes in between. Both sizes are powers of two, and pieces begin
+/// at multiples of their size where they can.
+pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let most = (at - range.start).min(range.end - at) / 4;
+        let size = (1 << most.max(1).ilog2()).clamp(sizes.start, sizes.end);
+        let piece = at..((at / size + 1) * size).min(range.end);
+        at = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// A range in pieces that begin at multiples of `size`.
@@ -74,6 +96,7 @@ pub(super) fn cut(range: Range<u64>, size: u64) -> impl Iterator<Item = Range<u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_lies_side_by_side_is_one_part() {
@@ -81,6 +104,25 @@ mod tests {
         let plan = Plan::by(range.clone(), |grain| (GRAIN * 2..GRAIN * 4).contains(&grain.start));
         assert_eq!(plan.cold, [100..GRAIN * 2, GRAIN * 4..range.end]);
         assert_eq!((plan.resident.len(), &plan.resident[0]), (1, &(GRAIN * 2..GRAIN * 4)));
+    }
+
+    proptest! {
+        #[test]
+        fn tapered_pieces_have_no_gaps_and_are_small_at_both_ends(start in 0u64..40 << 20, length in 0u64..40 << 20) {
+            let (range, sizes) = (start..start + length, 256 << 10..2 << 20);
+            let pieces: Vec<Range<u64>> = tapered(range.clone(), sizes.clone()).collect();
+            let mut at = start;
+            for piece in &pieces {
+                prop_assert!(piece.start == at && piece.end > at);
+                at = piece.end;
+                let edge = (piece.start - start).min(range.end - piece.start);
+                prop_assert!(at - piece.start <= (edge / 4).clamp(sizes.start, sizes.end));
+                prop_assert!(piece.start / sizes.end == (at - 1) / sizes.end, "{piece:?}");
+            }
+            prop_assert_eq!(at, range.end);
+            let most = 4 * 16 + length / sizes.end * 2;
+            prop_assert!(pieces.len() as u64 <= most, "{} pieces", pieces.len());
+        }
     }
 
     #[test]

@@ -17,6 +17,11 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
+    /// Whether they are the file's own pages.
+    pub(super) fn are_mapped(&self) -> bool {
+        matches!(self, Bytes::Block(block) if block.is_mapped())
+    }
+
     /// Whether they are the file's; only a mapping can lose some after it was made.
     pub(super) fn intact(&self) -> Result<(), sakiyomi_linux::Error> {
         match self {

@@ -1,9 +1,11 @@
-use std::io::Cursor;
+use std::io::{self, Cursor, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
 use super::*;
+use sakiyomi_linux::page_cache::{drop_pages, residency};
 
 /// A file of its own, which is gone when this is dropped.
 struct Scratch(PathBuf);
@@ -155,7 +157,7 @@ fn a_file_that_cannot_be_read_does_not_stop_the_others() {
         for cold in [false, true] {
             for file in scratch.iter().filter(|_| cold) {
                 let file = std::fs::File::open(&file.0).unwrap();
-                let _ = sakiyomi_linux::page_cache::drop_pages(&file, 0..u64::MAX);
+                let _ = drop_pages(&file, 0..u64::MAX);
             }
             let (mut errors, mut bytes) = (Vec::new(), Vec::new());
             let each = |file: usize, counted: Result<(usize, Report), Error>| {
@@ -242,7 +244,7 @@ fn a_large_file_is_the_same_whatever_is_in_memory() {
     let expected = sum(&text);
     for cold in [0..0, 0..u64::MAX, 3 << 20..4 << 20] {
         file.sync_all().unwrap();
-        let _ = sakiyomi_linux::page_cache::drop_pages(&file, cold);
+        let _ = drop_pages(&file, cold);
         let (found, report) =
             blocked_read(&scratch.0).records(b'\n').map(sum).reduce(0, |first, next| first + next).unwrap();
         assert_eq!(found, expected);
@@ -267,7 +269,7 @@ fn records_come_in_order_from_more_blocks_than_may_wait() {
 
 #[test]
 fn a_record_longer_than_what_is_read_ahead_is_an_error() {
-    let scratch = Scratch::new(&vec![b'x'; AHEAD + (1 << 20)]);
+    let scratch = Scratch::new(&vec![b'x'; (16 << 20) + (1 << 20)]);
     for way in ways(&scratch.0) {
         let error = way.records(b'\n').map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap_err();
         assert!(matches!(error, Error::LongRecord { .. }), "{error}");

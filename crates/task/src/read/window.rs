@@ -1,4 +1,4 @@
-//! How many blocks may be read, worked on, or waiting for their turn to be written.
+//! How much may be read, worked on, or waiting for its turn to be written.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -22,10 +22,18 @@ struct State {
     closed: bool,
 }
 
-/// Given back when it is dropped; if that is because of a panic, what would come next never does, so that nobody is to
-/// wait for it.
+/// One or several permits, given back when all that hold them are dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Permit {
+    _lent: Arc<Lent>,
+}
+
+/// If it is dropped because of a panic, what would come next never does, so that nobody is to wait for it.
 #[derive(Debug)]
-pub(super) struct Permit(Arc<Shared>);
+struct Lent {
+    shared: Arc<Shared>,
+    count: usize,
+}
 
 impl Window {
     pub(super) fn new(most: usize) -> Window {
@@ -34,8 +42,14 @@ impl Window {
 
     /// Waits for a permit; none if there will be no more.
     pub(super) fn permit(&self) -> Option<Permit> {
+        self.permits(1)
+    }
+
+    /// Waits for so many at once, or for all if they are fewer; none if there will be no more.
+    pub(super) fn permits(&self, count: usize) -> Option<Permit> {
+        let count = count.clamp(1, self.shared.most);
         let mut state = self.shared.lock();
-        while state.lent >= self.shared.most && !state.closed {
+        while state.lent + count > self.shared.most && !state.closed {
             state.waiting = true;
             state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -43,8 +57,13 @@ impl Window {
         if state.closed {
             return None;
         }
-        state.lent += 1;
-        Some(Permit(Arc::clone(&self.shared)))
+        state.lent += count;
+        Some(Permit { _lent: Arc::new(Lent { shared: Arc::clone(&self.shared), count }) })
+    }
+
+    /// Whether less than half of them are lent: who works will soon have nothing to do.
+    pub(super) fn is_low(&self) -> bool {
+        2 * self.shared.lock().lent < self.shared.most
     }
 
     /// Waits until all permits but one are back, for who has that one; says whether there are still any to be had.
@@ -78,16 +97,17 @@ impl Shared {
     }
 }
 
-impl Drop for Permit {
+impl Drop for Lent {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.lent -= 1;
+        let Lent { shared, count } = self;
+        let mut state = shared.lock();
+        state.lent -= *count;
         state.closed |= std::thread::panicking();
         // Who waits is woken for several at once: to be woken costs as much as reading a block that is in memory.
-        let enough = state.lent <= self.0.most - self.0.most.div_ceil(4);
+        let enough = state.lent <= shared.most - shared.most.div_ceil(4);
         if state.closed || state.waiting && enough {
             drop(state);
-            self.0.room.notify_all();
+            shared.room.notify_all();
         }
     }
 }

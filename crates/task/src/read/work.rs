@@ -9,16 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::blocks::Single;
-use sakiyomi_linux::{Access, Block, MethodKind, MethodSpec, Pool};
+use sakiyomi_linux::{Access, MethodKind, MethodSpec};
 
-use super::feed::{Feeder, Input};
+use super::builder::BlockedRead;
+use super::choice::Way;
+use super::error::Error;
+use super::fetch::Fetch;
 use super::gather::{Gather, Sink};
 use super::records::{Cut, Joined, Joiner, TooLong};
+use super::report::Report;
 use super::stream::{Bytes, Kept};
 use super::window::{Permit, Window};
-use super::{AHEAD, BlockedRead, Error, Report};
-use crate::manager::{Device, Failure, Manager};
+use crate::manager::Failure;
 
 /// A file up to this size is read at once by who works on it: a hand-over would take longer.
 pub(super) const SMALL: usize = 256 << 10;
@@ -63,8 +65,15 @@ impl<'g, T: Send> Work<'g, T> {
         self.files.close();
     }
 
-    fn into_stopped(self) -> Result<(), Error> {
+    pub(super) fn into_stopped(self) -> Result<(), Error> {
         self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    /// Waits until there is room for so many bytes and what comes of them; none if there will be no more.
+    pub(super) fn room_for(&self, bytes: u64) -> Option<Permit> {
+        let most = self.window.most() as u64;
+        let count = (bytes * most).div_ceil(self.read.bytes_ahead());
+        self.window.permits(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// How a file is read that is not in memory.
@@ -85,7 +94,7 @@ impl<'g, T: Send> Work<'g, T> {
 
     pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> Hold<'w, 'g, T> {
         let start = self.read.range.start;
-        let most = (self.read.window() * self.read.block).max(AHEAD) as u64;
+        let most = self.read.bytes_ahead();
         Hold(Some(Arc::new(OneFile {
             work: self,
             index,
@@ -97,6 +106,7 @@ impl<'g, T: Send> Work<'g, T> {
             failed: AtomicBool::new(false),
             failure: Mutex::default(),
             bytes: AtomicU64::new(0),
+            mapped_bytes: AtomicU64::new(0),
             computing_ns: AtomicU64::new(0),
             plan: Mutex::default(),
         })))
@@ -107,22 +117,6 @@ impl<'g, T: Send> Work<'g, T> {
         let permit = self.files.permit().expect("the first");
         self.file(0, path, permit).read_small(from, None);
         self.into_stopped()
-    }
-
-    /// Reads all of the inputs; says whether the I/O thread had its priority.
-    pub(super) fn of_inputs<'f>(self, inputs: Vec<Input<'f>>) -> Result<bool, Error> {
-        let run = {
-            let (work, inputs) = (&self, inputs);
-            Manager::new(self.read.threads).run(move |tasks| {
-                let feeder = Feeder::new(work, inputs);
-                tasks.task("read").on(Device::Io).spawn(move |tasks| feeder.feed(tasks)).forget();
-                // The thread says so when it starts, and it has something to do.
-                let last = tasks.task("end").on(Device::Io).spawn(|tasks| tasks.io_is_urgent());
-                tasks.wait(last)
-            })
-        };
-        self.into_stopped()?;
-        Ok(run??)
     }
 }
 
@@ -138,6 +132,7 @@ pub(super) struct OneFile<'w, 'g, T> {
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
     bytes: AtomicU64,
+    mapped_bytes: AtomicU64,
     computing_ns: AtomicU64,
     /// What was in memory, in bytes, and how the rest was read.
     plan: Mutex<(u64, Option<MethodSpec>)>,
@@ -164,21 +159,6 @@ impl<T: Send> Drop for Hold<'_, '_, T> {
     fn drop(&mut self) {
         if let Some(file) = self.0.take().and_then(Arc::into_inner) {
             file.end();
-        }
-    }
-}
-
-/// How a piece of a file is fetched by who works on it.
-pub(super) enum Fetch {
-    Map(Arc<Single>),
-    Read(Arc<Single>, Pool),
-}
-
-impl Fetch {
-    fn piece(&self, piece: Range<u64>) -> Result<Block, sakiyomi_linux::Error> {
-        match self {
-            Fetch::Map(single) => single.map(piece),
-            Fetch::Read(single, pool) => single.read(piece, pool.take().expect("one for each thread")),
         }
     }
 }
@@ -248,13 +228,37 @@ impl<T: Send> OneFile<'_, '_, T> {
 
     /// Fetches a piece and works on it.
     pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
-        if self.is_over() {
-            return;
+        let mut rest = piece;
+        while !rest.is_empty() && !self.is_over() {
+            let (way, part) = fetch.next(&rest);
+            rest.start = part.end;
+            let (length, begun) = (part.end - part.start, Instant::now());
+            match self.fetched_so(way, part, fetch, permit.as_ref()) {
+                Ok(way) => fetch.took(way, length, begun.elapsed()),
+                Err(error) => self.fail(error.into()),
+            }
         }
-        match fetch.piece(piece) {
-            Ok(block) => self.piece(block.offset(), Bytes::Block(block), permit),
-            Err(error) => self.fail(error.into()),
+    }
+
+    /// Says which way it went in the end.
+    fn fetched_so(
+        &self,
+        way: Way,
+        part: Range<u64>,
+        fetch: &Fetch,
+        permit: Option<&Permit>,
+    ) -> Result<Way, sakiyomi_linux::Error> {
+        if way == Way::Map
+            && let Some(block) = fetch.map(part.clone())?
+        {
+            self.piece(block.offset(), Bytes::Block(block), permit.cloned());
+            return Ok(Way::Map);
         }
+        for piece in fetch.pieces(part).take_while(|_| !self.is_over()) {
+            let block = fetch.copy(piece)?;
+            self.piece(block.offset(), Bytes::Block(block), permit.cloned());
+        }
+        Ok(Way::Copy)
     }
 
     /// Works on a block, of more than no bytes, and on the records that are whole by it.
@@ -267,6 +271,9 @@ impl<T: Send> OneFile<'_, '_, T> {
     fn work_on(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) -> Result<(), Error> {
         let (start, end) = (offset, offset + bytes.len() as u64);
         self.bytes.fetch_add(end - start, Ordering::Relaxed);
+        if bytes.are_mapped() {
+            self.mapped_bytes.fetch_add(end - start, Ordering::Relaxed);
+        }
         // At each boundary there are two places: that of the record that it cuts, and that of what follows.
         let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
             None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
@@ -316,11 +323,13 @@ impl<T: Send> OneFile<'_, '_, T> {
                 Ok(())
             });
         }
-        let OneFile { work, gather, begun, permit, failure, bytes, computing_ns, plan, .. } = self;
+        let OneFile { work, gather, begun, permit, failure, bytes, mapped_bytes, computing_ns, plan, .. } =
+            self;
         let (resident_bytes, method) = plan.into_inner().unwrap_or_else(PoisonError::into_inner);
         let report = Report {
             bytes: bytes.into_inner(),
             resident_bytes,
+            mapped_bytes: mapped_bytes.into_inner(),
             method,
             elapsed: begun.elapsed(),
             computing: Duration::from_nanos(computing_ns.into_inner()),

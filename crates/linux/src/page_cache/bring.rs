@@ -1,0 +1,90 @@
+//! Waiting until pages of a file are in memory.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// Reads files into the page cache and no further, from their beginnings to their ends.
+///
+/// The kernel reads ahead as for any program, in windows that grow up to the device's `read_ahead_kb`, and with large
+/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does, whose
+/// pages are single ones, and mapping them next to nothing.
+#[derive(Debug)]
+pub struct Bringer {
+    nowhere: File,
+}
+
+impl Bringer {
+    /// # Errors
+    /// If there is no `/dev/null`.
+    pub fn new() -> Result<Bringer, Error> {
+        let nowhere = File::options().write(true).open("/dev/null");
+        let failed = |source| Error::System { what: "open /dev/null".into(), source };
+        nowhere.map(|nowhere| Bringer { nowhere }).map_err(failed)
+    }
+
+    /// Reads a range, and waits for it; what is there already costs little. What the file does not have is left out.
+    ///
+    /// Nobody keeps pages in memory: whether they still are, [`super::residency`] says.
+    ///
+    /// # Errors
+    /// If the range cannot be read, or its file system does not have `sendfile`.
+    pub fn bring(&self, file: &File, range: Range<u64>) -> Result<(), Error> {
+        let mut at = range.start;
+        while at < range.end {
+            // One call brings 2 GiB at most.
+            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            match sendfile(&self.nowhere, file, Some(&mut at), length) {
+                Ok(0) => return Ok(()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(source: io::Error) -> Error {
+    Error::System { what: "bring pages of a file into memory".into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::cold;
+    use super::super::{By, residency_by};
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn what_was_brought_has_arrived() {
+        let scratch = Scratch::new("bring");
+        let Some(file) = cold(&scratch, 4096) else { return };
+        let bringer = Bringer::new().unwrap();
+        for range in [0..1, 5000..5001, 3 << 20..5 << 20, 0..16 << 20] {
+            bringer.bring(&file, range.clone()).unwrap();
+            assert!(residency_by(&file, range, By::Mincore).unwrap().is_whole());
+        }
+    }
+
+    #[test]
+    fn what_a_file_does_not_have_is_left_out() {
+        let scratch = Scratch::new("bring_beyond");
+        std::fs::write(scratch.path("file"), [1; 5000]).unwrap();
+        let file = File::open(scratch.path("file")).unwrap();
+        let bringer = Bringer::new().unwrap();
+        for range in [0..u64::MAX, 4999..5001, 5000..5001, 1 << 40..(1 << 40) + 1] {
+            bringer.bring(&file, range).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let directory = File::open("/").unwrap();
+        assert!(Bringer::new().unwrap().bring(&directory, 0..10).is_err());
+    }
+}
