@@ -1,11 +1,13 @@
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use sakiyomi_linux::page_cache::{drop_pages, residency};
+use sakiyomi_linux::page_cache::drop_pages;
 
 /// A file of its own, which is gone when this is dropped.
 struct Scratch(PathBuf);
@@ -310,4 +312,177 @@ fn what_cannot_be_read_is_an_error() {
     assert!(matches!(count("/no/such/file"), Err(Error::Open { .. })));
     assert!(matches!(count("/"), Err(Error::Stream { .. })));
     assert!(count("/proc/self/status").unwrap().0 > 0, "its size says nothing");
+}
+
+/// Drops a file's pages from memory, so that they are cold, unless it lies on a tmpfs.
+fn make_cold(path: &Path) {
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    let _ = drop_pages(&file, 0..u64::MAX);
+}
+
+#[test]
+fn what_is_brought_is_worked_on_where_it_is() {
+    let text: Vec<u8> = (0..900_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
+    let scratch = Scratch::new(&text);
+    for cold in [true, false] {
+        make_cold(&scratch.0);
+        let (read, report) =
+            blocked_read(&scratch.0).map(<[u8]>::to_vec).reduce(Vec::new(), concatenated).unwrap();
+        assert!(read == text);
+        assert_eq!((report.bytes, report.mapped_bytes), (text.len() as u64, text.len() as u64), "{cold}");
+    }
+    let pread = blocked_read(&scratch.0).method("pread:1".parse().unwrap());
+    assert_eq!(pread.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap().1.mapped_bytes, 0);
+}
+
+/// A file that has offsets and a size, but no pages: what is brought does not stay, and cannot be mapped either.
+#[test]
+fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
+    let path = Path::new("/sys/kernel/btf/vmlinux");
+    let Ok(expected) = std::fs::read(path) else {
+        eprintln!("skipped: no {}", path.display());
+        return;
+    };
+    let (read, report) = blocked_read(path).map(<[u8]>::to_vec).reduce(Vec::new(), concatenated).unwrap();
+    assert!(read == expected);
+    assert_eq!(report.mapped_bytes, 0);
+    let mut written = Vec::new();
+    blocked_read(path).map(<[u8]>::to_vec).write_ordered(&mut written).unwrap();
+    assert!(written == expected);
+}
+
+/// What a program does to a file while it is read, on the first call of the function that maps.
+fn changed_meanwhile(
+    way: &BlockedRead,
+    text: &[u8],
+    cold: bool,
+    change: impl Fn(&Path) + Sync,
+) -> Result<(Vec<u8>, Report), Error> {
+    let scratch = Scratch::new(text);
+    if cold {
+        make_cold(&scratch.0);
+    }
+    let once = Once::new();
+    let read = BlockedRead { paths: vec![scratch.0.clone()], ..way.clone() };
+    let map = |block: &[u8]| {
+        once.call_once(|| change(&scratch.0));
+        block.to_vec()
+    };
+    read.map(map).reduce(Vec::new(), concatenated)
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error_and_one_that_grows_or_goes_is_not() {
+    let text: Vec<u8> = (0..1_000_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
+    for way in ways(Path::new("")) {
+        for cold in [false, true] {
+            let cut =
+                |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(1).unwrap();
+            // Whoever has all of it already in its buffers is told nothing.
+            match changed_meanwhile(&way, &text, cold, cut) {
+                Ok((read, _)) => assert!(read == text, "{way:?}"),
+                Err(Error::Io(sakiyomi_linux::Error::Shrunk { .. })) => {}
+                Err(error) => panic!("{way:?}: {error}"),
+            }
+            let append = |path: &Path| {
+                let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+                file.write_all(&[b'x'; 5000]).unwrap();
+            };
+            let (read, report) = changed_meanwhile(&way, &text, cold, append).unwrap();
+            assert!(read == text && report.bytes == text.len() as u64, "{way:?}");
+            let (read, _) =
+                changed_meanwhile(&way, &text, cold, |path| std::fs::remove_file(path).unwrap()).unwrap();
+            assert!(read == text, "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn results_that_wait_for_their_turn_are_bounded() {
+    /// As large as the block that it is of.
+    struct Large<'c>(usize, &'c AtomicUsize);
+    impl Drop for Large<'_> {
+        fn drop(&mut self) {
+            self.1.fetch_sub(self.0, Ordering::Relaxed);
+        }
+    }
+    let mut text = vec![b'\n'; 48 << 20];
+    text[0] = b'x';
+    let scratch = Scratch::new(&text);
+    for cold in [false, true] {
+        for block in [1000, 128 << 10, 1 << 20] {
+            if cold {
+                make_cold(&scratch.0);
+            }
+            let (live, most, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let map = |lines: &[u8]| {
+                // All others wait for the first.
+                if lines[0] == b'x' {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                most.fetch_max(
+                    live.fetch_add(lines.len(), Ordering::Relaxed) + lines.len(),
+                    Ordering::Relaxed,
+                );
+                Large(lines.len(), &live)
+            };
+            let take = |result: Large| {
+                bytes.fetch_add(result.0, Ordering::Relaxed);
+                Ok(())
+            };
+            blocked_read(&scratch.0).threads(3).block(block).map(map).in_order(take).unwrap();
+            assert_eq!(bytes.into_inner(), text.len());
+            let most = most.into_inner();
+            assert!(most <= 16 << 20, "{most} bytes at the same time, cold: {cold}, blocks of {block}");
+        }
+    }
+}
+
+#[test]
+fn a_panic_wherever_it_is_ends_all_files_and_nothing_hangs() {
+    let (_scratch, paths, _) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        let map = |file: usize, lines: &[u8]| {
+            assert!(file != 47, "in map");
+            lines.len()
+        };
+        let sum = |first: usize, next: usize| first + next;
+        let taken = |_: usize, _: Result<(usize, Report), Error>| Ok(());
+        let said = |error: Error| match error {
+            Error::Task(failure) => failure.to_string(),
+            error => panic!("{error}"),
+        };
+        let error = way.clone().map_of_each(map).reduce_each(|| 0, sum, taken).unwrap_err();
+        assert_eq!(said(error), "the task `block` panicked: in map");
+        let broken = |_: usize, _: usize| -> usize { panic!("in put_together") };
+        let error = way.clone().block(5000).map(<[u8]>::len).reduce_each(|| 0, broken, taken).unwrap_err();
+        assert_eq!(said(error), "the task `block` panicked: in put_together");
+        let has_panicked = AtomicBool::new(false);
+        let take = |file: usize, _: Result<(usize, Report), Error>| {
+            assert!(!has_panicked.load(Ordering::Relaxed), "nobody is called after that");
+            has_panicked.store(file == 20, Ordering::Relaxed);
+            assert!(file < 20, "in take");
+            Ok(())
+        };
+        let error = way.clone().map(<[u8]>::len).reduce_each(|| 0, sum, take).unwrap_err();
+        assert_eq!(said(error), "the task `block` panicked: in take");
+        let error = way.map(<[u8]>::len).in_order(|_| panic!("in take")).unwrap_err();
+        assert_eq!(said(error), "the task `block` panicked: in take");
+    }
+}
+
+#[test]
+fn who_takes_results_in_order_can_end_the_reading() {
+    let (_scratch, paths, _) = of_all_sizes();
+    for way in ways_of_many(&paths) {
+        let mut calls = 0;
+        let take = |_: usize, _: Event<usize>| {
+            calls += 1;
+            if calls == 100 { Err(io::Error::other("enough")) } else { Ok(Wanted::More) }
+        };
+        let error = way.block(5000).map(<[u8]>::len).each_in_order(take).unwrap_err();
+        assert!(matches!(error, Error::Write(_)), "{error}");
+        assert_eq!(calls, 100, "nobody is called after that");
+    }
 }
