@@ -17,9 +17,9 @@
 //! cuts is put together and mapped by itself.
 //!
 //! Results are put together by an associative function, neighbours as they meet, or written in the file's order. So
-//! blocks may be read in any order, and **what is cached goes first**: blocks that are in memory are worked on by the
-//! threads that compute, from a mapping, while the I/O thread brings those that are not; and if the file has been too
-//! large for the memory, before it does, since what it brings would push them out.
+//! blocks may be read in any order, and **what is cached goes first**: what is in memory is worked on by the threads that
+//! compute, mapped or copied, whichever is faster, while the I/O thread brings what is not; and if the file has been too
+//! large for the memory, before it does, since what it brings would push it out.
 //!
 //! Of many files ([`blocked_reads`]) the next is read while the last is worked on, and those that come next are opened
 //! and fetched ahead. They are one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own result or
@@ -41,7 +41,8 @@
 //! # }
 //! ```
 //!
-//! Memory is the pool of buffers and no more, as long as results are small; a record longer than the pool is an error.
+//! What is brought and not yet worked on is bounded, and so are results that wait for their turn, by the bytes that they
+//! are of; a record longer than that is an error.
 
 mod ahead;
 mod bring;

@@ -8,6 +8,7 @@ use rustix::fs::sendfile;
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::method::CALL_MAX;
 
 /// Reads files into the page cache and no further, from their beginnings to their ends.
 ///
@@ -37,8 +38,7 @@ impl Bringer {
     pub fn bring(&self, file: &File, range: Range<u64>) -> Result<(), Error> {
         let mut at = range.start;
         while at < range.end {
-            // One call brings 2 GiB at most.
-            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let length = usize::try_from(range.end - at).map_or(CALL_MAX, |length| length.min(CALL_MAX));
             match sendfile(&self.nowhere, file, Some(&mut at), length) {
                 Ok(0) => return Ok(()),
                 Ok(_) | Err(Errno::INTR) => {}
