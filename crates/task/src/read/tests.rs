@@ -340,10 +340,8 @@ fn what_is_brought_is_worked_on_where_it_is() {
 #[test]
 fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     let path = Path::new("/sys/kernel/btf/vmlinux");
-    let Ok(expected) = std::fs::read(path) else {
-        eprintln!("skipped: no {}", path.display());
-        return;
-    };
+    // Not every kernel has it.
+    let Ok(expected) = std::fs::read(path) else { return };
     let (read, report) = blocked_read(path).map(<[u8]>::to_vec).reduce(Vec::new(), concatenated).unwrap();
     assert!(read == expected);
     assert_eq!(report.mapped_bytes, 0);
