@@ -13,7 +13,7 @@ use super::ahead::{Ahead, Device};
 use super::error::Error;
 use super::feed::Feeder;
 use super::fetch::Fetch;
-use super::plan::tapered;
+use super::plan::{piece_max, tapered};
 use super::stream::{Bytes, fill_buffer};
 use super::work::Hold;
 use crate::manager::Tasks;
@@ -64,7 +64,8 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     ) -> Range<u64> {
         let from = fetch.single.source().file();
         let mut ahead = Ahead::new(from, device, part.clone());
-        for piece in tapered(part.clone(), BROUGHT) {
+        let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
+        for piece in tapered(part.clone(), BROUGHT.start.min(most)..BROUGHT.end.min(most)) {
             if device.needs_help(self.work.window.is_low()) {
                 ahead.keep(piece.start);
             }

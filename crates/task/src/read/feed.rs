@@ -17,14 +17,13 @@ use super::choice::Way;
 use super::error::Error;
 use super::fetch::{Buffers, Fetch};
 use super::look_ahead::{Input, LookAhead, Opened};
-use super::plan::{Plan, cut};
+use super::plan::{Plan, cut, piece_max, tapered};
 use super::work::{Hold, SMALL, Work};
 use crate::manager::{Device, Handle, Manager, Tasks};
 
-/// What a thread maps at a time of a file that is in memory, at most; and what of it is a multiple where it is as large: a
-/// page of the largest kind that the kernel maps at once.
+/// What a thread maps at a time of a file that is in memory, at most; and at its beginning and its end.
 const MAPPED_MAX: u64 = 16 << 20;
-const HUGE_PAGE: u64 = 2 << 20;
+const MAPPED_AT_ENDS: u64 = 1 << 20;
 
 /// Reads all of the inputs; says whether the I/O thread had its priority.
 pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
@@ -196,11 +195,10 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         let fetch = Fetch::faster(single, plan.bytes(), read.block, self.buffers.clone());
         let fetch = Arc::new(fetch);
         let Plan { resident, cold, is_too_large } = plan;
-        // Some for each thread, so that they end together; but a block is too small to be worth mapping.
-        let some = bytes / (16 * read.threads as u64);
-        let multiple = if some < HUGE_PAGE { 64 << 10 } else { HUGE_PAGE };
-        let size = some.next_multiple_of(multiple).clamp(SMALL as u64, MAPPED_MAX);
-        let pieces = resident.into_iter().flat_map(move |range| cut(range, size));
+        let room = if self.work.in_order { read.bytes_ahead() } else { u64::MAX };
+        let most = piece_max(bytes, room, read.threads).min(MAPPED_MAX);
+        let sizes = most.min(MAPPED_AT_ENDS)..most;
+        let pieces = resident.into_iter().flat_map(move |range| tapered(range, sizes.clone()));
         if self.work.in_order && bytes > 0 {
             self.one_by_one(tasks, file, pieces, &fetch);
             return Ok(None);

@@ -69,10 +69,21 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
+/// What is handed over at a time at most, in bytes, a power of two: so little that of `bytes` there are sixteen pieces for
+/// each thread, unless they became too small to be worth it, and of what there is `room` for at the same time, two.
+pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
+    let threads = threads as u64;
+    let most = (bytes / (16 * threads)).max(WORTH_IT).min(room / (2 * threads));
+    1 << most.max(1).ilog2()
+}
+
+/// A smaller piece takes longer to be mapped than to be worked on, in bytes.
+const WORTH_IT: u64 = 256 << 10;
+
 /// A range in pieces that are small at its beginning and its end, so that who works on them begins soon and all end
 /// together, and of up to a quarter of what was before or comes in between. Both sizes are powers of two, and pieces begin
 /// at multiples of their size where they can.
-pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send {
     let mut at = range.start;
     std::iter::from_fn(move || {
         let most = (at - range.start).min(range.end - at) / 4;
@@ -122,6 +133,18 @@ mod tests {
             prop_assert_eq!(at, range.end);
             let most = 4 * 16 + length / sizes.end * 2;
             prop_assert!(pieces.len() as u64 <= most, "{} pieces", pieces.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_so_small_that_all_threads_have_one(
+            bytes in 0u64..1 << 40, room in 1u64 << 20..1 << 32, threads in 1usize..1024,
+        ) {
+            let most = piece_max(bytes, room, threads);
+            prop_assert!(most.is_power_of_two());
+            prop_assert!(most == 1 || room / most >= 2 * threads as u64);
+            prop_assert!(most <= WORTH_IT || bytes / most >= 16 * threads as u64);
         }
     }
 
