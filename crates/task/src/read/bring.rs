@@ -31,6 +31,9 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         fetch: &Arc<Fetch>,
         parts: Vec<Range<u64>>,
     ) -> Result<(), Error> {
+        if parts.is_empty() {
+            return Ok(());
+        }
         let from = fetch.single.source().file();
         let metadata = from.metadata().ok().filter(|_| self.work.is_usual());
         let device = metadata.map(|metadata| self.devices.of(from, &metadata));
