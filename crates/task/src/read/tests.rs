@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use sakiyomi_linux::loop_device::LoopDevice;
 use sakiyomi_linux::page_cache::drop_pages;
 
 /// A file of its own, which is gone when this is dropped.
@@ -348,6 +349,41 @@ fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     let mut written = Vec::new();
     blocked_read(path).map(<[u8]>::to_vec).write_ordered(&mut written).unwrap();
     assert!(written == expected);
+}
+
+/// A block device whose file has been cut answers with errors beyond it.
+#[test]
+fn a_device_that_fails_is_an_error_behind_what_it_gave() {
+    const GIVEN: usize = 3 << 20;
+    let text: Vec<u8> = (0..8 << 20).map(|at: u32| (at / 1000) as u8).collect();
+    let scratch = Scratch::new(&text);
+    let device = match LoopDevice::attach(&scratch.0, false, true) {
+        Ok(device) => device,
+        Err(error) => return skipped("a_device_that_fails", &error.to_string()),
+    };
+    let cut = std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap();
+    cut.set_len(GIVEN as u64).unwrap();
+    for way in ways(device.path()) {
+        make_cold(device.path());
+        let (mut given, mut end) = (Vec::new(), None);
+        let take = |_, event| {
+            match event {
+                Event::Result(block) => given.extend::<Vec<u8>>(block),
+                Event::End(how) => end = Some(how),
+            }
+            Ok(Wanted::More)
+        };
+        way.clone().map(<[u8]>::to_vec).each_in_order(take).unwrap();
+        assert!(matches!(end, Some(Err(Error::Io(_)))), "{way:?}: {end:?}");
+        assert!(given.len() <= GIVEN && text.starts_with(&given), "{way:?}: {}", given.len());
+        // The kernel fails all that it has asked for at once, some of it ahead.
+        assert!(!given.is_empty(), "{way:?}");
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn skipped(test: &str, why: &str) {
+    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// What a program does to a file while it is read, on the first call of the function that maps.
