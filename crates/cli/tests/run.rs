@@ -362,9 +362,9 @@ fn a_directory_is_gone_through_in_the_order_of_the_program() {
     let files: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 70_000)).collect();
     let _slow = Slow::new(&scratch, &files);
     // By number as tar does, and in an order of its own.
-    for (key, ahead) in [("os.stat(n, dir_fd=d).st_ino", true), ("hash(n) * 7919 % 61", false)] {
+    for (key, ahead) in [("os.stat(n, dir_fd=d).st_ino", true), ("zlib.crc32(n.encode())", false)] {
         let script = format!(
-            "import os
+            "import os, zlib
 d = os.open('slow', os.O_RDONLY)
 for n in sorted(os.listdir(d), key=lambda n: {key}):
     f = os.open(n, os.O_RDONLY, dir_fd=d)
@@ -374,7 +374,8 @@ for n in sorted(os.listdir(d), key=lambda n: {key}):
         unless_too_busy(|| {
             fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
             let result = result(&scratch, "", &["python3", "-c", &script]);
-            assert!(number(&result, "wasted_bytes") <= 10 * 70_000, "{result}");
+            // An order of its own may look like another one for a few files.
+            assert!(number(&result, "wasted_bytes") <= 20 * 70_000, "{result}");
             assert!(number(&result, "read_bytes") <= 61 * 70_000 + 2_000_000, "{result}");
             assert!(number(&result, "files") <= 75, "{result}");
             let is_helped = number(&result, "prefetched_bytes") > 20 * 70_000;
