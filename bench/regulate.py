@@ -318,6 +318,7 @@ def schedulers(arguments, report):
         try:
             device = run("losetup", "--find", "--show", "--direct-io=on", mount.at / "all").strip()
             queue = Path("/sys/block") / Path(device).name / "queue/scheduler"
+            before = queue.read_text().split("[")[1].split("]")[0]
             report.head(f"{arguments.drive} as {device}, {RIVALS} rivals")
             for scheduler in queue.read_text().replace("[", "").replace("]", "").split():
                 queue.write_text(scheduler)
@@ -326,6 +327,7 @@ def schedulers(arguments, report):
                     report.row(f"{scheduler}{name}", found, None, others)
         finally:
             if device:
+                queue.write_text(before)
                 subprocess.run(["losetup", "--detach", device], check=False)
                 time.sleep(1)
             mount.end()
