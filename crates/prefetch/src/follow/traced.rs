@@ -207,7 +207,9 @@ impl Follower {
                 explained |= moved;
             }
         }
-        explained
+        // It may have ended at this look.
+        let touched = self.traced.files.get(&(program, identity.device, identity.inode));
+        explained || touched.is_some_and(|touched| touched.was_explained(now))
     }
 
     /// Finds out which file it is that is touched.
@@ -296,13 +298,19 @@ impl Traced {
             is_told: false,
             explained: None,
         });
-        let is_late = file.explained.is_some_and(|at| now.saturating_sub(at) < RECENT);
-        if matches!(file.what, What::LeftAlone) || is_late && file.readings.is_empty() {
+        if matches!(file.what, What::LeftAlone) || file.was_explained(now) && file.readings.is_empty() {
             return None;
         }
         file.touches += 1;
         file.streams.touch(now, &touch.range);
         Some(key)
+    }
+}
+
+impl Touched {
+    /// Whether a reading by positions has told of it so shortly before that what is seen now belongs to that.
+    fn was_explained(&self, now: Nanos) -> bool {
+        self.explained.is_some_and(|at| now.saturating_sub(at) < RECENT)
     }
 }
 
