@@ -12,8 +12,11 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_linux::{Access, MethodKind, MethodSpec, standard};
 use sakiyomi_model::Bytes;
+use sakiyomi_report::Run;
 use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
-use serde_json::{Value, json};
+use serde::Serialize;
+
+use crate::outcome;
 
 const FILES: &str = "How files are read";
 
@@ -77,18 +80,43 @@ pub(crate) fn stdin() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// What a run tells of itself.
-pub(crate) fn run(report: &Report, elapsed: Duration) -> Value {
-    json!({
-        "elapsed_ns": elapsed.as_nanos() as u64,
-        "computing_ns": report.computing.as_nanos() as u64,
-        "read_bytes": report.bytes,
-        "resident_bytes": report.resident_bytes,
-        "mapped_bytes": report.mapped_bytes,
-        "copied_bytes": report.bytes - report.mapped_bytes,
-        "method": report.method.map(|method| method.to_string()),
-        "io_thread_is_urgent": report.io_is_urgent,
-    })
+/// What `--json` prints. How the files were read belongs to the run, since it differs from one to the next.
+#[derive(Serialize)]
+pub(crate) struct Outcome<R> {
+    schema: &'static str,
+    run: ReadingRun,
+    result: R,
+}
+
+#[derive(Serialize)]
+struct ReadingRun {
+    #[serde(flatten)]
+    run: Run,
+    computing_ns: u64,
+    read_bytes: u64,
+    resident_bytes: u64,
+    mapped_bytes: u64,
+    copied_bytes: u64,
+    /// How what was not in memory was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    io_thread_is_urgent: Option<bool>,
+}
+
+/// A result with what its run tells of itself.
+pub(crate) fn outcome<R>(schema: &'static str, report: &Report, wall: Duration, result: R) -> Outcome<R> {
+    let run = ReadingRun {
+        run: outcome::run(wall),
+        computing_ns: report.computing.as_nanos() as u64,
+        read_bytes: report.bytes,
+        resident_bytes: report.resident_bytes,
+        mapped_bytes: report.mapped_bytes,
+        copied_bytes: report.bytes - report.mapped_bytes,
+        method: report.method.map(|method| method.to_string()),
+        io_thread_is_urgent: report.io_is_urgent,
+    };
+    Outcome { schema, run, result }
 }
 
 /// What is wrong, without the number that the system gives it.

@@ -126,7 +126,19 @@ fn grep_prints_what_gnu_grep_prints() {
         }
     }
     same(&scratch, "grep -F", "grep -F", "'c\nx' small");
-    assert_eq!(scratch.run("grep ( small").status.code(), Some(2));
+}
+
+#[test]
+fn what_is_no_pattern_is_told_in_a_sentence() {
+    let scratch = with_files("stand_in_no_pattern");
+    let told = |words: &str| scratch.refused(words).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        told("grep -e a -e b( small"),
+        ["sakiyomi: grep: pattern `b(`, from character 2 on: unclosed group"]
+    );
+    assert_eq!(told("grep -c [b-a] small").len(), 1);
+    assert_eq!(told("grep a{999999} small").len(), 1);
+    assert_eq!(told("grep --block 0 a small"), ["sakiyomi: grep: --block 0B: give 1 byte to 1 GiB"]);
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[command(
     disable_help_flag = true,
     args_override_self = true,
+    override_usage = "sakiyomi grep [OPTIONS] <PATTERN> [FILE]...\n       sakiyomi grep [OPTIONS] <-e PATTERN|-f FILE>... [FILE]...",
     after_help = "Patterns are Rust's (docs.rs/regex): much like grep -E and Perl, without back-references and look-around. \
 Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is \
 matched by no dot and no class.
@@ -44,7 +45,7 @@ Exit codes, as grep's: 0 a line was found, 1 none was, 2 a file could not be rea
 )]
 pub(crate) struct Grep {
     /// The pattern, unless -e or -f gives it; and files. `-` is stdin, which is also read if there are none
-    #[arg(value_name = "PATTERN] [FILE", required_unless_present_any = ["regexp", "file"])]
+    #[arg(value_name = "PATTERN", required_unless_present_any = ["regexp", "file"])]
     operands: Vec<OsString>,
     #[command(flatten, next_help_heading = "Which lines")]
     which: Which,
@@ -125,12 +126,13 @@ impl Grep {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let begun = Instant::now();
         let (patterns, mut files) = self.patterns_and_files()?;
-        let searcher = Searcher::new(&patterns, self.which.meaning())?;
+        let searcher = Searcher::new(&patterns, self.which.meaning())
+            .map_err(|error| anyhow!("grep: {}", in_a_sentence(&error.to_string())))?;
         if files.is_empty() {
             files.push(OsString::from("-"));
         }
         // What is wrong with these is not a file's fault.
-        let _ = self.reading.read(Path::new("-"))?;
+        let _ = self.reading.read(Path::new("-")).context("grep")?;
         if self.which.max_count == Some(0) && !self.shown.files_without_match {
             return Ok(ExitCode::from(1));
         }
@@ -138,8 +140,8 @@ impl Grep {
         let search = Search { grep: self, common, searcher, named };
         let sum = self.search_all(&search, &files)?;
         if common.json && !common.quiet {
-            let run = reading::run(&sum.report, begun.elapsed());
-            say_json(&json!({ "schema": "sakiyomi.grep/1", "run": run, "result": { "files": sum.files } }))?;
+            let result = json!({ "files": sum.files });
+            say_json(&reading::outcome("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
         }
         Ok(ExitCode::from(if sum.failed && !sum.enough { 2 } else { u8::from(!sum.found) }))
     }
@@ -185,6 +187,18 @@ impl Grep {
 }
 
 const NO_UTF8: &str = r"not UTF-8; write bytes that are no characters like (?-u:\xff)";
+
+/// What is wrong with a pattern, which the crate draws on four lines with a mark below the place.
+fn in_a_sentence(drawn: &str) -> String {
+    match drawn.lines().collect::<Vec<_>>()[..] {
+        [_, pattern, mark, why] => {
+            let at = mark.chars().take_while(|&character| character == ' ').count();
+            let why = why.trim_start_matches("error: ");
+            format!("pattern `{}`, from character {} on: {why}", pattern.trim_start(), at.saturating_sub(3))
+        }
+        _ => drawn.replace('\n', " "),
+    }
+}
 
 /// The lines of a file of patterns.
 fn patterns_in(file: &Path) -> Result<Vec<String>> {

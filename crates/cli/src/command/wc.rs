@@ -111,11 +111,8 @@ impl Wc {
             Total::Never => false,
         };
         if output.common.json {
-            return say_json(&json!({
-                "schema": "sakiyomi.wc/1",
-                "run": reading::run(&sum.counted.report, elapsed),
-                "result": { "files": sum.files, "total": lines.shown.in_json(figures) },
-            }));
+            let result = json!({ "files": sum.files, "total": lines.shown.in_json(figures) });
+            return say_json(&reading::outcome("sakiyomi.wc/1", &sum.counted.report, elapsed, result));
         }
         if wants_total {
             lines.print(figures, output.each.then(|| OsStr::new("total")))?;
