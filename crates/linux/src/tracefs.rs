@@ -24,6 +24,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, access, makedev};
 
@@ -145,6 +146,9 @@ impl Instance {
     /// # Errors
     /// Why it is not possible, as a clause.
     pub fn create() -> Result<Instance, String> {
+        // One that is half made looks like one that was left over.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let root = find()?;
         let instances = root.join("instances");
         remove_left_over(&instances);
