@@ -22,10 +22,10 @@ pub(super) struct Choice {
 }
 
 /// How many times each way is tried. The shortest time counts, for whatever disturbs a trial makes it longer.
-const TRIALS: usize = 3;
-/// What each trial is of, in bytes: enough to last longer than making a mapping does. Both ways are tried on as much, so
-/// that both are disturbed as often.
-const TRIAL: u64 = 1 << 20;
+const TRIALS: usize = 5;
+/// What each trial is of, in bytes: enough to last longer than making a mapping does (of 1 MiB copying seemed the faster
+/// where it takes half as long again). Both ways are tried on as much, so that both are disturbed as often.
+const TRIAL: u64 = 2 << 20;
 /// Trying costs a hundredth of this, in bytes, at most.
 const LARGE: u64 = 256 << 20;
 /// Copying must take less than this part of the time that mapping takes: a little is chance, and the mapping of a trial.
