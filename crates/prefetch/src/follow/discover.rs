@@ -90,7 +90,9 @@ impl Follower {
             None => Vec::new(),
             Some(id) if self.descends(number, self.readings.get(&id)?.program) => self.take_over(id, now),
             Some(id) => {
-                self.readings.get_mut(&id)?.sharers.push((number, file));
+                let reading = self.readings.get_mut(&id)?;
+                reading.sharers.push((number, file));
+                reading.is_shared = true;
                 return None;
             }
         };
@@ -98,6 +100,7 @@ impl Follower {
             Some(id) => {
                 let left_at = self.left_at.remove(&(identity.device, identity.inode));
                 let reading = self.readings.get_mut(&id)?;
+                reading.is_shared |= left_at.is_some() || !sharers.is_empty();
                 reading.sharers.extend(sharers);
                 // Somebody who was not followed has come through what lies between.
                 reading.gone += left_at.map_or(0, |left_at| reading.offset().saturating_sub(left_at));
@@ -136,6 +139,7 @@ impl Follower {
         let Some(reading) = self.readings.get_mut(&id) else { return Vec::new() };
         let mut sharers = std::mem::take(&mut reading.sharers);
         sharers.extend(reading.descriptor());
+        reading.is_shared = true;
         self.end(id, now);
         sharers
     }

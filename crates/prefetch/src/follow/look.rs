@@ -103,7 +103,7 @@ impl Follower {
         self.fetcher.forget(|errand| errand.id == id);
         if let Some(mut reading) = self.readings.remove(&id) {
             let sharers = std::mem::take(&mut reading.sharers);
-            if !sharers.is_empty() && self.left_at.len() < SHARED {
+            if reading.is_shared && self.left_at.len() < SHARED {
                 let Identity { device, inode, .. } = *reading.current();
                 self.left_at.insert((device, inode), reading.offset());
             }

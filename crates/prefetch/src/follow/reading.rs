@@ -39,6 +39,8 @@ pub(super) struct Reading {
     /// Other descriptors that are the same open file, each by its process and its number; and those that were so until
     /// the program left it, and are to be looked at anew.
     pub(super) sharers: Vec<Sharer>,
+    /// Others had or have it open, too, who may not be known at the moment.
+    pub(super) is_shared: bool,
     pub(super) left_to: Vec<Sharer>,
     vacant_since: Option<Nanos>,
     pub(super) coming: Option<Coming>,
@@ -166,6 +168,7 @@ impl Reading {
             is_timed: Arc::default(),
             seat: None,
             sharers: Vec::new(),
+            is_shared: false,
             left_to: Vec::new(),
             vacant_since: None,
             coming: None,
