@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    CYLINDER, SECTOR, TRACK, TURN, at, flush, read, run_iter, sustained, tell, with, write, writing,
+    CYLINDER, SECTOR, TRACK, TURN, a_turn, at, flush, order, read, run_iter, sustained, tell, with, write,
+    writing,
 };
 use sakiyomi_drive::replay::{Arrival, Pace};
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec};
@@ -78,18 +79,6 @@ fn no_builtin_drive_lets_a_queued_stream_keep_it_for_good() {
         let took = tell(&spec, &arrivals).of(OTHER).device_time();
         assert!(took < Nanos::from_secs_f64(3.5), "{}: {:.1} s", builtin.id, took.as_secs_f64());
     }
-}
-
-/// The order in which commands end on tracks without skew.
-fn order(settings: &[(&str, &str)], arrivals: &[Arrival]) -> Vec<u64> {
-    let mut all = vec![("geometry.zones.0.track_skew", "0")];
-    all.extend(settings);
-    tell(&with(&all), arrivals).order()
-}
-
-/// Keeps the arm for the first turn; the next track's sectors before number 50 then come round too soon.
-fn a_turn() -> Arrival {
-    read(0, TRACK)
 }
 
 #[test]

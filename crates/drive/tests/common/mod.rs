@@ -255,3 +255,16 @@ impl Random {
         self.0.next_u64() % bound
     }
 }
+
+/// The order in which `arrivals` end under some settings; tracks without skew.
+pub(crate) fn order(settings: &[(&str, &str)], arrivals: &[Arrival]) -> Vec<u64> {
+    let mut all = vec![("geometry.zones.0.track_skew", "0")];
+    all.extend(settings);
+    tell(&with(&all), arrivals).order()
+}
+
+/// Keeps the arm for the first turn: what arrives meanwhile is weighed when it ends, the index under the heads; the next
+/// track's sectors before number 50 then come round too soon.
+pub(crate) fn a_turn() -> Arrival {
+    read(0, TRACK)
+}

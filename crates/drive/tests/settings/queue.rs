@@ -1,10 +1,11 @@
 //! Which waiting command is next.
 
 use sakiyomi_drive::Drive;
-use sakiyomi_drive::replay::Arrival;
 use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
-use crate::common::{CYLINDER, SECTOR, TRACK, TURN, at, flush, read, tell, with, write, writing};
+use crate::common::{
+    CYLINDER, SECTOR, TRACK, TURN, a_turn, at, flush, order, read, tell, with, write, writing,
+};
 
 pub(crate) const KEYS: &[&str] = &[
     "queue.depth",
@@ -15,18 +16,6 @@ pub(crate) const KEYS: &[&str] = &[
     "queue.rpo_margin",
     "queue.read_preference",
 ];
-
-/// The order in which `arrivals` end under some settings of the queue; tracks without skew.
-fn order(settings: &[(&str, &str)], arrivals: &[Arrival]) -> Vec<u64> {
-    let mut all = vec![("geometry.zones.0.track_skew", "0")];
-    all.extend(settings);
-    tell(&with(&all), arrivals).order()
-}
-
-/// Keeps the arm for the first turn: what arrives meanwhile is weighed when it ends, the index under the heads.
-fn a_turn() -> Arrival {
-    read(0, TRACK)
-}
 
 /// On the neighbouring track, whose sector `n` then comes round after `n` × 20 µs, if that is more than the 1 ms of
 /// the head switch.
