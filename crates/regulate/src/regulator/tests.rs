@@ -1,4 +1,4 @@
-//! The core, held to the thesis and to its contract. `tests/chaos.rs` throws everything at it at random.
+//! The core, held to the thesis and to its contract. `tests/it/chaos.rs` throws everything at it at random.
 
 use super::*;
 use crate::rate::{Percent, Rate};

@@ -1,0 +1,214 @@
+//! Every `sakiyomi` command in README.md and docs/ does what the page says it can: it is run as it stands there, page by
+//! page and in order, in a directory that has what the page takes for granted.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::fuse::can_mount;
+use crate::scratch::{Scratch, repository};
+
+/// What is run in place of a command, and why. Everything else is run to the letter.
+const INSTEAD: &[(&str, &str, &str)] = &[
+    (
+        "sakiyomi scenario run scenarios/waseda2006-a.toml",
+        "sakiyomi scenario run scenarios/waseda2006-a.toml --vary prefetch.limit=off,16MiB \
+         --vary process.gzip.size=0.2GB",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-second-run.toml",
+        "sakiyomi scenario run scenarios/cerium2014-second-run.toml --vary job.wc.size=64MB",
+        "gigabytes in small pages",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-methods.toml",
+        "sakiyomi scenario run scenarios/cerium2014-methods.toml --vary job.wc.size=16MB",
+        "32 runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/cerium2014-cached.toml",
+        "sakiyomi scenario run scenarios/cerium2014-cached.toml --vary job.wc.size=64MB",
+        "a gigabyte in small pages",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-allowance.toml",
+        "sakiyomi scenario run scenarios/kochi2023-allowance.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.target.rate=20 --vary regulate.allowance=1,formula --vary process.target.reads=4000",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-accuracy.toml",
+        "sakiyomi scenario run scenarios/kochi2023-accuracy.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.target.rate=20 --vary process.target.reads=4000 --out accuracy",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-release.toml",
+        "sakiyomi scenario run scenarios/kochi2023-release.toml --repetitions 1 --vary case.pattern=LS \
+         --vary process.target.reads=300",
+        "minutes of pauses",
+    ),
+    (
+        "sakiyomi scenario run scenarios/kochi2023-several.toml",
+        "sakiyomi scenario run scenarios/kochi2023-several.toml --repetitions 1 --vary case.computer=PC1 \
+         --vary process.a.reads=4000",
+        "hundreds of runs",
+    ),
+    (
+        "sakiyomi probe . --method read,uring",
+        "sakiyomi probe . --method read --size 16MiB --runtime 50ms --repetitions 1 --block 128KiB --no-rivals",
+        "it measures for half a minute",
+    ),
+    ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
+    (
+        "sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom",
+        "sakiyomi iorate top /mnt/disk --prometheus --out sakiyomi.prom --interval 100ms --count 2",
+        "it goes on for ever, elsewhere",
+    ),
+];
+
+/// What a page shows being refused.
+const REFUSED: &[&str] = &["sakiyomi iorate run 90 /mnt/disk -- python3 reader.py"];
+/// Lines of code blocks that are commands of ours, without what is said beside them; a command that goes on in the next
+/// line is one.
+fn commands(page: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut fenced = false;
+    let mut unfinished: Option<String> = None;
+    for line in page.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        if !fenced && !line.starts_with("    ") {
+            continue;
+        }
+        let line = line.split("  #").next().unwrap_or(line).trim();
+        let line = line.split(" # ").next().unwrap_or(line).trim();
+        let line = line.strip_prefix("$ ").unwrap_or(line);
+        let whole = match unfinished.take() {
+            Some(begun) => format!("{begun} {line}"),
+            None if line.starts_with("sakiyomi ") => line.to_owned(),
+            None => continue,
+        };
+        match whole.strip_suffix('\\') {
+            Some(begun) => unfinished = Some(begun.trim_end().to_owned()),
+            None => commands.push(whole),
+        }
+    }
+    commands
+}
+
+fn pages() -> Vec<(String, String)> {
+    let docs = fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    paths.push(repository("README.md").into());
+    paths.sort();
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// A directory as a reader of the pages has it before him.
+fn prepared(page: &str) -> Scratch {
+    let scratch = Scratch::new(&format!("documented-{page}"));
+    for name in ["traces", "scenarios", "README.md"] {
+        symlink(fs::canonicalize(repository(name)).unwrap(), scratch.0.join(name)).unwrap();
+    }
+    for name in ["bin", "files", "disk"] {
+        fs::create_dir(scratch.0.join(name)).unwrap();
+    }
+    symlink(env!("CARGO_BIN_EXE_sakiyomi"), scratch.0.join("bin/sakiyomi")).unwrap();
+    let text = "an error, a warning and nothing else\n".repeat(20_000);
+    for name in ["big.tar", "big.txt", "log.txt", "files/file"] {
+        scratch.file(name, &text);
+    }
+    // The program that pages read a mount with; they say what it does, not how.
+    let reader = "#!/bin/sh\nexec dd if=disk/file of=/dev/null bs=4k count=5 iflag=direct status=none\n";
+    scratch.file("bin/python3", reader);
+    fs::set_permissions(scratch.0.join("bin/python3"), Permissions::from_mode(0o755)).unwrap();
+    scratch
+}
+
+/// The command in a shell, as it is typed.
+fn typed(scratch: &Scratch, line: &str) -> Command {
+    let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap());
+    let line = line.replace("/mnt/disk", "disk").replace("/mnt/far", "disk");
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "120", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A mount that lasts until the next one, or until the end of its page.
+struct Mount<'a> {
+    scratch: &'a Scratch,
+    process: Child,
+}
+
+impl Mount<'_> {
+    fn start<'a>(scratch: &'a Scratch, line: &str) -> Mount<'a> {
+        let mut process = typed(scratch, &format!("exec {line}"));
+        let mut process = process.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let said: Vec<String> =
+            lines.map(Result::unwrap).take_while(|line| !line.starts_with("mounted on")).collect();
+        assert!(process.try_wait().unwrap().is_none(), "{line}: {said:?}");
+        Mount { scratch, process }
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let ended =
+            typed(self.scratch, "sakiyomi umount disk").output().is_ok_and(|done| done.status.success());
+        if !ended {
+            let _ = self.process.kill();
+            let _ = Command::new("umount").arg("-l").arg(self.scratch.0.join("disk")).status();
+        }
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn every_command_on_every_page_can_be_typed() {
+    let mountable = can_mount("mounts that pages show");
+    let mut used = vec![false; INSTEAD.len()];
+    let mut failures = Vec::new();
+    for (page, text) in pages() {
+        let scratch = prepared(&page);
+        let mut mount: Option<Mount<'_>> = None;
+        for command in commands(&text) {
+            let instead = INSTEAD.iter().position(|(begin, ..)| command.starts_with(begin));
+            let line = instead.map_or(command.as_str(), |index| {
+                used[index] = true;
+                INSTEAD[index].1
+            });
+            if line.starts_with("sakiyomi mount ") {
+                drop(mount.take());
+                mount = mountable.then(|| Mount::start(&scratch, line));
+                continue;
+            }
+            if !mountable && line.contains("/mnt/") {
+                continue;
+            }
+            let output = typed(&scratch, line).output().unwrap();
+            if output.status.success() == REFUSED.contains(&command.as_str()) {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                failures.push(format!("{page}: {command}: {}\n{said}", output.status));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    for ((command, ..), used) in INSTEAD.iter().zip(used) {
+        assert!(used, "no page shows {command}");
+    }
+}
+
+#[test]
+fn commands_are_found_in_both_kinds_of_block() {
+    let page = "text\n\n    sakiyomi wc a  # words\n    sakiyomi sweep t \\\n        --vary k=1\n\n```sh\nsakiyomi doctor\nls\n```\nsakiyomi is\n";
+    assert_eq!(commands(page), ["sakiyomi wc a", "sakiyomi sweep t --vary k=1", "sakiyomi doctor"]);
+}

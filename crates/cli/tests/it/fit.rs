@@ -1,0 +1,72 @@
+//! `drive fit`: a drive from a trace of measured times, judged on what it was not fitted to.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::scratch::{Scratch, json};
+
+const SMALL: &str = r#"
+name = "small"
+cache.write.enabled = false
+[geometry]
+sector = "512B"
+heads = 4
+zones = [{ cylinders = 1000, sectors_per_track = 300 }]
+[servo]
+rpm = 7200
+head_switch = "1ms"
+seek = { curve = "datasheet", track_to_track = "1ms", average = "8ms", full_stroke = "16ms" }
+"#;
+
+/// Reads and writes all over it, each of a time that it does not have.
+fn measured() -> String {
+    let mut trace = String::new();
+    for number in 0..240u64 {
+        let place = number * 7_919_003 % 1_100_000;
+        let (op, service) = if number % 3 == 0 { ("W", 19_000) } else { ("R", 14_000) };
+        writeln!(trace, "{op} Hit {place} 8 {}.0 9000.0", service + number * 37 % 8_000).unwrap();
+    }
+    trace
+}
+
+#[test]
+fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
+    let scratch = Scratch::new("fit");
+    let trace = scratch.file("measured.trace", measured());
+    let drive = scratch.file("small.toml", SMALL);
+    let words = format!("drive fit {trace} --drive {drive} --quiet");
+    let found = json(&scratch.ok(&format!("{words} --out fitted.toml --json")));
+    assert_eq!(found["schema"], "sakiyomi.drive_fit/1");
+    let result = &found["result"];
+    let count = |which: &str| result[which].as_u64().unwrap();
+    assert_eq!(count("fitted") + count("judged"), 240);
+    assert!((100..140).contains(&count("fitted")), "half of the time");
+    let rms = |which: &str| result[which]["rms_ns"].as_f64().unwrap();
+    assert!(rms("after") < rms("before") / 3.0, "{} {}", rms("before"), rms("after"));
+    assert!(!result["changes"].as_array().unwrap().is_empty());
+
+    // The file is a drive, and `validate` says the same of it.
+    let from = result["fit_until_ns"].as_u64().unwrap();
+    let judged = format!("validate {trace} --drive fitted.toml --from {from}ns --json --quiet");
+    let judged = json(&scratch.ok(&judged));
+    assert_eq!(judged["result"]["free"]["rms_ns"], result["after"]["rms_ns"]);
+
+    let text = scratch.ok(&format!("{words} --out again.toml --fit-share 0.25"));
+    assert!(text.contains("judged on the other 1"), "some 180: {text}");
+    assert!(text.contains("before") && text.contains("on the rest"), "{text}");
+}
+
+#[test]
+fn a_fit_is_not_judged_on_what_it_was_fitted_to() {
+    let scratch = Scratch::new("fit_refused");
+    let trace = scratch.file("measured.trace", measured());
+    let refused = |rest: &str| {
+        scratch.refused(&format!("drive fit {trace} --drive deskstar-7k250 --out fitted.toml {rest}"))
+    };
+    assert!(refused("--fit-share 1").contains("expected a share between 0 and 1"));
+    assert!(refused("--fit-share nan").contains("expected a share between 0 and 1"));
+    assert!(refused("--fit-until 1h").contains("a fit needs some to fit to, and others to be judged on"));
+    assert!(refused("--fit-until 0").contains("on one side of"));
+    assert!(!fs::exists(scratch.0.join("fitted.toml")).unwrap());
+    assert_eq!(scratch.names("."), ["measured.trace"]);
+}

@@ -1,0 +1,19 @@
+//! The command as its users meet it, in one binary: one link instead of thirteen.
+
+mod accuracy;
+mod cli;
+mod documented;
+mod fit;
+mod fuse;
+mod gnu;
+mod import;
+mod iorate;
+mod mount;
+mod probe;
+mod run;
+mod run_unusual;
+mod scratch;
+mod slow;
+mod stand_in;
+mod stand_in_random;
+mod validate;

@@ -1,0 +1,307 @@
+//! `mount` and `umount` as processes: refusals, ends, and what is left.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::fuse::can_mount;
+use crate::scratch::{Scratch, json};
+
+/// A mount that is taken away at the end in any case.
+struct Served {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Served {
+    /// `sakiyomi mount files disk`, once it is mounted.
+    fn start(scratch: &Scratch, options: &str) -> Served {
+        Served::start_as(scratch, options, None)
+    }
+
+    /// The same as another user, whose directories they are.
+    fn start_as(scratch: &Scratch, options: &str, user: Option<u32>) -> Served {
+        for name in ["files", "disk"] {
+            fs::create_dir_all(scratch.0.join(name)).unwrap();
+            chown(scratch.0.join(name), user, user).unwrap();
+        }
+        chown(&scratch.0, user, user).unwrap();
+        let words = format!("60 {} mount files disk {options}", env!("CARGO_BIN_EXE_sakiyomi"));
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL"]).args(words.split_whitespace()).current_dir(&scratch.0);
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        Served::started(scratch, command)
+    }
+
+    /// What such a command has mounted.
+    fn started(scratch: &Scratch, mut command: Command) -> Served {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("mounted on "), "{line}");
+        Served { process, directory: scratch.0.join("disk") }
+    }
+
+    fn signal(&self, name: &str) {
+        // `timeout` passes signals on, but for the one that cannot be: so to its child itself.
+        let timeout = self.process.id();
+        let child = fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+        let kill = format!("kill -s {name} {child}");
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Waits for the end; exit code and result.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.process.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut text = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap().code(), text)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = Command::new("umount").arg("-l").arg(&self.directory).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
+    if !can_mount("a_mount_lasts") {
+        return;
+    }
+    let scratch = Scratch::new("mount_lasts");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --speed 100 --record trace.csv --json");
+    fs::write(scratch.0.join("disk/file"), vec![7; 100_000]).unwrap();
+    assert_eq!(fs::read(scratch.0.join("files/file")).unwrap(), vec![7; 100_000]);
+    assert_eq!(scratch.ok("umount disk"), "");
+    let (code, text) = served.ended();
+    let result = &json(&text)["result"];
+    assert_eq!((code, &result["written_bytes"]), (Some(0), &100_352.into()));
+    assert!(result["lateness_ns"]["p99"].is_u64());
+    let records = result["recorded"].as_u64().unwrap();
+    assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap().lines().count() as u64, records + 1);
+}
+
+#[test]
+fn signals_end_a_mount_as_umount_does() {
+    if !can_mount("signals_end_a_mount") {
+        return;
+    }
+    for signal in ["INT", "TERM"] {
+        let scratch = Scratch::new(&format!("mount_{signal}"));
+        let served = Served::start(&scratch, "--record trace.csv --layout places");
+        fs::write(scratch.0.join("disk/file"), "x").unwrap();
+        served.signal(signal);
+        assert_eq!(served.ended().0, Some(0), "{signal}");
+        assert!(!scratch.0.join("disk/file").exists(), "it is unmounted");
+        assert_eq!(scratch.names("."), ["disk", "files", "places", "trace.csv"]);
+    }
+}
+
+#[test]
+fn what_a_killed_program_has_left_can_be_taken_away() {
+    if !can_mount("what_a_killed_program_has_left") {
+        return;
+    }
+    let scratch = Scratch::new("mount_killed");
+    let mut served = Served::start(&scratch, "--drive deskstar-7k250");
+    fs::write(scratch.0.join("disk/file"), "kept").unwrap();
+    served.signal("KILL");
+    served.process.wait().unwrap();
+    let said = scratch.refused("mount files disk");
+    assert!(said.contains("a mount whose program has ended is still on") && said.contains("disk;"), "{said}");
+    scratch.ok("umount disk");
+    assert_eq!(scratch.names("disk"), [""; 0]);
+    assert_eq!(fs::read_to_string(scratch.0.join("files/file")).unwrap(), "kept");
+    assert!(scratch.refused("umount disk").contains("nothing that sakiyomi has mounted is on disk"));
+}
+
+#[test]
+fn ctrl_c_while_files_are_laid_out_leaves_nothing() {
+    if !can_mount("ctrl_c_while_files_are_laid_out") {
+        return;
+    }
+    let scratch = Scratch::new("mount_interrupted");
+    fs::create_dir_all(scratch.0.join("disk")).unwrap();
+    for number in 0..2000 {
+        fs::create_dir_all(scratch.0.join(format!("files/{number}"))).unwrap();
+    }
+    // Whether it meets the scan or comes after it depends on the machine: nothing is left in either case.
+    for wait in [5, 10, 20, 40] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "INT", &format!("0.0{wait:02}"), env!("CARGO_BIN_EXE_sakiyomi")]);
+        command.args(["mount", "files", "disk", "--record", "trace.csv", "--layout", "places"]);
+        let ended = command.args(["--drive", "deskstar-7k250"]).current_dir(&scratch.0).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.is_empty() || said.contains("interrupted;") || said.contains("mounted on"), "{said}");
+        assert_eq!(scratch.names("disk"), [""; 0], "nothing is mounted");
+        for name in scratch.names(".") {
+            assert!(["disk", "files", "trace.csv", "places"].contains(&name.as_str()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_root_mounts_with_fusermount3() {
+    const NOBODY: u32 = 65534;
+    if !can_mount("who_is_not_root") || !others_can_mount(NOBODY) {
+        return;
+    }
+    let scratch = Scratch::new("mount_unprivileged");
+    let by_him = |words: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "20"]).args(words).current_dir(&scratch.0);
+        command.uid(NOBODY).gid(NOBODY).output().unwrap()
+    };
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let sakiyomi = env!("CARGO_BIN_EXE_sakiyomi");
+    let served = Served::start_as(&scratch, "--drive deskstar-7k250 --record trace.csv", Some(NOBODY));
+    let script =
+        "set -e; echo x >disk/file; mkdir disk/dir; ln disk/file disk/dir/link; mv disk/file disk/moved
+        chmod 600 disk/moved; cat disk/dir/link; rm disk/moved";
+    let output = by_him(&["sh", "-c", script]);
+    assert_eq!(output.stdout, b"x\n", "{}", said(&output));
+    assert_eq!(scratch.names("files/dir"), ["link"]);
+    let busy = by_him(&["sh", "-c", "cd disk && exec \"$0\" umount ../disk", sakiyomi]);
+    assert!(said(&busy).contains("is in use: close its files"), "{}", said(&busy));
+    let output = by_him(&[sakiyomi, "umount", "disk"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(served.ended().0, Some(0));
+    assert!(scratch.0.join("trace.csv").exists());
+    // Ctrl-C, and what is left after a kill.
+    let served = Served::start_as(&scratch, "", Some(NOBODY));
+    served.signal("INT");
+    assert_eq!(served.ended().0, Some(0));
+    let mut served = Served::start_as(&scratch, "", Some(NOBODY));
+    served.signal("KILL");
+    served.process.wait().unwrap();
+    assert!(by_him(&[sakiyomi, "umount", "disk"]).status.success());
+    assert_eq!(scratch.names("disk"), [""; 0]);
+}
+
+/// Whether another user reaches FUSE, its helper and this program here; says so if not.
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn others_can_mount(user: u32) -> bool {
+    let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
+    let able =
+        command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().is_ok_and(|tried| tried.status.success());
+    if !able {
+        eprintln!(
+            "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
+        );
+    }
+    able
+}
+
+#[test]
+fn as_many_files_can_be_open_as_there_are_descriptors() {
+    if !can_mount("as_many_files_can_be_open") || !limits_can_be_kept() {
+        return;
+    }
+    let scratch = Scratch::new("mount_descriptors");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    (0..100).for_each(|number| fs::write(scratch.0.join(format!("files/{number}")), "x").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-c", FEW_DESCRIPTORS, env!("CARGO_BIN_EXE_sakiyomi"), "mount", "files", "disk"]);
+    command.current_dir(&scratch.0);
+    let served = Served::started(&scratch, command);
+    // All are known, which takes half of what there is.
+    for number in 0..100 {
+        fs::metadata(scratch.0.join(format!("disk/{number}"))).unwrap();
+    }
+    let open = |number: &usize| File::open(scratch.0.join(format!("disk/{number}"))).ok();
+    let held: Vec<File> = (0..100).map_while(|number| open(&number)).collect();
+    assert!(held.len() > FEW * 2 / 3, "{} are open", held.len());
+    // One for which there is no room is not made either.
+    File::create_new(scratch.0.join("disk/new")).unwrap_err();
+    assert!(!scratch.0.join("files/new").exists());
+    drop(held);
+    assert_eq!(scratch.ok("umount disk"), "");
+    drop(served);
+}
+
+/// Descriptors of the process in [`FEW_DESCRIPTORS`].
+const FEW: usize = 64;
+
+/// Runs its words so that not even root may have more.
+const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn limits_can_be_kept() -> bool {
+    let tried = Command::new("sh").args(["-c", FEW_DESCRIPTORS, "true"]).output();
+    let able = tried.is_ok_and(|tried| tried.status.success());
+    if !able {
+        eprintln!("SKIPPED: needs setpriv (package util-linux)");
+    }
+    able
+}
+
+#[test]
+fn each_second_is_a_line() {
+    if !can_mount("each_second_is_a_line") {
+        return;
+    }
+    let scratch = Scratch::new("mount_seconds");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --stats --json");
+    fs::write(scratch.0.join("disk/file"), vec![7; 10_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    served.signal("INT");
+    let (_, text) = served.ended();
+    let second = &json(text.lines().next().unwrap())["result"];
+    assert!(second["written_bytes_per_s"].as_f64().unwrap() > 5_000.0, "{second}");
+    assert!(second["busy_ratio"].as_f64().unwrap() < 1.0);
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_in_a_sentence() {
+    if !can_mount("what_cannot_be_mounted") {
+        return;
+    }
+    let scratch = Scratch::new("mount_refused");
+    for name in ["files/inside", "disk", "full"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    scratch.file("full/file", "x");
+    let drive = "--drive deskstar-7k250";
+    for (words, sentence) in [
+        ("mount missing disk", "missing is not a directory that can be used as the backing directory"),
+        ("mount files nowhere", "nowhere is not a directory that can be used as the mount point"),
+        ("mount files full", "is not empty: its files would be hidden"),
+        ("mount files files/inside", "lie one in the other"),
+        ("mount files disk --drive nosuch", "nosuch"),
+        ("mount files disk --drive fixed:latency=3", "the unit is missing"),
+        ("mount files disk --drive fixed --set queue.depth=3", "--set is for hard disks"),
+        ("mount files disk --fragment 5kB", "give a multiple of 4KiB"),
+        ("mount files disk --record full", "full"),
+        ("mount files disk --record disk/trace.csv", "disk/trace.csv lies in"),
+        ("mount files disk --layout ./disk/places", "name a file elsewhere for the layout"),
+        ("mount files disk --drive fixed:latency=1ms,latency=2ms", "it is given twice"),
+        (&format!("mount files disk {drive} --speed 0"), "a speed of 0 is not possible"),
+        (&format!("mount files disk {drive} --layout full/file"), "line 1 of the layout is not"),
+    ] {
+        let said = scratch.refused(words);
+        assert!(said.contains(sentence) && said.lines().count() == 1, "{words}: {said}");
+    }
+    // A mount that does not come about leaves the trace that is there.
+    scratch.file("trace.csv", "precious");
+    scratch.file("files/large", vec![7; 2 << 20]);
+    let said = scratch.refused("mount files disk --drive fixed:size=1MiB --record trace.csv");
+    assert!(said.contains("do not fit onto the drive"), "{said}");
+    assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap(), "precious");
+}

@@ -1,0 +1,216 @@
+//! `wc` and `grep` as their users know them: the same bytes on stdout and the same exit codes as GNU's, where the system
+//! has those.
+
+#![allow(clippy::print_stderr)] // what is skipped is said
+
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::gnu::{is_gnu, shell, told};
+use crate::scratch::{Scratch, json};
+
+/// A directory with files of every kind.
+fn with_files(test: &str) -> Scratch {
+    let scratch = Scratch::new(test);
+    let numbers = (0..120_000u32).fold(String::new(), |mut text, number| {
+        writeln!(text, "{number}\t word{} \u{3000}é{}", number % 7, number.wrapping_mul(2_654_435_761) >> 12)
+            .unwrap();
+        text
+    });
+    let noise: Vec<u8> =
+        (0..700_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13 ^ index >> 3) as u8).collect();
+    scratch.file("numbers", numbers);
+    scratch.file("noise", noise);
+    scratch.file("small", "abc\nxyz abc\r\n\nlast word");
+    scratch.file("empty", "");
+    scratch.file("new\nline's", "x\n");
+    scratch.file("list", "small\0noise\0");
+    scratch.file("bad", "small\0\0-\0missing\0");
+    fs::create_dir(scratch.0.join("directory")).unwrap();
+    scratch
+}
+
+fn same(scratch: &Scratch, theirs: &str, ours: &str, operands: &str) {
+    for locale in ["C", "C.UTF-8"] {
+        crate::gnu::same(scratch, locale, theirs, ours, operands);
+    }
+}
+
+/// What a command of ours writes to stdout, and its exit code.
+fn ours(scratch: &Scratch, command: &str) -> (String, Option<i32>) {
+    told(&shell(scratch, "C.UTF-8", &command.replace("OURS", env!("CARGO_BIN_EXE_sakiyomi"))))
+}
+
+#[test]
+fn wc_prints_what_gnu_wc_prints() {
+    if !is_gnu("wc") {
+        return;
+    }
+    let scratch = with_files("stand_in_wc");
+    // `stand_in_random.rs` has all others.
+    for options in ["", "-c", "-mL", "-lwmcL"] {
+        for operands in [
+            "numbers noise small empty",
+            "missing small",
+            "directory",
+            "numbers small directory - missing noise /dev/null empty small < small",
+            "$'new\\nline\\'s' small",
+            "< noise",
+            "- - small < small",
+            "/proc/filesystems /dev/null",
+            "''",
+            "--files0-from=list",
+            "--files0-from=- < list",
+            "--files0-from=bad",
+            "--files0-from=empty",
+            "--files0-from=missing",
+            "--no-such-option",
+        ] {
+            same(&scratch, "wc", "wc", &format!("{options} {operands}"));
+        }
+        same(&scratch, "cat numbers noise | wc", "wc < <(cat numbers noise)", options);
+    }
+}
+
+#[test]
+fn however_files_are_read_the_figures_are_the_same() {
+    let scratch = with_files("stand_in_methods");
+    let expected = scratch.ok("wc -lwmcL numbers noise");
+    for how in [
+        "--method read",
+        "--method pread:3 --block 1000",
+        "--method mmap:2 --block 7777",
+        "--method populate:2",
+        "--io-thread shared --block 4KiB",
+        "--io-thread shared --method mmap",
+        "--threads 5 --block 1MiB",
+    ] {
+        assert_eq!(scratch.ok(&format!("wc -lwmcL {how} numbers noise")), expected, "{how}");
+    }
+    let document = json(&scratch.ok("wc -lw --json numbers"));
+    assert_eq!(document["schema"], "sakiyomi.wc/1");
+    assert_eq!(document["result"]["files"][0]["figures"]["lines"], 120_000);
+    assert_eq!(document["run"]["read_bytes"], fs::metadata(scratch.0.join("numbers")).unwrap().len());
+}
+
+#[test]
+fn totals_are_printed_when_they_are_asked_for() {
+    let scratch = with_files("stand_in_total");
+    assert_eq!(scratch.ok("wc -l --total=always small"), "3 small\n3 total\n");
+    assert_eq!(scratch.ok("wc -l --total=only small numbers"), "120003\n");
+    assert!(!scratch.ok("wc -l --total=never small numbers").contains("total"));
+}
+
+#[test]
+fn grep_prints_what_gnu_grep_prints() {
+    if !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_grep");
+    for options in ["", "-c", "-v -c", "-n", "-i -n", "-l", "-q", "-x", "-w -c", "-H -n"] {
+        for operands in [
+            "abc small",
+            "abc small directory missing",
+            "'^$' small empty",
+            "word3 numbers small",
+            "LAST small missing",
+            "a small numbers missing empty - numbers small < small",
+            "-e xyz -e last < small",
+        ] {
+            let theirs = format!("LC_ALL=C.UTF-8 grep -a -E {options}");
+            same(&scratch, &theirs, &format!("grep {options}"), operands);
+        }
+    }
+    same(&scratch, "grep -F", "grep -F", "'c\nx' small");
+}
+
+#[test]
+fn what_is_no_pattern_is_told_in_a_sentence() {
+    let scratch = with_files("stand_in_no_pattern");
+    let told = |words: &str| scratch.refused(words).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        told("grep -e a -e b( small"),
+        ["sakiyomi: grep: pattern `b(`, from character 2 on: unclosed group"]
+    );
+    assert_eq!(told("grep -c [b-a] small").len(), 1);
+    assert_eq!(told("grep a{999999} small").len(), 1);
+    assert_eq!(told("grep --block 0 a small"), ["sakiyomi: grep: --block 0B: give 1 byte to 1 GiB"]);
+}
+
+#[test]
+fn grep_prints_what_was_asked_for_last() {
+    let scratch = with_files("stand_in_last");
+    assert_eq!(scratch.ok("grep -H -h abc small empty"), "abc\nxyz abc\r\n");
+    assert_eq!(scratch.ok("grep -l -L abc small empty"), "empty\n");
+    assert_eq!(scratch.ok("grep -n -n -m1 -m2 b small"), "1:abc\n2:xyz abc\r\n");
+    assert_eq!(scratch.ok("grep -on [a-c]+ small"), "1:abc\n2:abc\n4:a\n");
+}
+
+#[test]
+fn patterns_are_read_from_a_file() {
+    let scratch = with_files("stand_in_patterns");
+    scratch.file("patterns", "xyz\nlast\n");
+    scratch.file("none", "");
+    assert_eq!(scratch.ok("grep -f patterns small"), "xyz abc\r\nlast word\n");
+    assert_eq!(scratch.ok("grep -c -f patterns -e ^abc -f none small"), "3\n");
+    assert_eq!(scratch.ok("grep -c -v -f none small"), "4\n");
+    assert_eq!(scratch.run("grep -f none small").status.code(), Some(1));
+    assert_eq!(ours(&scratch, "OURS grep -f - small < patterns").0, "xyz abc\r\nlast word\n");
+    assert!(scratch.refused("grep -f missing small").contains("missing: No such file"));
+    assert!(scratch.refused("grep -f noise small").contains("noise: not UTF-8"));
+    assert_eq!(ours(&scratch, "OURS grep $'\\xff' small"), (String::new(), Some(2)));
+}
+
+#[test]
+fn what_is_read_is_not_written_again() {
+    if !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_output");
+    for words in ["abc small", "abc small empty - < small", "-c abc small", "-m1 abc small", "-l abc small"] {
+        let told_of = |grep: &str| {
+            let command =
+                format!("cp small before; {grep} {words} >> small; echo $?; cat small; mv before small");
+            ours(&scratch, &command)
+        };
+        assert_eq!(told_of("OURS grep"), told_of("grep"), "{words}");
+    }
+}
+
+#[test]
+fn what_waits_for_somebody_is_opened_when_it_is_its_turn_and_ctrl_c_ends_it() {
+    let scratch = with_files("stand_in_fifo");
+    let code = |command: &str| ours(&scratch, command).1;
+    assert_eq!(code("mkfifo fifo"), Some(0));
+    // What was found before ends it: nobody will write into the FIFO.
+    assert_eq!(code("timeout -s KILL 20 OURS grep -q abc small fifo"), Some(0));
+    let to_head = "set -o pipefail; timeout -s KILL 20 OURS grep word numbers fifo | head -c 1 > head";
+    assert_eq!(code(to_head), Some(0));
+    for waiting in ["wc fifo", "wc numbers fifo", "grep abc fifo small"] {
+        assert_eq!(code(&format!("timeout -s INT -k 20 0.3 OURS {waiting} > out")), Some(124), "{waiting}");
+    }
+    let (text, _) = ours(&scratch, "cat small > fifo & OURS wc -l small fifo numbers missing");
+    assert_eq!(text, "      3 small\n      3 fifo\n 120000 numbers\n 120006 total\n");
+}
+
+#[test]
+fn few_descriptors_are_enough_for_many_files() {
+    if !is_gnu("wc") || !is_gnu("grep") {
+        return;
+    }
+    let scratch = with_files("stand_in_descriptors");
+    for number in 0..150 {
+        scratch.file(&format!("many{number}"), format!("{number}\n"));
+        let large = fs::read(scratch.0.join("numbers")).unwrap();
+        if number % 30 == 0 {
+            scratch.file(&format!("many{number}large"), &large[..600_000 + number]);
+        }
+    }
+    for limit in [12, 32] {
+        for (theirs, ours) in [("wc", "wc"), ("wc", "wc --method pread:2"), ("grep -ac 1", "grep -c 1")] {
+            let expected = told(&shell(&scratch, "C.UTF-8", &format!("{theirs} many* missing")));
+            let few = format!("ulimit -n {limit}; OURS {ours} many* missing");
+            assert_eq!(self::ours(&scratch, &few), expected, "{limit}: {ours}");
+        }
+    }
+}

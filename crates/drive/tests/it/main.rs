@@ -1,0 +1,12 @@
+//! The drive from outside, in one binary: one link instead of seven.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod classes;
+mod closed_form;
+mod commands;
+mod consumer_drive;
+mod drives;
+mod running;
+mod streams;

@@ -1,0 +1,39 @@
+//! A loop device on a file of a mount is a real block device with the drive behind it.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use crate::mounted::{Scratch, can_mount, unmounted};
+use sakiyomi_linux::loop_device::LoopDevice;
+use sakiyomi_linux::{Access, Memory, Pool, Source};
+use sakiyomi_mount::{Behind, Options};
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
+    if !can_mount("a_block_device_on_a_file_of_a_mount") {
+        return;
+    }
+    let latency = Duration::from_millis(3);
+    let scratch = Scratch::new("block-device", Duration::from_secs(60));
+    let content: Vec<u8> = (0..1 << 20).map(|index: u32| (index % 251) as u8).collect();
+    fs::write(scratch.path("backing/disk"), &content).unwrap();
+    let behind = Some(Behind::Fixed("latency=3ms".parse().unwrap()));
+    let mounted = scratch.mount(&Options { behind, ..Options::default() });
+    match LoopDevice::attach(&scratch.path("mounted/disk"), true, true) {
+        Err(error) => eprintln!("SKIPPED a_block_device_on_a_file_of_a_mount: {error}"),
+        Ok(device) => {
+            let source = Source::open(device.path(), Access::Direct).unwrap();
+            let mut buffer = Pool::new(1, 4096, Memory::Ordinary).unwrap().take().unwrap();
+            for place in [0, 128 << 10, 64 << 10] {
+                let begun = Instant::now();
+                source.file().read_exact_at(buffer.space(), place).unwrap();
+                assert!(begun.elapsed() >= latency, "faster than the drive");
+                assert!(buffer.space() == &content[place as usize..][..4096]);
+            }
+        }
+    }
+    let seen = unmounted(mounted).seen;
+    assert!(seen.totals.accesses == 0 || seen.totals.read_bytes >= 3 * 4096);
+}

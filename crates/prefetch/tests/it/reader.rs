@@ -1,0 +1,110 @@
+//! A reader on a device that takes its time: what it brings into memory, not how fast.
+//!
+//! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, Read};
+use std::thread;
+use std::time::Duration;
+
+use crate::mounted::{Scratch, can_mount, unmounted};
+use sakiyomi_linux::page_cache::{By, residency_by};
+use sakiyomi_mount::{Behind, Options};
+use sakiyomi_prefetch::{PrefetchReader, State};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const MIB: u64 = 1 << 20;
+
+fn slow() -> Options {
+    let spec = "latency=10ms,parallel=64".parse().unwrap();
+    Options { behind: Some(Behind::Fixed(spec)), ..Options::default() }
+}
+
+/// A mount with one file in it.
+fn holding(test: &str, size: u64) -> Scratch {
+    let scratch = Scratch::new(test, LIMIT);
+    let bytes: Vec<u8> = (0..size).map(|index| (index / 1000) as u8).collect();
+    fs::write(scratch.path("backing/file"), bytes).unwrap();
+    scratch
+}
+
+#[test]
+fn a_fixed_limit_is_filled_ahead_of_the_position_and_not_beyond() {
+    if !can_mount("a_fixed_limit_is_filled_ahead") {
+        return;
+    }
+    let scratch = holding("reader-fixed", 32 * MIB);
+    let mounted = scratch.mount(&slow());
+    let file = File::open(scratch.path("mounted/file")).unwrap();
+    let mut reader =
+        PrefetchReader::builder().fixed(4 * MIB, MIB).open(scratch.path("mounted/file")).unwrap();
+    let mut byte = [0];
+    reader.read_exact(&mut byte).unwrap();
+    // The program computes for a long time, until all that is allowed is there.
+    while !residency_by(&file, 0..4 * MIB, By::Mincore).unwrap().is_whole() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let ahead = reader.statistics().ahead;
+    assert!(ahead.end - ahead.start <= 5 * MIB, "{ahead:?}");
+    let beyond = residency_by(&file, ahead.end + MIB..32 * MIB, By::Cachestat).unwrap();
+    assert_eq!(beyond.cached, 0, "nothing is asked for beyond what is allowed");
+    // What is ahead is read without any wait of the device's length.
+    let before = reader.statistics().waited;
+    reader.read_exact(&mut vec![0; 3 * MIB as usize]).unwrap();
+    let statistics = reader.statistics();
+    assert!(statistics.waited - before < Duration::from_millis(10 * 24), "alone it waits 24 times");
+    assert!(statistics.prefetched_bytes >= 3 * MIB, "{statistics:?}");
+    drop((reader, file));
+    unmounted(mounted);
+}
+
+#[test]
+fn the_automatic_limit_reads_ahead_of_who_waits_and_gives_what_is_there() {
+    if !can_mount("the_automatic_limit_reads_ahead") {
+        return;
+    }
+    let scratch = holding("reader-auto", 16 * MIB);
+    let mounted = scratch.mount(&slow());
+    let mut reader = PrefetchReader::open(scratch.path("mounted/file")).unwrap();
+    let mut got = Vec::new();
+    reader.read_to_end(&mut got).unwrap();
+    assert!(got == fs::read(scratch.path("backing/file")).unwrap());
+    let statistics = reader.statistics();
+    assert!(statistics.prefetched_bytes > 8 * MIB && statistics.waits > 0, "{statistics:?}");
+    drop(reader);
+    unmounted(mounted);
+}
+
+#[test]
+fn what_reads_past_the_page_cache_is_read_rightly_all_the_same() {
+    if !can_mount("what_reads_past_the_page_cache") {
+        return;
+    }
+    // The kernel reads such a file ahead when it is asked to, and then does not use it: nobody can tell beforehand.
+    let scratch = holding("reader-direct", 4 * MIB);
+    let mounted = scratch.mount(&Options { direct_io: true, ..slow() });
+    let mut got = Vec::new();
+    PrefetchReader::open(scratch.path("mounted/file")).unwrap().read_to_end(&mut got).unwrap();
+    assert!(got == fs::read(scratch.path("backing/file")).unwrap());
+    unmounted(mounted);
+}
+
+#[test]
+fn a_reader_ends_at_once_whatever_is_still_being_fetched() {
+    if !can_mount("a_reader_ends_at_once") {
+        return;
+    }
+    let scratch = holding("reader-ends", 64 * MIB);
+    let mounted = scratch.mount(&slow());
+    for _ in 0..5 {
+        let mut reader =
+            PrefetchReader::builder().fixed(32 * MIB, 32 * MIB).open(scratch.path("mounted/file")).unwrap();
+        reader.fill_buf().unwrap();
+        // The first of them may have brought all of it.
+        while matches!(reader.statistics().state, None | Some(State::Watching)) {
+            thread::yield_now();
+        }
+        drop(reader);
+    }
+    unmounted(mounted);
+}

@@ -1,0 +1,305 @@
+//! Programs whose reads move no position, and those that read a block device, on a mount that takes its time: what is found of them and brought for them.
+//!
+//! A file system under FUSE answers each request after 10 ms, and the kernel reads 128 KiB ahead on it. The programs are
+//! this one again, for `pread`, and Python, for mappings, which need unsafe code here.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::mounted::{Scratch, can_mount, unmounted};
+use sakiyomi_linux::loop_device::LoopDevice;
+use sakiyomi_linux::{page_cache, tracefs};
+use sakiyomi_mount::{Behind, Options};
+use sakiyomi_prefetch::follow::{self, Summary, follow};
+use sakiyomi_prefetch::{Idle, Limit};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const MIB: u64 = 1 << 20;
+const PIECE: u64 = 64 << 10;
+
+/// Says what this program is to do when it is run by itself.
+const TASK: &str = "SAKIYOMI_TEST_READS";
+
+fn can_trace(test: &str) -> bool {
+    let why = tracefs::check().err();
+    if let Some(why) = &why {
+        skipped(test, why);
+    }
+    why.is_none() && can_mount(test)
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn skipped(test: &str, why: &str) {
+    eprintln!("SKIPPED {test}: {why}");
+}
+
+/// What this program does as one that is followed. As a test, nothing.
+#[test]
+fn reads() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let (how, path) = task.split_once(':').unwrap();
+    if how == "in-a-child" {
+        assert!(own(&format!("in-sequence:{path}")).status().unwrap().success());
+        return;
+    }
+    let file = File::open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    match how {
+        "in-sequence" => read(&file, 0, size),
+        "in-long-reads" => {
+            use std::io::Read;
+            let mut buffer = vec![0; 16 << 20];
+            let mut file = &file;
+            while file.read(&mut buffer).unwrap() > 0 {}
+        }
+        "two-threads" => thread::scope(|scope| {
+            scope.spawn(|| read(&file, 0, size / 2));
+            scope.spawn(|| read(&file, size / 2, size));
+        }),
+        "here-and-there" => {
+            // Each page once at most, in an order without two neighbours.
+            for step in 0..120u64 {
+                let page = step * 0x9e37_79b9 % (size / 4096);
+                file.read_exact_at(&mut [0; 4096], page * 4096).unwrap();
+            }
+        }
+        other => panic!("{other}?"),
+    }
+}
+
+fn read(file: &File, from: u64, to: u64) {
+    let mut buffer = vec![0; PIECE as usize];
+    for at in (from..to).step_by(PIECE as usize) {
+        file.read_exact_at(&mut buffer, at).unwrap();
+        // It computes a little.
+        std::hint::black_box(buffer.iter().fold(0u64, |sum, &byte| sum.rotate_left(5) ^ u64::from(byte)));
+    }
+}
+
+/// This program again, reading so.
+fn own(task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
+    command
+}
+
+/// A program in Python that has `m` mapped `times` times, in which `read` is done.
+fn mapping(path: &Path, times: u32, read: &str) -> Option<Command> {
+    let text = format!(
+        "import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+file = os.open({path:?}, os.O_RDONLY)
+size = os.fstat(file).st_size
+maps = [libc.mmap(None, size, 1, 1, file, 0) for _ in range({times})]
+os.close(file)
+def touch(of, at):
+    return sum(ctypes.string_at(maps[of] + at, {PIECE})[::64])
+{read}
+"
+    );
+    let mut command = Command::new("python3");
+    command.args(["-c", &text]).stdout(Stdio::null());
+    let found = Command::new("python3").arg("--version").output();
+    if found.is_err() {
+        skipped("mappings", "there is no python3");
+    }
+    found.ok().map(|_| command)
+}
+
+/// The device lies on the mount, so it goes first.
+#[test]
+fn a_block_device_is_read_ahead_as_a_file_is() {
+    let test = "a_block_device_is_read_ahead";
+    if !can_mount(test) {
+        return;
+    }
+    let devices = RefCell::new(Vec::new());
+    let program = |path: &Path| {
+        let device = match LoopDevice::attach(path, false, true) {
+            Ok(device) => device,
+            Err(error) => {
+                skipped(test, &error.to_string());
+                return None;
+            }
+        };
+        // Whoever had the device before may have left it another read-ahead.
+        let name = device.path().file_name().unwrap();
+        fs::write(Path::new("/sys/block").join(name).join("queue/read_ahead_kb"), "128").unwrap();
+        let mut command = Command::new("md5sum");
+        command.arg(device.path()).stdout(Stdio::null());
+        devices.borrow_mut().push(device);
+        Some(command)
+    };
+    let Some(summary) = in_a_slow_file("device", 32, program, || devices.borrow_mut().clear()) else {
+        return;
+    };
+    let told =
+        summary.readings.iter().find(|told| told.name.starts_with("/dev/loop")).expect("it is followed");
+    assert_eq!((told.size, told.read), (32 * MIB, 32 * MIB));
+    assert!(told.brought > 16 * MIB && told.wasted == 0, "{told:?}");
+}
+
+/// Whether there is an instance of this process, be it one that is being removed.
+fn has_instance() -> bool {
+    let own = format!("sakiyomi-{}-", std::process::id());
+    let is_own = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&own);
+    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().any(|root| {
+        let entries = fs::read_dir(Path::new(root).join("instances"));
+        entries.is_ok_and(|entries| entries.flatten().any(is_own))
+    })
+}
+
+/// Runs a program and follows it.
+fn followed(mut command: Command) -> Summary {
+    let mut child = command.spawn().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = follow::Options { limit: Limit::AUTO, memory: None, watch_only: false };
+    let (number, stopped) = (child.id(), Arc::clone(&stop));
+    let follower = thread::spawn(move || {
+        let mut told = None;
+        follow(number, options, &stopped, |summary| told = Some(summary)).unwrap();
+        told.expect("a summary is told")
+    });
+    // It stays until it is waited for, so that all can be seen of it.
+    let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
+    let waits = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+    rustix::process::waitid(id, waits).unwrap();
+    stop.store(true, Ordering::Release);
+    follower.thread().unpark();
+    let summary = follower.join().unwrap();
+    assert!(child.wait().unwrap().success());
+    let begun = std::time::Instant::now();
+    while has_instance() {
+        assert!(begun.elapsed() < LIMIT, "an instance is left");
+        thread::sleep(Duration::from_millis(5));
+    }
+    summary
+}
+
+/// One test at a time has the process's instance.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn in_a_slow_file(
+    test: &str,
+    megabytes: u64,
+    program: impl FnOnce(&Path) -> Option<Command>,
+    before_unmounting: impl FnOnce(),
+) -> Option<Summary> {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let scratch = Scratch::new(test, LIMIT);
+    let bytes: Vec<u8> = (0..megabytes * MIB).map(|index| (index / 1000) as u8).collect();
+    fs::write(scratch.path("backing/file"), bytes).unwrap();
+    let spec = "latency=10ms,parallel=64".parse().unwrap();
+    let mounted = scratch.mount(&Options { behind: Some(Behind::Fixed(spec)), ..Options::default() });
+    let file = File::open(scratch.path("mounted/file")).unwrap();
+    page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
+    drop(file);
+    let summary = program(&scratch.path("mounted/file")).map(followed);
+    before_unmounting();
+    unmounted(mounted);
+    summary
+}
+
+/// Of a file, most was brought, and it was read to the end at so many places.
+fn is_read_ahead(summary: &Summary, megabytes: u64, places: usize) {
+    let size = megabytes * MIB;
+    let of_it: Vec<_> = summary.readings.iter().filter(|told| told.name.ends_with("mounted/file")).collect();
+    let told: Vec<_> = of_it.iter().map(|told| (told.read, told.brought, told.wasted, told.idle)).collect();
+    let brought: u64 = of_it.iter().map(|told| told.brought).sum();
+    assert!(brought > size / 2, "{told:?} {:?}", summary.untraced);
+    assert_eq!(
+        of_it.iter().filter(|told| told.read > size / (places as u64 * 2)).count(),
+        places,
+        "{told:?}"
+    );
+    // What lies beyond the first of two places, the second has had brought itself, all but where it was not known of yet.
+    assert!(summary.wasted <= (places as u64 - 1) * 2 * MIB, "{told:?}");
+    assert_eq!(summary.still, 0, "{told:?}");
+}
+
+#[test]
+fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
+    if can_trace("a_file_that_is_read_in_sequence_by_pread") {
+        let own = |path: &Path| Some(own(&format!("in-sequence:{}", path.display())));
+        is_read_ahead(&in_a_slow_file("pread", 48, own, || ()).unwrap(), 48, 1);
+    }
+}
+
+/// The position moves only at the end of a long read, and touches show where it is meanwhile.
+#[test]
+fn what_is_read_in_long_reads_is_counted_once() {
+    if can_trace("what_is_read_in_long_reads") {
+        let own = |path: &Path| Some(own(&format!("in-long-reads:{}", path.display())));
+        let summary = in_a_slow_file("long-reads", 32, own, || ()).unwrap();
+        let told: Vec<_> = summary.readings.iter().map(|told| (&told.name, told.read)).collect();
+        let of_it = told.iter().filter(|(name, _)| name.ends_with("mounted/file"));
+        assert_eq!(of_it.map(|(_, read)| read).sum::<u64>(), 32 * MIB, "{told:?}");
+    }
+}
+
+#[test]
+fn two_threads_at_two_places_of_a_file_are_both_read_ahead_of() {
+    if can_trace("two_threads_at_two_places") {
+        let own = |path: &Path| Some(own(&format!("two-threads:{}", path.display())));
+        is_read_ahead(&in_a_slow_file("pread-threads", 64, own, || ()).unwrap(), 64, 2);
+    }
+}
+
+#[test]
+fn a_child_that_reads_by_pread_is_read_ahead_of() {
+    if can_trace("a_child_that_reads_by_pread") {
+        let own = |path: &Path| Some(own(&format!("in-a-child:{}", path.display())));
+        is_read_ahead(&in_a_slow_file("pread-child", 48, own, || ()).unwrap(), 48, 1);
+    }
+}
+
+#[test]
+fn a_mapping_that_is_read_from_beginning_to_end_is_read_ahead_though_the_file_is_closed() {
+    if can_trace("a_mapping_that_is_read") {
+        let once = format!("for at in range(0, size, {PIECE}): touch(0, at)");
+        let summary = in_a_slow_file("mapping", 48, |path| mapping(path, 1, &once), || ());
+        summary.inspect(|summary| is_read_ahead(summary, 48, 1));
+    }
+}
+
+#[test]
+fn two_mappings_at_two_places_are_both_read_ahead_of() {
+    if can_trace("two_mappings_at_two_places") {
+        let turns = format!("for at in range(0, size // 2, {PIECE}): touch(0, at); touch(1, size // 2 + at)");
+        let summary = in_a_slow_file("mappings", 64, |path| mapping(path, 2, &turns), || ());
+        summary.inspect(|summary| is_read_ahead(summary, 64, 2));
+    }
+}
+
+#[test]
+fn what_is_read_here_and_there_is_left_alone_and_said_to_be() {
+    if !can_trace("what_is_read_here_and_there") {
+        return;
+    }
+    let own = |path: &Path| Some(own(&format!("here-and-there:{}", path.display())));
+    let mapped = "for step in range(120):
+    at = step * 0x9e3779b9 % (size // 4096) * 4096
+    ctypes.string_at(maps[0] + at, 4096)";
+    is_left_alone(own);
+    is_left_alone(|path| mapping(path, 1, mapped));
+}
+
+/// On a busy machine the program may have ended before enough is seen of it to say so; it is left alone every time.
+fn is_left_alone(program: impl Fn(&Path) -> Option<Command>) {
+    let is_said = (0..5).any(|_| {
+        let Some(summary) = in_a_slow_file("scattered", 64, &program, || ()) else { return true };
+        assert_eq!((summary.brought, summary.still), (0, 0), "{:?}", summary.readings);
+        let told = summary.readings.iter().find(|told| told.name.ends_with("mounted/file")).unwrap();
+        told.idle == Some(Idle::NotSequential)
+    });
+    assert!(is_said, "five times not");
+}

@@ -1,0 +1,4 @@
+//! The regulator from outside, in one binary.
+
+mod chaos;
+mod promises;

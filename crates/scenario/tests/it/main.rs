@@ -1,0 +1,7 @@
+//! Experiments and properties of the whole stack in virtual time, in one binary.
+
+mod cerium2014;
+mod kochi2023;
+mod properties;
+mod waseda2006;
+mod world;

@@ -1,0 +1,5 @@
+//! Trace formats from outside, in one binary.
+
+mod fuzz_seeds;
+mod reading;
+mod round_trips;
