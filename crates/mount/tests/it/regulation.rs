@@ -545,7 +545,7 @@ fn who_holds_back_writes_cannot_keep_rates() {
 /// Asks as a process of its own: this test, called to do only what [`asks`] does.
 fn ask(scratch: &Scratch, set: &Set, command: &mut Command) -> String {
     let message = serde_json::to_string(set).unwrap();
-    let command = command.args(["--exact", "asks", "--nocapture"]).env("SAKIYOMI_SET", message);
+    let command = command.args(["--exact", "regulation::asks", "--nocapture"]).env("SAKIYOMI_SET", message);
     let output = command.env("SAKIYOMI_MOUNT", scratch.path("mounted")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = text.lines().find_map(|line| line.split_once("SAID ")).map(|(_, said)| said.to_owned());

@@ -86,7 +86,7 @@ fn read(file: &File, from: u64, to: u64) {
 /// This program again, reading so.
 fn own(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
+    command.args(["--exact", "traced::reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
     command
 }
 

@@ -381,6 +381,31 @@ fn a_device_that_fails_is_an_error_behind_what_it_gave() {
     }
 }
 
+/// Blocks that precede an error are still being worked on when it is met; none of them is lost.
+#[test]
+fn all_blocks_before_an_error_have_results() {
+    struct Failing;
+    impl io::Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("no more"))
+        }
+    }
+    // Read by the caller, and by the I/O thread for two others.
+    for size in [20_500, 2_000_500u32] {
+        let text: Vec<u8> = (0..size).map(|at| (at / 100) as u8).collect();
+        let mut given = Vec::new();
+        let slow = |block: &[u8]| {
+            std::thread::sleep(Duration::from_millis(5));
+            block.to_vec()
+        };
+        let read = blocked_read("stream").block(100_000).threads(2);
+        let from = io::Read::chain(Cursor::new(&text), Failing);
+        let ended = read.map(slow).in_order_stream(from, |block| given.write_all(&block));
+        assert!(matches!(ended, Err(Error::Stream { .. })), "{ended:?}");
+        assert!(given == text, "{} of {} bytes", given.len(), text.len());
+    }
+}
+
 #[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn skipped(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
