@@ -14,6 +14,7 @@ use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
 use sakiyomi_linux::exchange::{SIZE, exchange};
 use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
+use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -586,11 +587,6 @@ fn eventually_ios(file: &Path, target: &Target, ios: u64) {
     let read = || owner(&look(file, false), target).unwrap().ios;
     eventually("it has read all", || read() >= ios);
     assert_eq!(read(), ios);
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// A control group with another below it, removed at the end.
