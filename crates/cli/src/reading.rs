@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::{Access, MethodKind, MethodSpec, standard};
+use sakiyomi_linux::{Access, EngineKind, EngineSpec, standard};
 use sakiyomi_model::Bytes;
 use sakiyomi_report::Run;
 use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
@@ -25,7 +25,7 @@ const FILES: &str = "How files are read";
 pub(crate) struct ReadingArgs {
     /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped or copied, whichever is faster; the rest is brought there by the I/O thread]
     #[arg(long, help_heading = FILES, value_name = "METHOD")]
-    method: Option<MethodSpec>,
+    method: Option<EngineSpec>,
     /// Around the page cache
     #[arg(long, help_heading = FILES)]
     direct: bool,
@@ -60,7 +60,7 @@ impl ReadingArgs {
         let block = usize::try_from(self.block.0).unwrap_or(usize::MAX);
         ensure!((1..=1 << 30).contains(&block), "--block {}: give 1 byte to 1 GiB", self.block);
         ensure!(
-            self.method.is_none_or(|method| method.kind != MethodKind::Null),
+            self.method.is_none_or(|method| method.kind != EngineKind::Null),
             "--method null reads nothing; it is for `sakiyomi probe`"
         );
         let access = if self.direct { Access::Direct } else { Access::Buffered };

@@ -36,9 +36,9 @@ use progress::{Next, Progress, Span};
 pub use single::Single;
 
 use crate::buffer::{Granted, Memory, Pool};
-use crate::method::{self, Content, Done, Method, MethodSpec, Read};
-use crate::source::{Access, Source};
-use crate::{Error, MethodKind};
+use crate::engine::{self, Completion, Engine, EngineSpec, Op, Payload};
+use crate::file::{Access, IoFile};
+use crate::{EngineKind, Error};
 
 /// In which order blocks are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub enum Pattern {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The method and its depth.
-    pub method: MethodSpec,
+    pub method: EngineSpec,
     /// Through the page cache or around it.
     pub access: Access,
     /// Bytes of a block; the last one may be shorter.
@@ -95,7 +95,7 @@ impl Default for Options {
     /// `read` beside the caller, through the page cache, 1 MiB at a time, in the file's order.
     fn default() -> Options {
         Options {
-            method: MethodSpec::usual(MethodKind::Read),
+            method: EngineSpec::usual(EngineKind::Read),
             access: Access::Buffered,
             block: USUAL_BLOCK,
             memory: Memory::Huge,
@@ -109,9 +109,9 @@ impl Default for Options {
     }
 }
 
-/// What a stream must know of the file that its method reads.
+/// Properties of a file that a stream needs.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct FileInfo {
     /// What errors call it.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -131,9 +131,10 @@ pub struct Grant {
 
 /// The stream. It ends after the last block, unless it is endless.
 pub struct Blocks {
-    subject: Arc<Subject>,
+    file: Arc<IoFile>,
+    info: Arc<FileInfo>,
     // Before the pool's handle: it may use its memory until it is dropped.
-    method: Box<dyn Method>,
+    engine: Box<dyn Engine>,
     pool: Option<Pool>,
     grant: Grant,
     plan: Plan,
@@ -147,7 +148,7 @@ pub struct Blocks {
     ready: BinaryHeap<Reverse<Ready>>,
     /// Blocks in flight and ready at the same time, at most.
     window: usize,
-    done: Vec<Done>,
+    completions: Vec<Completion>,
     /// What was found out about blocks that the caller already has.
     late: Late,
     failed: bool,
@@ -197,39 +198,45 @@ impl Blocks {
     /// If the block is of no bytes.
     pub fn open(path: &Path, options: &Options) -> Result<Blocks, Error> {
         assert!(options.block > 0, "a block of no bytes");
-        let source = Arc::new(Source::open(path, options.access)?);
-        let subject =
-            Subject { path: path.to_owned(), size: source.size(), alignment: source.alignment().offset };
-        if !options.block.is_multiple_of(subject.alignment) {
-            let alignment = subject.alignment;
-            return Err(Error::Unaligned { path: subject.path, block: options.block, alignment });
+        let file = Arc::new(IoFile::open(path, options.access)?);
+        let alignment = file.alignment().offset;
+        if !options.block.is_multiple_of(alignment) {
+            return Err(Error::Unaligned { path: path.to_owned(), block: options.block, alignment });
         }
         let spec = options.method;
         let buffers = spec.ahead(options.block) + options.hold;
         let pool = spec.kind.uses_buffers().then(|| Pool::new(buffers, options.block, options.memory));
         let pool = pool.transpose()?;
-        let opened = method::open(spec, &source, options.block, pool.as_ref(), options.register)?;
-        let mut blocks = Blocks::over(opened.method, subject, pool, options);
+        let opened = engine::open(spec, options.block, pool.as_ref().filter(|_| options.register))?;
+        let mut blocks = Blocks::over(opened.engine, file, pool, options);
         blocks.grant.registered = opened.registered;
         Ok(blocks)
     }
 
-    /// A stream over any method, such as one made of memory ([`crate::fake`]). Of the options only what concerns the
-    /// order and size of blocks is looked at.
+    /// A stream over any engine, such as one over files in memory ([`crate::fake`]). Only those options are used that
+    /// concern the order and size of blocks.
     ///
     /// # Panics
     /// If the block is of no bytes, or no multiple of the alignment.
     #[must_use]
-    pub fn over(method: Box<dyn Method>, subject: Subject, pool: Option<Pool>, options: &Options) -> Blocks {
-        assert!(options.block > 0 && options.block.is_multiple_of(subject.alignment), "an unaligned block");
-        let ahead = method.room();
+    pub fn over(
+        mut engine: Box<dyn Engine>,
+        file: Arc<IoFile>,
+        pool: Option<Pool>,
+        options: &Options,
+    ) -> Blocks {
+        let info = FileInfo::of(&file);
+        assert!(options.block > 0 && options.block.is_multiple_of(info.alignment), "an unaligned block");
+        let ahead = engine.free_slots();
+        engine.attach(&file);
         let range = options.range.clone().unwrap_or(0..u64::MAX);
-        let range = range.start.min(subject.size)..range.end.min(subject.size);
+        let range = range.start.min(info.size)..range.end.min(info.size);
         Blocks {
             plan: Plan::new(range, options.block as u64, options.pattern, options.endless),
-            subject: Arc::new(subject),
+            file,
+            info: Arc::new(info),
             grant: Grant { memory: pool.as_ref().map(Pool::granted), registered: false },
-            method,
+            engine,
             pool,
             order: options.order,
             flying: (0..ahead).map(|_| None).collect(),
@@ -238,7 +245,7 @@ impl Blocks {
             given: 0,
             ready: BinaryHeap::new(),
             window: ahead + options.hold,
-            done: Vec::with_capacity(ahead),
+            completions: Vec::with_capacity(ahead),
             late: Late::default(),
             failed: false,
         }
@@ -257,66 +264,67 @@ impl Blocks {
     /// Starts as many reads as there are buffers for, or may be in flight and ready.
     fn fill(&mut self) {
         while !self.free.is_empty()
-            && self.method.room() > 0
+            && self.engine.free_slots() > 0
             && self.in_flight() + self.ready.len() < self.window
         {
-            let content = match &self.pool {
-                None => Content::Nothing,
-                Some(pool) => match pool.promise() {
+            let payload = match &self.pool {
+                None => Payload::Nothing,
+                Some(pool) => match pool.reserve() {
                     None => return,
-                    Some(promise) => Content::Promised(promise),
+                    Some(reservation) => Payload::Reserved(reservation),
                 },
             };
             let Some(range) = self.plan.next() else { return };
-            let span = Span::new(range, self.subject.alignment as u64, self.subject.size);
+            let span = Span::new(range, self.info.alignment as u64, self.info.size);
             let slot = self.free.pop().expect("looked at above");
-            self.method.start(Read { id: slot as u64, offset: span.offset, length: span.length, content });
+            let file = Arc::clone(&self.file);
+            self.engine.submit(Op::read(slot as u64, file, span.offset, span.length, payload));
             let (place, progress) = (self.asked, Progress::new(span));
             self.flying[slot] = Some(Flying { place, progress, took: Duration::ZERO });
             self.asked += 1;
         }
     }
 
-    /// Lets the method work until `at_least` calls have ended, and takes what has.
+    /// Reaps at least `at_least` completions, and sees what follows from each.
     fn wait(&mut self, at_least: usize) -> io::Result<()> {
-        let mut done = std::mem::take(&mut self.done);
-        let waited = self.method.finish(at_least, &mut done);
-        done.drain(..).for_each(|done| self.take(done));
-        self.done = done;
+        let mut completions = std::mem::take(&mut self.completions);
+        let waited = self.engine.reap(at_least, &mut completions);
+        completions.drain(..).for_each(|completion| self.take(completion));
+        self.completions = completions;
         waited
     }
 
-    /// A call has ended: its read goes on, or its block is ready.
-    fn take(&mut self, done: Done) {
-        let Done { mut read, result, took } = done;
-        let slot = read.id as usize;
+    /// A call has completed: its read continues, or its block is ready.
+    fn take(&mut self, completion: Completion) {
+        let Completion { mut op, result, service } = completion;
+        let slot = op.tag as usize;
         let mut flying = self.flying[slot].take().expect("a read in flight");
-        flying.took += took;
-        let block = match flying.progress.after(&mut read.content, result) {
+        flying.took += service;
+        let block = match flying.progress.after(&mut op, result) {
             Next::GoOn => {
                 self.flying[slot] = Some(flying);
-                return self.method.start(read);
+                return self.engine.submit(op);
             }
-            Next::Whole => Ok(self.block(read.content, flying.progress.span(), flying.took)),
-            Next::Shrunk { at } => Err(self.subject.shrunk(at)),
+            Next::Whole => Ok(self.block(op.payload, flying.progress.span(), flying.took)),
+            Next::Shrunk { at } => Err(self.info.shrunk(at)),
             Next::Failed(source) => {
                 let Span { offset, length, .. } = *flying.progress.span();
-                Err(Error::Read { path: self.subject.path.clone(), offset, length, source })
+                Err(Error::Read { path: self.info.path.clone(), offset, length, source })
             }
         };
         self.free.push(slot);
         self.ready.push(Reverse(Ready { place: flying.place, block }));
     }
 
-    fn block(&self, content: Content, span: &Span, took: Duration) -> Block {
-        let late = matches!(content, Content::Mapping(_)).then(|| Arc::clone(&self.late));
+    fn block(&self, payload: Payload, span: &Span, took: Duration) -> Block {
+        let late = matches!(payload, Payload::Mapping(_)).then(|| Arc::clone(&self.late));
         Block {
-            content,
+            payload,
             within: span.within.clone(),
             offset: span.offset,
             took,
             late,
-            subject: Arc::clone(&self.subject),
+            info: Arc::clone(&self.info),
         }
     }
 
@@ -336,7 +344,7 @@ impl Blocks {
     }
 
     fn cannot_wait(&mut self, source: io::Error) -> Option<Result<Block, Error>> {
-        let what = format!("wait for reads of {}", self.subject.path.display());
+        let what = format!("wait for reads of {}", self.info.path.display());
         self.fail(Error::System { what, source })
     }
 }
@@ -375,7 +383,11 @@ impl Iterator for Blocks {
     }
 }
 
-impl Subject {
+impl FileInfo {
+    pub(crate) fn of(file: &IoFile) -> FileInfo {
+        FileInfo { path: file.path().to_owned(), size: file.size(), alignment: file.alignment().offset }
+    }
+
     fn shrunk(&self, at: u64) -> Error {
         Error::Shrunk { path: self.path.clone(), at, expected: self.size }
     }
@@ -384,7 +396,7 @@ impl Subject {
 /// A block of a file. Its memory is used again when it is dropped.
 #[derive(Debug)]
 pub struct Block {
-    content: Content,
+    payload: Payload,
     /// The part of the content that was asked for.
     within: Range<usize>,
     /// Where the content begins in the file.
@@ -392,7 +404,7 @@ pub struct Block {
     took: Duration,
     /// Where a mapping that turns out to be broken is told of.
     late: Option<Late>,
-    subject: Arc<Subject>,
+    info: Arc<FileInfo>,
 }
 
 impl Block {
@@ -411,7 +423,7 @@ impl Block {
     /// Whether its bytes are the file's own pages, not a copy.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        matches!(self.content, Content::Mapping(_))
+        matches!(self.payload, Payload::Mapping(_))
     }
 
     /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
@@ -420,12 +432,12 @@ impl Block {
     /// # Errors
     /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.
     pub fn intact(&self) -> Result<(), Error> {
-        let Content::Mapping(mapping) = &self.content else { return Ok(()) };
-        let (path, offset, length) = (&self.subject.path, self.offset(), self.len());
+        let Payload::Mapping(mapping) = &self.payload else { return Ok(()) };
+        let (path, offset, length) = (&self.info.path, self.offset(), self.len());
         let failed = |source| Error::Read { path: path.clone(), offset, length, source };
         let size = mapping.file_size().map_err(failed)?;
         match () {
-            () if size < offset + length as u64 => Err(self.subject.shrunk(size)),
+            () if size < offset + length as u64 => Err(self.info.shrunk(size)),
             () if mapping.is_broken() => Err(failed(io::Error::from_raw_os_error(libc::EIO))),
             () => Ok(()),
         }
@@ -436,7 +448,7 @@ impl Deref for Block {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.content.bytes()[self.within.clone()]
+        &self.payload.bytes()[self.within.clone()]
     }
 }
 

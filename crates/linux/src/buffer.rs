@@ -74,8 +74,8 @@ struct Shared {
 struct Free {
     /// The buffers that nobody has. An index is either in here or in exactly one [`Buffer`].
     indices: Vec<usize>,
-    /// How many of them are promised: never more than there are.
-    promised: usize,
+    /// How many of them are reserved: never more than there are.
+    reserved: usize,
 }
 
 impl Pool {
@@ -95,23 +95,23 @@ impl Pool {
         let (region, granted) = Region::new(stride * count, memory)
             .map_err(|_| Error::Memory { bytes, available: region::available_memory() })?;
         // The first buffer is the first to be lent, and the last given back the next: it is still in the CPU's cache.
-        let free = Mutex::new(Free { indices: (0..count).rev().collect(), promised: 0 });
+        let free = Mutex::new(Free { indices: (0..count).rev().collect(), reserved: 0 });
         Ok(Pool { shared: Arc::new(Shared { region, granted, stride, capacity, count, free }) })
     }
 
     /// An empty buffer, if one is free.
     #[must_use]
     pub fn take(&self) -> Option<Buffer> {
-        self.promise().map(Promise::keep)
+        self.reserve().map(Reservation::take)
     }
 
-    /// A buffer that can be taken when it is needed, so that it is then one that was given back just before.
+    /// Reserves a buffer, to be taken when it is needed, so that it is then the one that was returned last.
     #[must_use]
-    pub(crate) fn promise(&self) -> Option<Promise> {
+    pub(crate) fn reserve(&self) -> Option<Reservation> {
         let mut free = self.shared.free();
-        (free.promised < free.indices.len()).then(|| {
-            free.promised += 1;
-            Promise(Some(Arc::clone(&self.shared)))
+        (free.reserved < free.indices.len()).then(|| {
+            free.reserved += 1;
+            Reservation(Some(Arc::clone(&self.shared)))
         })
     }
 
@@ -153,26 +153,26 @@ impl Shared {
     }
 }
 
-/// A buffer that is sure to be there, whichever it will be.
+/// A claim on a free buffer, whichever it will be.
 #[derive(Debug)]
-pub struct Promise(Option<Arc<Shared>>);
+pub struct Reservation(Option<Arc<Shared>>);
 
-impl Promise {
+impl Reservation {
     /// The buffer.
-    pub(crate) fn keep(mut self) -> Buffer {
-        let shared = self.0.take().expect("kept once");
+    pub(crate) fn take(mut self) -> Buffer {
+        let shared = self.0.take().expect("taken once");
         let mut free = shared.free();
-        free.promised -= 1;
-        let index = free.indices.pop().expect("a promised buffer is free");
+        free.reserved -= 1;
+        let index = free.indices.pop().expect("a reserved buffer is free");
         drop(free);
         Buffer { shared, index, filled: 0 }
     }
 }
 
-impl Drop for Promise {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(shared) = &self.0 {
-            shared.free().promised -= 1;
+            shared.free().reserved -= 1;
         }
     }
 }
@@ -253,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_there_and_is_the_last_given_back() {
+    fn what_is_reserved_is_there_and_is_the_last_given_back() {
         let pool = Pool::new(3, 100, Memory::Ordinary).unwrap();
-        let promises: Vec<Promise> = std::iter::from_fn(|| pool.promise()).take(2).collect();
+        let reservations: Vec<Reservation> = std::iter::from_fn(|| pool.reserve()).take(2).collect();
         let taken = pool.take().unwrap();
-        assert!(pool.take().is_none() && pool.promise().is_none(), "the others are promised");
+        assert!(pool.take().is_none() && pool.reserve().is_none(), "the others are reserved");
         let last = taken.index();
         drop(taken);
-        let kept: Vec<Buffer> = promises.into_iter().map(Promise::keep).collect();
+        let kept: Vec<Buffer> = reservations.into_iter().map(Reservation::take).collect();
         assert_eq!(kept[0].index(), last);
-        drop(pool.promise().expect("one is free again"));
-        assert!(pool.take().is_some(), "a promise that is not asked for is free again");
+        drop(pool.reserve().expect("one is free again"));
+        assert!(pool.take().is_some(), "a reservation that is dropped is free again");
     }
 
     #[test]

@@ -1,112 +1,163 @@
-//! A file made of memory that is read with faults: short reads, reads that end in any order, interruptions, errors at
-//! chosen places, a file that shrinks. It stands in for a real method in the tests of everything above, and everything
-//! in it is decided by a seed.
+//! Files in memory that are read and written with faults: short transfers, completions in any order, interruptions,
+//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the tests
+//! of everything above, and everything in them is decided by a seed.
 
 use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-use crate::blocks::Subject;
-use crate::method::{Done, Method, Read};
+use crate::IoFile;
+use crate::engine::{Completion, Engine, Op, OpKind};
 
 /// What goes wrong, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Decides all of it.
     pub seed: u64,
-    /// Of 256 calls, how many bring fewer bytes than were asked for.
+    /// Of 256 calls, how many transfer fewer bytes than were asked for.
     pub short_of_256: u8,
     /// Of 256 calls, how many are interrupted.
     pub interrupted_of_256: u8,
-    /// Of 256 times that ends are asked for, how many times a read that could have ended has not.
+    /// Of 256 times that completions are reaped, how many times an operation that could have completed has not.
     pub late_of_256: u8,
-    /// Reads that touch one of these bytes fail with this error number.
+    /// Transfers that touch one of these bytes of a file fail with this error number.
     pub errors: Vec<(u64, i32)>,
-    /// From this number of calls on, the file has this many bytes only.
+    /// From this number of calls on, every file has at most this many bytes.
     pub shrinks: Option<(u64, u64)>,
+    /// Bytes that a file can have; writes beyond fail with `ENOSPC`. 0 for no limit.
+    pub capacity: u64,
 }
 
-/// The method.
-#[derive(Debug)]
-pub struct Fake {
-    bytes: Vec<u8>,
+type Files = Vec<(Arc<IoFile>, Vec<u8>)>;
+
+/// Files in memory, shared by the engines that perform operations on them.
+#[derive(Clone, Debug, Default)]
+pub struct FakeDisk {
+    files: Arc<Mutex<Files>>,
+}
+
+impl FakeDisk {
+    /// Adds a file. Transfers must be multiples of `alignment` bytes, and short ones are, except at the file's end.
+    ///
+    /// # Errors
+    /// If `/dev/null` cannot be opened.
+    pub fn file(&self, content: Vec<u8>, alignment: usize) -> io::Result<Arc<IoFile>> {
+        let file = IoFile::imaginary(Path::new("memory"), content.len() as u64, alignment)?;
+        let file = Arc::new(file);
+        self.files().push((Arc::clone(&file), content));
+        Ok(file)
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Panics
+    /// If it is not on this disk.
+    #[must_use]
+    pub fn content(&self, file: &Arc<IoFile>) -> Vec<u8> {
+        let files = self.files();
+        files.iter().find(|(known, _)| Arc::ptr_eq(known, file)).expect("a file of this disk").1.clone()
+    }
+
+    /// An engine over the files, with at most `depth` operations in flight.
+    #[must_use]
+    pub fn engine(&self, depth: usize, faults: Faults) -> Box<dyn Engine> {
+        let random = Pcg64::seed_from_u64(faults.seed);
+        Box::new(Fake { disk: self.clone(), faults, depth, random, calls: 0, submitted: Vec::new() })
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Fake {
+    disk: FakeDisk,
     faults: Faults,
-    alignment: usize,
     depth: usize,
     random: Pcg64,
     calls: u64,
-    started: Vec<Read>,
+    submitted: Vec<Op>,
 }
 
 impl Fake {
-    /// A file of these bytes with at most `depth` reads in flight; what short reads bring is a multiple of `alignment`
-    /// except at the file's end, as with direct I/O.
-    #[must_use]
-    pub fn new(bytes: Vec<u8>, depth: usize, alignment: usize, faults: Faults) -> Fake {
-        let random = Pcg64::seed_from_u64(faults.seed);
-        Fake { bytes, faults, alignment, depth, random, calls: 0, started: Vec::new() }
-    }
-
-    /// What a stream must know of it.
-    #[must_use]
-    pub fn subject(&self) -> Subject {
-        Subject { path: "memory".into(), size: self.bytes.len() as u64, alignment: self.alignment }
-    }
-
     fn happens(&mut self, of_256: u8) -> bool {
         // The upper bits are the better ones.
         (self.random.next_u64() >> 56) < u64::from(of_256)
     }
 
     /// One system call.
-    fn call(&mut self, read: &mut Read) -> io::Result<usize> {
+    fn call(&mut self, op: &mut Op) -> io::Result<usize> {
         self.calls += 1;
-        if let Some((_, size)) = self.faults.shrinks.filter(|&(call, _)| call <= self.calls) {
-            self.bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-        }
         if self.happens(self.faults.interrupted_of_256) {
             return Err(io::Error::from_raw_os_error(libc::EINTR));
         }
-        let buffer = read.content.buffer();
-        let at = read.offset + buffer.len() as u64;
-        assert!(at.is_multiple_of(self.alignment as u64), "a call at {at} is not aligned");
-        let left = self.bytes.get(usize::try_from(at).unwrap_or(usize::MAX)..).unwrap_or_default();
-        let mut count = left.len().min(read.length - buffer.len());
-        if self.happens(self.faults.short_of_256) && count > self.alignment {
-            let units = (count / self.alignment) as u64;
-            count = (1 + self.random.next_u64() % units) as usize * self.alignment;
+        let is_short = self.happens(self.faults.short_of_256);
+        let draw = self.random.next_u64();
+        let disk = self.disk.clone();
+        let mut files = disk.files();
+        let (_, bytes) = files
+            .iter_mut()
+            .find(|(known, _)| Arc::ptr_eq(known, &op.file))
+            .expect("an operation on a file of this disk");
+        if let Some((_, size)) = self.faults.shrinks.filter(|&(call, _)| call <= self.calls) {
+            bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        }
+        let (range, at) = (op.next_call(), op.offset + op.done as u64);
+        let alignment = op.file.alignment().offset;
+        assert!(at.is_multiple_of(alignment as u64), "a call at {at} is not aligned");
+        let start = usize::try_from(at).expect("a file in memory");
+        let mut count = match op.kind {
+            OpKind::Sync => return Ok(0),
+            OpKind::Read => bytes.len().saturating_sub(start).min(range.len()),
+            OpKind::Write => range.len(),
+        };
+        if is_short && count > alignment {
+            count = (1 + draw % (count / alignment) as u64) as usize * alignment;
         }
         let end = at + count as u64;
         if let Some(&(_, code)) = self.faults.errors.iter().find(|&&(byte, _)| (at..end).contains(&byte)) {
             return Err(io::Error::from_raw_os_error(code));
         }
-        let start = at as usize;
-        buffer.append(&self.bytes[start.min(self.bytes.len())..][..count]);
+        if op.kind == OpKind::Read {
+            op.payload.buffer().space()[op.done..op.done + count]
+                .copy_from_slice(&bytes[start.min(bytes.len())..][..count]);
+        } else {
+            if self.faults.capacity > 0 && end > self.faults.capacity {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            if bytes.len() < start + count {
+                bytes.resize(start + count, 0);
+            }
+            bytes[start..start + count].copy_from_slice(&op.payload.bytes()[op.done..op.done + count]);
+        }
+        op.advance(count);
         Ok(count)
     }
 }
 
-impl Method for Fake {
-    fn room(&self) -> usize {
-        self.depth - self.started.len()
+impl Engine for Fake {
+    fn free_slots(&self) -> usize {
+        self.depth - self.submitted.len()
     }
 
-    fn start(&mut self, read: Read) {
-        assert!(self.room() > 0, "more reads than fit");
-        self.started.push(read);
+    fn submit(&mut self, op: Op) {
+        assert!(self.free_slots() > 0, "more operations than slots");
+        self.submitted.push(op);
     }
 
-    fn finish(&mut self, at_least: usize, done: &mut Vec<Done>) -> io::Result<()> {
-        let at_least = at_least.min(self.started.len());
-        let mut ended = 0;
-        while !self.started.is_empty() && (ended < at_least || !self.happens(self.faults.late_of_256)) {
-            let which = self.random.next_u64() % self.started.len() as u64;
-            let mut read = self.started.swap_remove(which as usize);
-            let result = self.call(&mut read);
-            done.push(Done { read, result, took: Duration::ZERO });
-            ended += 1;
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let at_least = at_least.min(self.submitted.len());
+        let mut completed = 0;
+        while !self.submitted.is_empty() && (completed < at_least || !self.happens(self.faults.late_of_256)) {
+            let which = self.random.next_u64() % self.submitted.len() as u64;
+            let mut op = self.submitted.swap_remove(which as usize);
+            let result = self.call(&mut op);
+            completions.push(Completion { op, result, service: Duration::ZERO });
+            completed += 1;
         }
         Ok(())
     }

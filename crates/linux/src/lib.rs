@@ -3,10 +3,10 @@
 //! | what | where |
 //! |---|---|
 //! | a file, as blocks that are read while the caller works | [`blocks`] |
-//! | one way of reading each: a thread, threads, Linux AIO, io_uring, mappings | [`method`] |
-//! | a method made of memory, with faults, for the tests of everything above | [`fake`] |
+//! | I/O engines: a thread, threads, Linux AIO, io_uring, mappings; for any number of files | [`engine`] |
+//! | an engine over files in memory, with faults, for the tests of everything above | [`fake`] |
 //! | aligned and huge memory, lent and given back | [`buffer`] |
-//! | a file opened around the page cache or through it, and what it asks of alignment | [`source`] |
+//! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
 //! | writing a file while the caller makes the next block | [`writer`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | what the C library takes characters for | [`ctype`] |
@@ -19,7 +19,7 @@
 //! | which standard streams the program was started without | [`standard`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
-//! There is no policy here: how far to read ahead, which method to take and what to conclude from a measurement is
+//! There is no policy here: how far to read ahead, which engine to take and what to conclude from a measurement is
 //! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
 //! the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
 //! cache, loop devices, the classes of characters).
@@ -28,15 +28,15 @@ pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod ctype;
+pub mod engine;
 pub mod exchange;
 pub mod fake;
+pub mod file;
 pub mod file_handle;
 pub mod loop_device;
-pub mod method;
 pub mod page_cache;
 pub mod priority;
 pub mod process;
-pub mod source;
 pub mod standard;
 pub mod tracefs;
 pub mod writer;
@@ -47,7 +47,7 @@ mod mapping;
 
 pub use blocks::{Block, Blocks, Options, Order, Pattern};
 pub use buffer::{Buffer, Granted, Memory, Pool};
+pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
+pub use file::{Access, Alignment, IoFile, open_files_max};
 pub use mapping::Mapping;
-pub use method::{MethodKind, MethodSpec};
-pub use source::{Access, Alignment, Source, open_files_max};

@@ -157,7 +157,7 @@ fn attribute(device: &Path, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::page_cache::{By, drop_pages, fetch, residency_by};
-    use crate::{Access, Source};
+    use crate::{Access, IoFile};
     use sakiyomi_testing::{Scratch, skipped};
     use std::os::unix::fs::FileExt;
     use std::time::{Duration, Instant};
@@ -194,7 +194,7 @@ mod tests {
             let path = device.path().to_owned();
             assert_eq!(attribute(&path, "backing_file"), Some(backing.display().to_string()));
             assert_eq!(attribute(&path, "autoclear").as_deref(), Some("1"));
-            let source = Source::open(&path, access).unwrap();
+            let source = IoFile::open(&path, access).unwrap();
             assert_eq!(source.size(), 16 << 20);
             let pool = crate::Pool::new(1, MB, crate::Memory::Ordinary).unwrap();
             let mut buffer = pool.take().unwrap();

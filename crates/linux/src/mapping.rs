@@ -18,12 +18,12 @@ use std::sync::{Arc, Once, OnceLock};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::buffer::page_size;
-use crate::source::Source;
+use crate::file::IoFile;
 
 /// Bytes of a file, mapped read-only.
 #[derive(Debug)]
 pub struct Mapping {
-    source: Arc<Source>,
+    file: Arc<IoFile>,
     watched: &'static Watched,
     /// What was asked for begins this far after the mapping's first byte, which lies on a page boundary.
     skipped: usize,
@@ -38,12 +38,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it returns.
-    pub(crate) fn new(
-        source: &Arc<Source>,
-        offset: u64,
-        length: usize,
-        populate: bool,
-    ) -> io::Result<Mapping> {
+    pub(crate) fn new(file: &Arc<IoFile>, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
         catch_sigbus()?;
         let skipped = (offset % page_size() as u64) as usize;
         let mapped = skipped + length;
@@ -55,7 +50,7 @@ impl Mapping {
                 mapped,
                 ProtFlags::READ,
                 MapFlags::SHARED | flags,
-                source.file(),
+                file.file(),
                 offset - skipped as u64,
             )
         }?;
@@ -68,12 +63,12 @@ impl Mapping {
             // SAFETY: advice on a mapping of our own; it takes nothing away.
             let _ = unsafe { madvise(start, mapped, Advice::Sequential) };
         }
-        Ok(Mapping { source: Arc::clone(source), watched, skipped, start: start.cast(), mapped })
+        Ok(Mapping { file: Arc::clone(file), watched, skipped, start: start.cast(), mapped })
     }
 
     /// The file's size now, in bytes.
     pub(crate) fn file_size(&self) -> io::Result<u64> {
-        self.source.size_now()
+        self.file.size_now()
     }
 
     /// Whether a page was touched that the file could not give, so that zeros were read instead.
@@ -231,17 +226,17 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Access;
+    use crate::file::Access;
     use rustix::fs::{MemfdFlags, memfd_create};
     use std::fs::File;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::FileExt;
 
-    fn source(bytes: &[u8]) -> (Arc<Source>, File) {
+    fn source(bytes: &[u8]) -> (Arc<IoFile>, File) {
         let file = File::from(memfd_create("mapping", MemfdFlags::CLOEXEC).unwrap());
         file.write_all_at(bytes, 0).unwrap();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        (Arc::new(Source::open(path.as_ref(), Access::Buffered).unwrap()), file)
+        (Arc::new(IoFile::open(path.as_ref(), Access::Buffered).unwrap()), file)
     }
 
     #[test]

@@ -33,8 +33,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::buffer::{Buffer, Granted, Memory, Pool};
 use crate::crew::{Call, Crew, Ended};
-use crate::method::{CALL_MAX, DEPTH_MAX};
-use crate::source::direct_alignment;
+use crate::engine::{CALL_MAX, DEPTH_MAX};
+use crate::file::direct_alignment;
 use crate::{Access, Error};
 
 use target::Target;

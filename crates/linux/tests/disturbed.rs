@@ -2,6 +2,7 @@
 //! can be.
 #![allow(unsafe_code)] // signals are sent and caught
 
+#[path = "it/on_disk/mod.rs"]
 mod on_disk;
 
 use std::fs::{self, File};
@@ -12,18 +13,18 @@ use std::time::Duration;
 
 use on_disk::{content, file_with, open};
 use sakiyomi_linux::page_cache::drop_pages;
-use sakiyomi_linux::{Access, Blocks, Memory, MethodKind, MethodSpec, Options, Order, Pattern};
+use sakiyomi_linux::{Access, Blocks, EngineKind, EngineSpec, Memory, Options, Order, Pattern};
 
-fn moving() -> impl Iterator<Item = MethodKind> {
-    MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null)
+fn moving() -> impl Iterator<Item = EngineKind> {
+    EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null)
 }
 
 /// Each method through the page cache, and around it where that is possible.
 fn ways() -> impl Iterator<Item = Options> {
-    let both = |kind: MethodKind| [Access::Buffered, Access::Direct].map(|access| (kind, access));
-    let possible = |&(kind, access): &(MethodKind, Access)| kind.uses_buffers() || access == Access::Buffered;
+    let both = |kind: EngineKind| [Access::Buffered, Access::Direct].map(|access| (kind, access));
+    let possible = |&(kind, access): &(EngineKind, Access)| kind.uses_buffers() || access == Access::Buffered;
     moving().flat_map(both).filter(possible).map(|(kind, access)| Options {
-        method: MethodSpec::usual(kind),
+        method: EngineSpec::usual(kind),
         access,
         block: 64 << 10,
         ..Options::default()
@@ -91,7 +92,7 @@ fn the_thread_that_began_to_read_may_end() {
     let file = file_with("moved", &bytes);
     for mut options in ways() {
         // Much must be on its way at that moment, and nothing read ahead by the system.
-        options.method.depth = if options.method.kind == MethodKind::Read { 1 } else { 128 };
+        options.method.depth = if options.method.kind == EngineKind::Read { 1 } else { 128 };
         options.order = Order::Arrival;
         for seed in 0..5 {
             options.pattern = Pattern::Random { seed };
@@ -126,7 +127,7 @@ fn streams_that_are_dropped_leave_no_descriptor_open() {
 
 #[test]
 fn what_goes_on_behind_the_largest_call_is_aligned_on_every_device() {
-    assert!(sakiyomi_linux::method::CALL_MAX.is_multiple_of(64 << 10), "sectors have 64 KiB at most");
+    assert!(sakiyomi_linux::engine::CALL_MAX.is_multiple_of(64 << 10), "sectors have 64 KiB at most");
 }
 
 /// A sparse file, so that only the buffers need memory: 6 GiB of it.
@@ -138,7 +139,7 @@ fn a_block_may_be_larger_than_a_call_can_be() {
     let scratch = sakiyomi_testing::ScratchFile::inside(std::path::Path::new("/dev/shm"), "large", []);
     let file = File::options().read(true).write(true).open(scratch.path()).unwrap();
     file.set_len(size).unwrap();
-    let call = sakiyomi_linux::method::CALL_MAX as u64;
+    let call = sakiyomi_linux::engine::CALL_MAX as u64;
     let marks = [
         0,
         (1 << 30) + 7,
@@ -152,7 +153,7 @@ fn a_block_may_be_larger_than_a_call_can_be() {
     ];
     marks.iter().for_each(|&at| file.write_all_at(b"x", at).unwrap());
     for options in ways() {
-        let method = MethodSpec { depth: 1, ..options.method };
+        let method = EngineSpec { depth: 1, ..options.method };
         let options = Options { block, method, memory: Memory::Huge, ..options };
         let Some(blocks) = open(scratch.path(), &options) else { continue };
         let mut lengths = Vec::new();

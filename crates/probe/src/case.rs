@@ -126,7 +126,7 @@ fn busiest_thread(runs: &[Run]) -> Busiest {
 
 fn latency(series: &Series) -> Option<(u64, u64)> {
     let kind = series.setting.method.kind;
-    if !kind.uses_buffers() || kind == sakiyomi_linux::MethodKind::Null {
+    if !kind.uses_buffers() || kind == sakiyomi_linux::EngineKind::Null {
         return None;
     }
     let all = &series.latency;
@@ -156,7 +156,7 @@ const NEARLY: f64 = 0.95;
 /// `null`, which reads nothing, is not among them.
 #[must_use]
 pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, usize)> {
-    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_linux::MethodKind::Null;
+    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_linux::EngineKind::Null;
     let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
     let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
     let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use sakiyomi_linux::blocks::{Block, Blocks, Grant};
 use sakiyomi_linux::cpu::{Meter, Usage};
-use sakiyomi_linux::source::Source;
-use sakiyomi_linux::{Access, MethodKind, Options, page_cache};
+use sakiyomi_linux::file::IoFile;
+use sakiyomi_linux::{Access, EngineKind, Options, page_cache};
 
 use crate::Error;
 use crate::setting::{Path, Setting};
@@ -84,7 +84,7 @@ pub(crate) fn run(
 }
 
 /// A mapping is only read when its pages are touched; others have read everything already.
-fn touch(block: &Block, kind: MethodKind) {
+fn touch(block: &Block, kind: EngineKind) {
     const PAGE: usize = 4096;
     if !kind.uses_buffers() {
         black_box(block.iter().step_by(PAGE).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
@@ -109,7 +109,7 @@ fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Err
     if path == Path::Direct {
         return Ok(());
     }
-    let source = Source::open(file, Access::Buffered)?;
+    let source = IoFile::open(file, Access::Buffered)?;
     let all = 0..source.size();
     if path == Path::Cold {
         let left = page_cache::drop_pages(source.file(), all).map_err(|error| unseen(error, file))?;

@@ -2,7 +2,7 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_linux::{MethodKind, MethodSpec};
+use sakiyomi_linux::{EngineKind, EngineSpec};
 
 use crate::setting::{Buffers, Path, Setting};
 
@@ -10,7 +10,7 @@ use crate::setting::{Buffers, Path, Setting};
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Methods with their depths.
-    pub methods: Vec<MethodSpec>,
+    pub methods: Vec<EngineSpec>,
     /// Bytes of a request.
     pub blocks: Vec<usize>,
     /// Around or through the page cache.
@@ -79,7 +79,7 @@ fn add(settings: &mut Vec<Setting>, setting: Setting) {
     }
 }
 
-fn combined((path, block, method, buffers): (Path, usize, MethodSpec, Buffers), wanted: &Wanted) -> Setting {
+fn combined((path, block, method, buffers): (Path, usize, EngineSpec, Buffers), wanted: &Wanted) -> Setting {
     let own = method.kind.uses_buffers();
     Setting {
         method,
@@ -88,7 +88,7 @@ fn combined((path, block, method, buffers): (Path, usize, MethodSpec, Buffers), 
         random: wanted.random,
         // What makes no difference shall not be measured twice.
         buffers: match method.kind {
-            MethodKind::Null => Buffers::Ordinary,
+            EngineKind::Null => Buffers::Ordinary,
             _ if !own => Buffers::Ordinary,
             kind => buffers.for_method(kind),
         },

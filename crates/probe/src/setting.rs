@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use sakiyomi_linux::method::DEPTH_MAX;
-use sakiyomi_linux::{Access, Memory, MethodKind, MethodSpec, Options, Pattern};
+use sakiyomi_linux::engine::DEPTH_MAX;
+use sakiyomi_linux::{Access, EngineKind, EngineSpec, Memory, Options, Pattern};
 
 /// How the page cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ impl Buffers {
 
     /// What this comes to for a method: one that cannot register buffers does not.
     #[must_use]
-    pub fn for_method(self, kind: MethodKind) -> Buffers {
+    pub fn for_method(self, kind: EngineKind) -> Buffers {
         match self {
             _ if kind.can_register() => self,
             Buffers::Registered => Buffers::Ordinary,
@@ -54,7 +54,7 @@ impl Buffers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
     /// The method and its depth.
-    pub method: MethodSpec,
+    pub method: EngineSpec,
     /// Bytes of a request.
     pub block: usize,
     /// Around or through the page cache.
@@ -70,12 +70,12 @@ impl Setting {
     #[must_use]
     pub fn doubled(self) -> Option<Setting> {
         let kind = match self.method.kind {
-            MethodKind::Null => return None,
-            MethodKind::Read => MethodKind::Pread,
+            EngineKind::Null => return None,
+            EngineKind::Read => EngineKind::Pread,
             kind => kind,
         };
         let depth = 2 * self.method.depth;
-        (depth <= DEPTH_MAX).then_some(Setting { method: MethodSpec { kind, depth }, ..self })
+        (depth <= DEPTH_MAX).then_some(Setting { method: EngineSpec { kind, depth }, ..self })
     }
 
     /// The same with the best memory; none if it already has that, or brings its own.
@@ -83,7 +83,7 @@ impl Setting {
     pub fn with_best_buffers(self) -> Option<Setting> {
         let kind = self.method.kind;
         let buffers = Buffers::HugeRegistered.for_method(kind);
-        let better = kind.uses_buffers() && kind != MethodKind::Null && buffers != self.buffers;
+        let better = kind.uses_buffers() && kind != EngineKind::Null && buffers != self.buffers;
         better.then_some(Setting { buffers, ..self })
     }
 

@@ -14,7 +14,7 @@ use rand_pcg::Pcg64;
 use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
 use sakiyomi_linux::loop_device::LoopDevice;
-use sakiyomi_linux::{Access, Source};
+use sakiyomi_linux::{Access, IoFile};
 
 use crate::Error;
 
@@ -87,9 +87,9 @@ impl Target {
 }
 
 fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>)) -> Result<Target, Error> {
-    let source = Source::open(&path, Access::Buffered)?;
+    let source = IoFile::open(&path, Access::Buffered)?;
     let (size, in_memory) = (source.size(), lies_in_memory(source.file()));
-    let direct = Source::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
+    let direct = IoFile::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
     Ok(Target { name, what, path, size, direct, in_memory, _device: None, _file: file })
 }
 

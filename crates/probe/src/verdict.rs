@@ -5,7 +5,7 @@
 //! hardly ever off its core, or if all cores together were full of this work. Everything else waits: for round trips, or
 //! for work that better memory would spare.
 
-use sakiyomi_linux::MethodKind;
+use sakiyomi_linux::EngineKind;
 
 use crate::setting::Setting;
 
@@ -71,7 +71,7 @@ pub struct Evidence {
 /// Judges a case.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Judgement {
-    let (verdict, reason) = if evidence.setting.method.kind == MethodKind::Null {
+    let (verdict, reason) = if evidence.setting.method.kind == EngineKind::Null {
         (Verdict::CpuBound, "It reads nothing: this is what measuring itself costs.".to_owned())
     } else {
         cpu(evidence)

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let counter =
         Counter::new(Arc::new(Characters::from_environment()), wanted, true).ok_or("which locale?")?;
     let file = Single::open(path.as_ref(), Access::Buffered)?;
-    let mapped = file.map(0..file.source().size())?;
+    let mapped = file.map(0..file.file().size())?;
     let count = |chunk| counter.count(chunk);
     let whole =
         mapped.par_chunks(1 << 20).map(count).reduce(Part::default, |part, next| counter.join(part, &next));

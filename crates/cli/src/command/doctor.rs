@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sakiyomi_linux::page_cache::{self, By};
-use sakiyomi_linux::{Access, Blocks, Granted, Memory, MethodKind, MethodSpec, Options, Pool, Source};
+use sakiyomi_linux::{Access, Blocks, EngineKind, EngineSpec, Granted, IoFile, Memory, Options, Pool};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result};
@@ -78,9 +78,9 @@ impl TestFile {
     }
 
     /// Whether a method reads it, and why not.
-    fn read_by(&self, kind: MethodKind) -> Result<bool, sakiyomi_linux::Error> {
+    fn read_by(&self, kind: EngineKind) -> Result<bool, sakiyomi_linux::Error> {
         let options = Options {
-            method: MethodSpec { kind, depth: 1 },
+            method: EngineSpec { kind, depth: 1 },
             block: 4096,
             memory: Memory::Ordinary,
             ..Options::default()
@@ -104,7 +104,7 @@ fn in_full(error: sakiyomi_linux::Error) -> String {
 }
 
 fn direct_io(file: &TestFile) -> Finding {
-    let opened = Source::open(&file.0, Access::Direct);
+    let opened = IoFile::open(&file.0, Access::Direct);
     let available = opened.is_ok();
     let found = match opened {
         Ok(source) => format!(
@@ -134,7 +134,7 @@ fn huge_pages() -> Finding {
 }
 
 fn io_uring(file: &TestFile) -> Finding {
-    let read = file.read_by(MethodKind::Uring);
+    let read = file.read_by(EngineKind::Uring);
     let available = read.is_ok();
     let found = match read {
         Ok(true) => "works, with registered buffers".to_owned(),
@@ -145,14 +145,14 @@ fn io_uring(file: &TestFile) -> Finding {
 }
 
 fn aio(file: &TestFile) -> Finding {
-    let read = file.read_by(MethodKind::Aio);
+    let read = file.read_by(EngineKind::Aio);
     let available = read.is_ok();
     let found = read.map_or_else(in_full, |_| "works".to_owned());
     Finding { what: "Linux AIO", available, found, consequence: "method aio:N" }
 }
 
 fn cachestat(file: &TestFile) -> Finding {
-    let asked = Source::open(&file.0, Access::Buffered)
+    let asked = IoFile::open(&file.0, Access::Buffered)
         .and_then(|source| page_cache::residency_by(source.file(), 0..4096, By::Cachestat));
     let available = asked.is_ok();
     let found = asked.map_or_else(in_full, |_| "answers".to_owned());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::{MethodKind, MethodSpec};
+use sakiyomi_linux::{EngineKind, EngineSpec};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_probe::Error;
 use sakiyomi_probe::calibration::Calibration;
@@ -52,7 +52,7 @@ pub(crate) struct Probe {
         value_delimiter = ',',
         default_value = "read,pread:4,aio:8,uring:8,mmap:4,null"
     )]
-    method: Vec<MethodSpec>,
+    method: Vec<EngineSpec>,
     /// Bytes of a request
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,1MiB")]
     block: Vec<Bytes>,
@@ -194,7 +194,7 @@ impl Probe {
             Ok(())
         });
         let mut outcome = outcome.map_err(unless_interrupted)?;
-        let moves = |case: &Case| case.setting.method.kind != MethodKind::Null;
+        let moves = |case: &Case| case.setting.method.kind != EngineKind::Null;
         if !outcome.cases.iter().any(moves) && !outcome.refused.is_empty() {
             return Err(outcome.refused.swap_remove(0).1.into());
         }

@@ -1,6 +1,6 @@
 //! What `probe` found out, in the words of its schema.
 
-use sakiyomi_linux::MethodKind;
+use sakiyomi_linux::EngineKind;
 use sakiyomi_linux::blocks::Grant;
 use sakiyomi_linux::buffer::Granted;
 use sakiyomi_probe::campaign::Campaign;
@@ -101,9 +101,9 @@ fn verdict(verdict: Verdict) -> ProbeVerdict {
 }
 
 /// The memory that was granted; nothing for methods that have none of ours.
-fn buffers(kind: MethodKind, grant: Grant) -> String {
+fn buffers(kind: EngineKind, grant: Grant) -> String {
     let memory = match grant.memory {
-        _ if kind == MethodKind::Null => return String::new(),
+        _ if kind == EngineKind::Null => return String::new(),
         None => return String::new(),
         Some(Granted::Ordinary) => "ordinary",
         Some(granted) => granted.in_words(),

@@ -1,9 +1,9 @@
-//! A read on its way to being whole: what follows from what a call has brought.
+//! A read until it is whole: what follows from the outcome of a call.
 
 use std::io;
 use std::ops::Range;
 
-use crate::method::Content;
+use crate::engine::Op;
 
 /// What one read asks for, and which part of it was wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,24 +65,24 @@ impl Progress {
         &self.span
     }
 
-    /// A call has ended with `result`; `content` holds what the read has got so far.
-    pub(super) fn after(&mut self, content: &mut Content, result: io::Result<usize>) -> Next {
+    /// A call of `op` has ended with `result`.
+    pub(super) fn after(&mut self, op: &mut Op, result: io::Result<usize>) -> Next {
         match result {
             Err(error) if may_be_repeated(&error) && self.retries < RETRIES_MAX => {
                 self.retries += 1;
                 Next::GoOn
             }
             Err(error) => Next::Failed(error),
-            Ok(count) => self.after_bytes(content, count),
+            Ok(count) => self.after_bytes(op, count),
         }
     }
 
-    fn after_bytes(&mut self, content: &mut Content, count: usize) -> Next {
+    fn after_bytes(&mut self, op: &mut Op, count: usize) -> Next {
         let wanted = self.span.within.end;
-        let got = content.len();
+        let got = op.done;
         if got >= wanted {
             // What the file has gained meanwhile is not wanted.
-            content.cut(wanted);
+            op.rewind(wanted);
             return Next::Whole;
         }
         // The same end twice, or nothing more: it is the file's.
@@ -90,8 +90,8 @@ impl Progress {
             return Next::Shrunk { at: self.span.offset + got as u64 };
         }
         (self.most, self.retries) = (got, 0);
-        // Direct transfers go on from where they may; the bytes since then are read again.
-        content.cut(got / self.span.alignment * self.span.alignment);
+        // Direct transfers continue at a multiple of the alignment; the bytes behind it are read again.
+        op.rewind(got / self.span.alignment * self.span.alignment);
         Next::GoOn
     }
 }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::progress::{Next, Progress, Span};
-use super::{Block, Late, Subject};
+use super::{Block, FileInfo, Late};
 use crate::Error;
 use crate::buffer::Buffer;
+use crate::engine::{Op, Payload, perform};
+use crate::file::{Access, IoFile};
 use crate::mapping::Mapping;
-use crate::method::{CALL_MAX, Content};
-use crate::source::{Access, Source};
 
 /// A file whose blocks are fetched one at a time, by any number of threads.
 #[derive(Debug)]
 pub struct Single {
-    source: Arc<Source>,
-    subject: Arc<Subject>,
+    file: Arc<IoFile>,
+    info: Arc<FileInfo>,
 }
 
 impl Single {
@@ -28,16 +28,15 @@ impl Single {
     /// # Errors
     /// If it cannot be opened so.
     pub fn open(path: &Path, access: Access) -> Result<Single, Error> {
-        let source = Arc::new(Source::open(path, access)?);
-        let (size, alignment) = (source.size(), source.alignment().offset);
-        let subject = Arc::new(Subject { path: path.to_owned(), size, alignment });
-        Ok(Single { source, subject })
+        let file = Arc::new(IoFile::open(path, access)?);
+        let info = Arc::new(FileInfo::of(&file));
+        Ok(Single { file, info })
     }
 
     /// The file.
     #[must_use]
-    pub fn source(&self) -> &Source {
-        &self.source
+    pub fn file(&self) -> &IoFile {
+        &self.file
     }
 
     /// A range of more than no bytes, mapped; its pages come when they are touched. What it lost while it was looked
@@ -46,18 +45,18 @@ impl Single {
     /// # Errors
     /// If the file no longer has all of it, or it cannot be mapped.
     pub fn map(&self, range: Range<u64>) -> Result<Block, Error> {
-        let span = Span::new(range, 1, self.subject.size);
+        let span = Span::new(range, 1, self.info.size);
         let begun = Instant::now();
         let failed = |source| self.failed(&span, source);
-        let size = self.source.size_now().map_err(failed)?;
+        let size = self.file.size_now().map_err(failed)?;
         if size < span.offset + span.length as u64 {
-            return Err(self.subject.shrunk(size));
+            return Err(self.info.shrunk(size));
         }
-        let mapping = Mapping::new(&self.source, span.offset, span.length, false).map_err(failed)?;
+        let mapping = Mapping::new(&self.file, span.offset, span.length, false).map_err(failed)?;
         let late = Some(Late::default());
         let (within, offset, took) = (span.within, span.offset, begun.elapsed());
-        let subject = Arc::clone(&self.subject);
-        Ok(Block { content: Content::Mapping(mapping), within, offset, took, late, subject })
+        let info = Arc::clone(&self.info);
+        Ok(Block { payload: Payload::Mapping(mapping), within, offset, took, late, info })
     }
 
     /// A range of more than no bytes, read into a buffer, which must hold it when it is widened to the alignment.
@@ -68,33 +67,28 @@ impl Single {
     /// # Panics
     /// If the buffer is too small.
     pub fn read(&self, range: Range<u64>, buffer: Buffer) -> Result<Block, Error> {
-        let span = Span::new(range, self.subject.alignment as u64, self.subject.size);
-        let (begun, length) = (Instant::now(), span.length);
-        let mut content = Content::Buffer(buffer);
-        content.cut(0);
+        let span = Span::new(range, self.info.alignment as u64, self.info.size);
+        let begun = Instant::now();
+        let file = Arc::clone(&self.file);
+        let mut op = Op::read(0, file, span.offset, span.length, Payload::Buffer(buffer));
+        op.rewind(0);
         let mut progress = Progress::new(span);
         loop {
-            let buffer = content.buffer();
-            let (filled, offset) = (buffer.len(), progress.span().offset);
-            let space = &mut buffer.space()[filled..length.min(filled + CALL_MAX)];
-            let result = self.source.file().read_at(space, offset + filled as u64);
-            if let Ok(count) = result {
-                buffer.set_len(filled + count);
-            }
-            match progress.after(&mut content, result) {
+            let result = perform(&mut op, |file, space, at| file.file().read_at(space, at));
+            match progress.after(&mut op, result) {
                 Next::GoOn => {}
                 Next::Whole => break,
-                Next::Shrunk { at } => return Err(self.subject.shrunk(at)),
+                Next::Shrunk { at } => return Err(self.info.shrunk(at)),
                 Next::Failed(source) => return Err(self.failed(progress.span(), source)),
             }
         }
         let Span { offset, within, .. } = progress.span().clone();
-        let (took, subject) = (begun.elapsed(), Arc::clone(&self.subject));
-        Ok(Block { content, within, offset, took, late: None, subject })
+        let (took, info) = (begun.elapsed(), Arc::clone(&self.info));
+        Ok(Block { payload: op.payload, within, offset, took, late: None, info })
     }
 
     fn failed(&self, span: &Span, source: std::io::Error) -> Error {
-        Error::Read { path: self.subject.path.clone(), offset: span.offset, length: span.length, source }
+        Error::Read { path: self.info.path.clone(), offset: span.offset, length: span.length, source }
     }
 }
 

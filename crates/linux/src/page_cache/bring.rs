@@ -8,7 +8,7 @@ use rustix::fs::sendfile;
 use rustix::io::Errno;
 
 use crate::Error;
-use crate::method::CALL_MAX;
+use crate::engine::CALL_MAX;
 
 /// Reads files into the page cache and no further, from their beginnings to their ends.
 ///

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use sakiyomi_linux::source::direct_alignment;
+use sakiyomi_linux::file::direct_alignment;
 use sakiyomi_linux::{Memory, Pool};
 
 use super::nodes::Node;

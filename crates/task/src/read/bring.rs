@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_linux::page_cache::{Bringer, residency};
-use sakiyomi_linux::{Blocks, Memory, MethodKind, MethodSpec, Options, Pool};
+use sakiyomi_linux::{Blocks, EngineKind, EngineSpec, Memory, Options, Pool};
 
 use super::ahead::{Ahead, Device};
 use super::error::Error;
@@ -34,7 +34,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         if parts.is_empty() {
             return Ok(());
         }
-        let from = fetch.single.source().file();
+        let from = fetch.single.file().file();
         let metadata = from.metadata().ok().filter(|_| self.work.is_usual());
         let device = metadata.map(|metadata| self.devices.of(from, &metadata));
         let bringer = device.and_then(|device| Some((Bringer::new().ok()?, device)));
@@ -65,7 +65,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         (bringer, device): (&Bringer, Device),
         part: Range<u64>,
     ) -> Range<u64> {
-        let from = fetch.single.source().file();
+        let from = fetch.single.file().file();
         let mut ahead = Ahead::new(from, device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
         for piece in tapered(part.clone(), BROUGHT.start.min(most)..BROUGHT.end.min(most)) {
@@ -121,7 +121,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         file: &Hold<'w, 'g, T>,
         from: &mut (dyn Read + Send + '_),
     ) -> Result<(), Error> {
-        file.note_plan(0, Some(MethodSpec::usual(MethodKind::Read)));
+        file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
         let read = self.work.read;
         let pool = Pool::new(read.window() + 1, read.block, Memory::Huge)?;
         let mut offset = 0;

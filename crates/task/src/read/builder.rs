@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_linux::{Access, MethodSpec};
+use sakiyomi_linux::{Access, EngineSpec};
 
 /// Who reads what is not in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct BlockedRead {
     pub(super) range: Range<u64>,
     pub(super) block: usize,
     pub(super) threads: usize,
-    pub(super) method: Option<MethodSpec>,
+    pub(super) method: Option<EngineSpec>,
     pub(super) access: Access,
     pub(super) io: IoThread,
 }
@@ -79,7 +79,7 @@ impl BlockedRead {
 
     /// How all of it is read; otherwise as is best: what is in memory is mapped, or copied if that is faster, and the
     /// rest is brought by the I/O thread.
-    pub fn method(mut self, method: MethodSpec) -> BlockedRead {
+    pub fn method(mut self, method: EngineSpec) -> BlockedRead {
         self.method = Some(method);
         self
     }

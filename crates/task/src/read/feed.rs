@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
-use sakiyomi_linux::MethodKind;
+use sakiyomi_linux::EngineKind;
 use sakiyomi_linux::blocks::Single;
 
 use super::ahead::Devices;
@@ -135,7 +135,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     ) -> Result<Option<Later<'w>>, Error> {
         let read = self.work.read;
         let single = Arc::new(Single::open(file.path, read.access)?);
-        let size = single.source().size();
+        let size = single.file().size();
         let range = read.range.start.min(size)..read.range.end.min(size);
         if range.is_empty() {
             return Ok(None);
@@ -143,7 +143,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         // It may have changed since it was opened; and a block device is looked at here.
         let plan = plan.filter(|plan| plan.covers(&range));
         let plan = match plan {
-            None if self.work.is_usual() => Plan::of(single.source().file(), range.clone()),
+            None if self.work.is_usual() => Plan::of(single.file().file(), range.clone()),
             None => Plan::all_cold(range.clone()),
             Some(plan) => plan,
         };
@@ -168,8 +168,8 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         plan: Plan,
     ) {
         let read = self.work.read;
-        let way = match read.method.map_or(MethodKind::Pread, |method| method.kind) {
-            MethodKind::Mmap | MethodKind::Populate => Way::Map,
+        let way = match read.method.map_or(EngineKind::Pread, |method| method.kind) {
+            EngineKind::Mmap | EngineKind::Populate => Way::Map,
             _ => Way::Copy,
         };
         let fetch = Arc::new(Fetch::only(single, way, read.block, self.buffers.clone()));

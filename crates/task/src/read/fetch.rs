@@ -67,7 +67,7 @@ impl Fetch {
     /// Copies such a piece.
     pub(super) fn copy(&self, piece: Range<u64>) -> Result<Block, sakiyomi_linux::Error> {
         // A direct transfer is widened to the alignment at both ends.
-        let size = self.copied + 2 * self.single.source().alignment().offset;
+        let size = self.copied + 2 * self.single.file().alignment().offset;
         self.single.read(piece, self.buffers.take(size)?)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sakiyomi_linux::MethodSpec;
+use sakiyomi_linux::EngineSpec;
 
 use super::error::Error;
 
@@ -16,7 +16,7 @@ pub struct Report {
     /// Bytes that were worked on where the page cache has them; the others were copied.
     pub mapped_bytes: u64,
     /// How those that were not were read; none if all were.
-    pub method: Option<MethodSpec>,
+    pub method: Option<EngineSpec>,
     /// From start to end.
     pub elapsed: Duration,
     /// Time in the function that maps, of all threads.

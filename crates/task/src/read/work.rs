@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::{Access, MethodKind, MethodSpec};
+use sakiyomi_linux::{Access, EngineKind, EngineSpec};
 
 use super::builder::BlockedRead;
 use super::choice::Way;
@@ -80,9 +80,9 @@ impl<'g, T: Send> Work<'g, T> {
     }
 
     /// How a file is read that is not in memory.
-    pub(super) fn method(&self) -> MethodSpec {
-        let usual = if self.read.access == Access::Direct { MethodKind::Pread } else { MethodKind::Read };
-        self.read.method.unwrap_or(MethodSpec::usual(usual))
+    pub(super) fn method(&self) -> EngineSpec {
+        let usual = if self.read.access == Access::Direct { EngineKind::Pread } else { EngineKind::Read };
+        self.read.method.unwrap_or(EngineSpec::usual(usual))
     }
 
     /// Whether files are read as is best.
@@ -139,7 +139,7 @@ pub(super) struct OneFile<'w, 'g, T> {
     mapped_bytes: AtomicU64,
     computing_ns: AtomicU64,
     /// What was in memory, in bytes, and how the rest was read.
-    plan: Mutex<(u64, Option<MethodSpec>)>,
+    plan: Mutex<(u64, Option<EngineSpec>)>,
 }
 
 /// A hold on a file: when nobody has one any more, the file has ended.
@@ -173,7 +173,7 @@ impl<T: Send> OneFile<'_, '_, T> {
     }
 
     /// What was found out before it is read.
-    pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<MethodSpec>) {
+    pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<EngineSpec>) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
 

@@ -1,9 +1,10 @@
-//! A file to read from: opened around the page cache or through it, with what it asks of alignment.
+//! A file for engines: opened for buffered or direct I/O, with its size and alignment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::process::{Resource, getrlimit};
@@ -40,20 +41,22 @@ const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
 
 /// An open file.
 #[derive(Debug)]
-pub struct Source {
+pub struct IoFile {
     file: File,
     path: PathBuf,
     size: u64,
     access: Access,
     alignment: Alignment,
+    /// Where `read(2)` continues, in bytes.
+    position: Mutex<u64>,
 }
 
-impl Source {
+impl IoFile {
     /// Opens a regular file or a block device for reading.
     ///
     /// # Errors
     /// If it is neither, or cannot be opened, or not for direct I/O.
-    pub fn open(path: &Path, access: Access) -> Result<Source, Error> {
+    pub fn open(path: &Path, access: Access) -> Result<IoFile, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         // A FIFO would wait for a writer if it were opened.
         refuse_what_has_no_offsets(path, &std::fs::metadata(path).map_err(failed)?)?;
@@ -66,12 +69,47 @@ impl Source {
             Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.to_owned() },
             _ => failed(error),
         })?;
-        // A block device's size is where its end is.
-        let size =
-            file.seek(SeekFrom::End(0)).and_then(|size| file.rewind().map(|()| size)).map_err(failed)?;
+        let size = size_of(&mut file).map_err(failed)?;
+        IoFile::new(file, path, size, access)
+    }
+
+    /// Takes over an open file, which must have been opened for `access`; `path` is its name in errors.
+    ///
+    /// # Errors
+    /// If it is neither a regular file nor a block device, or does not do direct I/O.
+    pub fn from_file(mut file: File, path: &Path, access: Access) -> Result<IoFile, Error> {
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        refuse_what_has_no_offsets(path, &file.metadata().map_err(failed)?)?;
+        let size = size_of(&mut file).map_err(failed)?;
+        IoFile::new(file, path, size, access)
+    }
+
+    fn new(file: File, path: &Path, size: u64, access: Access) -> Result<IoFile, Error> {
         let alignment = if access == Access::Direct { direct_alignment(&file) } else { Some(NO_ALIGNMENT) };
         let alignment = alignment.ok_or_else(|| Error::NoDirect { path: path.to_owned() })?;
-        Ok(Source { file, path: path.to_owned(), size, access, alignment })
+        Ok(IoFile { file, path: path.to_owned(), size, access, alignment, position: Mutex::new(0) })
+    }
+
+    /// A file that only [`crate::fake::Fake`] knows, with a size and an alignment of one's choice.
+    ///
+    /// # Errors
+    /// If `/dev/null` cannot be opened.
+    pub(crate) fn imaginary(path: &Path, size: u64, alignment: usize) -> io::Result<IoFile> {
+        let alignment = Alignment { memory: 1, offset: alignment };
+        let file = File::open("/dev/null")?;
+        Ok(IoFile {
+            file,
+            path: path.to_owned(),
+            size,
+            access: Access::Buffered,
+            alignment,
+            position: Mutex::new(0),
+        })
+    }
+
+    /// Where `read(2)` continues, in bytes. Calls of several threads exclude each other.
+    pub(crate) fn position(&self) -> MutexGuard<'_, u64> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The open file.
@@ -112,6 +150,13 @@ impl Source {
     pub fn alignment(&self) -> Alignment {
         self.alignment
     }
+}
+
+/// A block device's size is where its end is.
+fn size_of(file: &mut File) -> io::Result<u64> {
+    let size = file.seek(SeekFrom::End(0))?;
+    file.rewind()?;
+    Ok(size)
 }
 
 const NO_ALIGNMENT: Alignment = Alignment { memory: 1, offset: 1 };

@@ -1,15 +1,13 @@
 //! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the place of
 //! those that it cannot give.
 
-mod on_disk;
-
 use std::fs::{self, File};
 
-use on_disk::{content, file_with, open};
+use crate::on_disk::{content, file_with, open};
 use proptest::prelude::*;
 use sakiyomi_linux::blocks::{Block, Blocks, Options, Order, Pattern};
-use sakiyomi_linux::fake::{Fake, Faults};
-use sakiyomi_linux::{Access, Error, Memory, MethodKind, MethodSpec, Pool};
+use sakiyomi_linux::fake::{FakeDisk, Faults};
+use sakiyomi_linux::{Access, EngineKind, EngineSpec, Error, Memory, Pool};
 
 /// The blocks put together by their offsets, whatever their order.
 fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
@@ -24,8 +22,8 @@ fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Re
     Ok(bytes)
 }
 
-fn any_kind() -> impl Strategy<Value = MethodKind> {
-    let moving = MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null);
+fn any_kind() -> impl Strategy<Value = EngineKind> {
+    let moving = EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null);
     prop::sample::select(moving.collect::<Vec<_>>())
 }
 
@@ -34,9 +32,9 @@ fn any_options() -> impl Strategy<Value = Options> {
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u64>>(), 1usize..4);
     (shape, switches).prop_map(|((kind, depth, pages, direct), (huge, register, arrival, seed, hold))| {
         let direct = direct && kind.uses_buffers();
-        let depth = if kind == MethodKind::Read { 1 } else { depth };
+        let depth = if kind == EngineKind::Read { 1 } else { depth };
         Options {
-            method: MethodSpec { kind, depth },
+            method: EngineSpec { kind, depth },
             access: if direct { Access::Direct } else { Access::Buffered },
             // Through the page cache any size will do.
             block: if direct { pages * 4096 } else { pages * 3001 },
@@ -80,10 +78,10 @@ proptest! {
 
 /// A stream over memory with faults.
 fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options: &Options) -> Blocks {
-    let fake = Fake::new(bytes.to_vec(), depth, alignment, faults);
+    let disk = FakeDisk::default();
+    let file = disk.file(bytes.to_vec(), alignment).unwrap();
     let pool = Pool::new(depth + options.hold, options.block, Memory::Ordinary).unwrap();
-    let subject = fake.subject();
-    Blocks::over(Box::new(fake), subject, Some(pool), options)
+    Blocks::over(disk.engine(depth, faults), file, Some(pool), options)
 }
 
 proptest! {
@@ -189,13 +187,13 @@ fn a_call_that_is_interrupted_for_ever_is_an_error() {
 fn a_stream_can_be_dropped_at_any_time() {
     let bytes = content(3 << 20);
     let file = file_with("dropped", &bytes);
-    for kind in MethodKind::ALL {
+    for kind in EngineKind::ALL {
         for taken in [0, 1, 7] {
-            let options = Options { method: MethodSpec::usual(kind), block: 64 << 10, ..Options::default() };
+            let options = Options { method: EngineSpec::usual(kind), block: 64 << 10, ..Options::default() };
             let Some(mut blocks) = open(file.path(), &options) else { continue };
             let kept: Vec<Block> = blocks.by_ref().take(taken).map(Result::unwrap).take(1).collect();
             drop(blocks);
-            if kind != MethodKind::Null {
+            if kind != EngineKind::Null {
                 kept.iter().for_each(|block| assert_eq!(&block[..], &bytes[..64 << 10]));
             }
         }
@@ -235,11 +233,11 @@ fn no_more_is_mapped_than_was_asked_for() {
 
 #[test]
 fn a_file_that_is_cut_under_any_method_is_an_error() {
-    for kind in MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null) {
+    for kind in EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null) {
         let bytes = content(1 << 20);
         let file = file_with("cut", &bytes);
         let options =
-            Options { method: MethodSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
+            Options { method: EngineSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
         let Some(mut blocks) = open(file.path(), &options) else { continue };
         assert_eq!(&blocks.next().unwrap().unwrap()[..], &bytes[..16 << 10]);
         File::options().write(true).open(file.path()).unwrap().set_len(300_000).unwrap();

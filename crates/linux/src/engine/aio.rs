@@ -1,5 +1,5 @@
-//! `aio:N`: Linux native asynchronous I/O with N reads in flight. It is asynchronous for direct I/O only: through the page
-//! cache the kernel reads within `io_submit`.
+//! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only: through the
+//! page cache the kernel transfers within `io_submit`.
 //!
 //! No library that is kept up covers it, so the three calls and their structures stand here (`linux/aio_abi.h`).
 #![allow(unsafe_code)]
@@ -7,12 +7,10 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::slots::Slots;
-use super::{CALL_MAX, Done, Method, Read};
-use crate::Source;
+use super::{Completion, Engine, Op, OpKind};
 
 /// `struct iocb`.
 #[repr(C)]
@@ -45,8 +43,10 @@ struct Event {
     result2: i64,
 }
 
-/// `IOCB_CMD_PREAD`.
+/// `IOCB_CMD_PREAD`, `IOCB_CMD_PWRITE` and `IOCB_CMD_FDSYNC`.
 const READ: u16 = 0;
+const WRITE: u16 = 1;
+const DATA_SYNC: u16 = 3;
 
 struct Aio {
     context: libc::c_ulong,
@@ -56,10 +56,9 @@ struct Aio {
     /// Slots that were not handed over yet.
     queued: Vec<usize>,
     events: Box<[Event]>,
-    source: Arc<Source>,
 }
 
-pub(super) fn open(source: &Arc<Source>, depth: usize) -> io::Result<Box<dyn Method>> {
+pub(super) fn open(depth: usize) -> io::Result<Box<dyn Engine>> {
     let mut context: libc::c_ulong = 0;
     // SAFETY: the kernel writes a handle into `context`, which must be 0 before.
     check(unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) })?;
@@ -69,7 +68,6 @@ pub(super) fn open(source: &Arc<Source>, depth: usize) -> io::Result<Box<dyn Met
         controls: vec![Control::default(); depth].into(),
         queued: Vec::with_capacity(depth),
         events: vec![Event::default(); depth].into(),
-        source: Arc::clone(source),
     }))
 }
 
@@ -79,22 +77,29 @@ fn check(result: libc::c_long) -> io::Result<usize> {
 
 impl Aio {
     fn control(&mut self, slot: usize) -> Control {
-        let read = self.slots.read_mut(slot);
-        let buffer = read.content.buffer();
-        let filled = buffer.len();
-        Control {
+        let op = self.slots.op_mut(slot);
+        let common = Control {
             data: slot as u64,
-            opcode: READ,
-            file: self.source.file().as_raw_fd().cast_unsigned(),
-            bytes: (read.length - filled).min(CALL_MAX) as u64,
-            offset: (read.offset + filled as u64).cast_signed(),
-            buffer: buffer.space()[filled..].as_mut_ptr().expose_provenance() as u64,
+            file: op.file.file().as_raw_fd().cast_unsigned(),
             ..Control::default()
+        };
+        let opcode = match op.kind {
+            OpKind::Read => READ,
+            OpKind::Write => WRITE,
+            OpKind::Sync => return Control { opcode: DATA_SYNC, ..common },
+        };
+        let range = op.next_call();
+        Control {
+            opcode,
+            bytes: range.len() as u64,
+            offset: (op.offset + op.done as u64).cast_signed(),
+            buffer: op.payload.buffer().space()[range].as_mut_ptr().expose_provenance() as u64,
+            ..common
         }
     }
 
-    /// Hands over what is queued; a read that the kernel refuses has ended.
-    fn submit(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+    /// Submits what is queued; an operation that the kernel refuses has completed.
+    fn submit_queued(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         while !self.queued.is_empty() {
             match self.submit_some() {
                 Ok(0) => return Ok(()),
@@ -107,7 +112,7 @@ impl Aio {
                     code => {
                         let slot = self.queued.remove(0);
                         let code = code.unwrap_or(libc::EIO);
-                        done.push(self.slots.end(slot, -i64::from(code), Instant::now()));
+                        completions.push(self.slots.complete(slot, -i64::from(code), Instant::now()));
                     }
                 },
             }
@@ -118,15 +123,15 @@ impl Aio {
     fn submit_some(&mut self) -> io::Result<usize> {
         let mut controls: Vec<*mut Control> =
             self.queued.iter().map(|&slot| &raw mut self.controls[slot]).collect();
-        // SAFETY: each pointer is to a control of our own, and the memory that it names is a buffer in `slots`, which is
-        // let go when the read has ended; the file is open while `source` is.
+        // SAFETY: each pointer is to a control of our own; the memory that it names is a buffer in `slots`, which is released
+        // when the operation has completed, and the operation keeps its file open.
         check(unsafe {
             libc::syscall(libc::SYS_io_submit, self.context, controls.len(), controls.as_mut_ptr())
         })
     }
 
-    /// Takes what has ended, after waiting for `at_least`.
-    fn reap(&mut self, at_least: usize, done: &mut Vec<Done>) -> io::Result<()> {
+    /// Takes what has completed, after waiting for `at_least`.
+    fn reap_events(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let (events, room) = (self.events.as_mut_ptr(), self.events.len());
         let no_limit = ptr::null_mut::<libc::timespec>();
         // SAFETY: the kernel writes at most `room` events into the array.
@@ -139,33 +144,33 @@ impl Aio {
         };
         let now = Instant::now();
         let ended = self.events[..count].iter();
-        done.extend(ended.map(|event| self.slots.end(event.data as usize, event.result, now)));
+        completions.extend(ended.map(|event| self.slots.complete(event.data as usize, event.result, now)));
         Ok(())
     }
 }
 
-impl Method for Aio {
-    fn room(&self) -> usize {
+impl Engine for Aio {
+    fn free_slots(&self) -> usize {
         self.slots.free()
     }
 
-    fn start(&mut self, read: Read) {
-        let slot = self.slots.put(read);
+    fn submit(&mut self, op: Op) {
+        let slot = self.slots.put(op);
         self.controls[slot] = self.control(slot);
         self.queued.push(slot);
     }
 
-    fn finish(&mut self, at_least: usize, done: &mut Vec<Done>) -> io::Result<()> {
-        let wanted = done.len() + at_least.min(self.slots.in_flight());
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let wanted = completions.len() + at_least.min(self.slots.in_flight());
         loop {
-            self.submit(done)?;
-            let missing = wanted.saturating_sub(done.len());
+            self.submit_queued(completions)?;
+            let missing = wanted.saturating_sub(completions.len());
             let with_kernel = self.slots.in_flight() - self.queued.len();
             if with_kernel > 0 && (missing > 0 || !self.queued.is_empty()) {
                 // At least one makes room for what is queued.
-                self.reap(missing.clamp(1, with_kernel), done)?;
+                self.reap_events(missing.clamp(1, with_kernel), completions)?;
             }
-            if done.len() >= wanted && self.queued.is_empty() {
+            if completions.len() >= wanted && self.queued.is_empty() {
                 return Ok(());
             }
         }
@@ -177,7 +182,7 @@ impl Drop for Aio {
         // SAFETY: the context is ours, and used no more. The call returns when the kernel has let go of all memory.
         let destroyed = check(unsafe { libc::syscall(libc::SYS_io_destroy, self.context) });
         if destroyed.is_err() {
-            self.slots.abandon();
+            self.slots.leak();
         }
     }
 }

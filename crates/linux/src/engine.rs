@@ -1,0 +1,381 @@
+//! I/O engines, one file each, with one interface: operations are submitted, and reaped when they have completed.
+//!
+//! An engine serves any number of files and reads, writes and syncs them. It is opened once for a job or a thread.
+
+mod aio;
+mod mmap;
+mod null;
+mod pread;
+mod read;
+mod slots;
+mod threads;
+mod uring;
+
+pub(crate) use threads::perform;
+
+use std::fmt;
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::buffer::{Buffer, Pool, Reservation};
+use crate::mapping::Mapping;
+use crate::{Error, IoFile};
+
+/// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
+/// below that, so that a direct transfer that continues behind it is aligned on every device.
+pub const CALL_MAX: usize = 0x7fff_0000;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// Read into the payload.
+    Read,
+    /// Write the payload.
+    Write,
+    /// Bring the file's data onto the medium (`fdatasync`).
+    Sync,
+}
+
+/// One operation on one file.
+#[derive(Debug)]
+pub struct Op {
+    /// Returned with the completion.
+    pub tag: u64,
+    /// The file.
+    pub file: Arc<IoFile>,
+    /// What is done with it.
+    pub kind: OpKind,
+    /// Offset in the file of the payload's first byte.
+    pub offset: u64,
+    /// Bytes to transfer in all. A read beyond the file's end is short.
+    pub length: usize,
+    /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues behind them.
+    pub done: usize,
+    /// Memory of the operation. Engines that bring their own memory need none.
+    pub payload: Payload,
+}
+
+impl Op {
+    /// A read of `length` bytes.
+    #[must_use]
+    pub fn read(tag: u64, file: Arc<IoFile>, offset: u64, length: usize, payload: Payload) -> Op {
+        Op { tag, file, kind: OpKind::Read, offset, length, done: 0, payload }
+    }
+
+    /// A write of what a buffer holds.
+    #[must_use]
+    pub fn write(tag: u64, file: Arc<IoFile>, offset: u64, buffer: Buffer) -> Op {
+        let length = buffer.len();
+        Op { tag, file, kind: OpKind::Write, offset, length, done: 0, payload: Payload::Buffer(buffer) }
+    }
+
+    /// `fdatasync`. Operations in flight are not waited for.
+    #[must_use]
+    pub fn sync(tag: u64, file: Arc<IoFile>) -> Op {
+        Op { tag, file, kind: OpKind::Sync, offset: 0, length: 0, done: 0, payload: Payload::Nothing }
+    }
+
+    /// The part of the payload's buffer that the next call transfers, as a range of its memory.
+    pub(crate) fn next_call(&self) -> Range<usize> {
+        self.done..self.length.min(self.done + CALL_MAX)
+    }
+
+    /// A call has transferred `count` bytes.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.done += count;
+        if let (OpKind::Read, Payload::Buffer(buffer)) = (self.kind, &mut self.payload) {
+            buffer.set_len(self.done);
+        }
+    }
+
+    /// The next call of a read transfers again what lies behind the first `done` bytes.
+    pub(crate) fn rewind(&mut self, done: usize) {
+        self.done = done;
+        self.advance(0);
+    }
+}
+
+/// Memory of an operation, which owns it until it completes: the kernel never writes into memory that has another owner.
+#[derive(Debug)]
+pub enum Payload {
+    /// None.
+    Nothing,
+    /// A buffer that the engine takes when the operation's call begins.
+    Reserved(Reservation),
+    /// A buffer.
+    Buffer(Buffer),
+    /// Pages of the file itself.
+    Mapping(Mapping),
+}
+
+impl Payload {
+    /// The buffer.
+    ///
+    /// # Panics
+    /// If there is none: only engines that bring their own memory are given none.
+    pub(crate) fn buffer(&mut self) -> &mut Buffer {
+        *self = match mem::replace(self, Payload::Nothing) {
+            Payload::Reserved(reservation) => Payload::Buffer(reservation.take()),
+            other => other,
+        };
+        match self {
+            Payload::Buffer(buffer) => buffer,
+            _ => unreachable!("an operation without a buffer"),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Payload::Nothing | Payload::Reserved(_) => &[],
+            Payload::Buffer(buffer) => buffer,
+            Payload::Mapping(mapping) => mapping,
+        }
+    }
+}
+
+/// The outcome of one call of an operation.
+#[derive(Debug)]
+pub struct Completion {
+    /// The operation, with its memory.
+    pub op: Op,
+    /// Bytes that this call transferred; 0 at the file's end, and for [`OpKind::Sync`].
+    pub result: io::Result<usize>,
+    /// Service time: from the start of the system call, or the submission to the kernel, to its end.
+    pub service: Duration,
+}
+
+/// Performs operations on any number of files.
+///
+/// An engine makes one system call for an operation and reports its outcome, short or not. What follows from a short
+/// transfer is the same for all engines and lies above ([`crate::blocks`]).
+pub trait Engine: Send {
+    /// Operations that can be submitted now.
+    fn free_slots(&self) -> usize;
+
+    /// Submits an operation. It may begin only when [`Engine::reap`] is called.
+    ///
+    /// # Panics
+    /// If there is no free slot.
+    fn submit(&mut self, op: Op);
+
+    /// Waits until at least `at_least` operations have completed, or all that were submitted, and appends those and any
+    /// others that have completed, in the order of their completions. With 0 it does not wait: the caller turns to other
+    /// work meanwhile.
+    ///
+    /// # Errors
+    /// If the system refuses to wait. Operations that fail are not errors here.
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Announces that operations on a file will follow, so that the kernel can look it up beforehand. Ends with
+    /// [`Engine::detach`]; not needed for correctness.
+    fn attach(&mut self, _file: &Arc<IoFile>) {}
+
+    /// Ends [`Engine::attach`].
+    fn detach(&mut self, _file: &Arc<IoFile>) {}
+}
+
+/// The engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EngineKind {
+    /// `read(2)` on one I/O thread beside the caller.
+    Read,
+    /// `pread(2)` on some threads.
+    Pread,
+    /// Linux native asynchronous I/O.
+    Aio,
+    /// io_uring.
+    Uring,
+    /// io_uring with a thread of the kernel that looks for work (`IORING_SETUP_SQPOLL`).
+    UringSqpoll,
+    /// Mappings whose pages come when they are touched.
+    Mmap,
+    /// Mappings whose pages are fetched by threads before they are handed out (`MAP_POPULATE`).
+    Populate,
+    /// Nothing is transferred: what the harness itself costs.
+    Null,
+}
+
+impl EngineKind {
+    /// All of them.
+    pub const ALL: [EngineKind; 8] = [
+        EngineKind::Read,
+        EngineKind::Pread,
+        EngineKind::Aio,
+        EngineKind::Uring,
+        EngineKind::UringSqpoll,
+        EngineKind::Mmap,
+        EngineKind::Populate,
+        EngineKind::Null,
+    ];
+
+    /// As it is written: `uring-sqpoll`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Read => "read",
+            EngineKind::Pread => "pread",
+            EngineKind::Aio => "aio",
+            EngineKind::Uring => "uring",
+            EngineKind::UringSqpoll => "uring-sqpoll",
+            EngineKind::Mmap => "mmap",
+            EngineKind::Populate => "populate",
+            EngineKind::Null => "null",
+        }
+    }
+
+    /// Whether it reads into buffers; the others bring the file's own pages, and cannot go around the page cache.
+    #[must_use]
+    pub fn uses_buffers(self) -> bool {
+        !matches!(self, EngineKind::Mmap | EngineKind::Populate)
+    }
+
+    /// Whether the kernel can know its buffers beforehand.
+    #[must_use]
+    pub fn can_register(self) -> bool {
+        matches!(self, EngineKind::Uring | EngineKind::UringSqpoll)
+    }
+}
+
+/// An engine and its depth: `uring:8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EngineSpec {
+    /// The engine.
+    pub kind: EngineKind,
+    /// Operations in flight: threads, the queue's depth, or mappings side by side. 1 for `read`.
+    pub depth: usize,
+}
+
+/// Largest depth of an engine.
+pub const DEPTH_MAX: usize = 1024;
+
+impl EngineSpec {
+    /// An engine with its usual depth.
+    #[must_use]
+    pub fn usual(kind: EngineKind) -> EngineSpec {
+        let depth = match kind {
+            EngineKind::Read | EngineKind::Null => 1,
+            EngineKind::Pread | EngineKind::Mmap | EngineKind::Populate => 4,
+            EngineKind::Aio | EngineKind::Uring | EngineKind::UringSqpoll => 8,
+        };
+        EngineSpec { kind, depth }
+    }
+}
+
+impl EngineSpec {
+    /// Slots for operations of `block` bytes: those in flight and those queued for a thread.
+    #[must_use]
+    pub fn ahead(self, block: usize) -> usize {
+        match self.kind {
+            EngineKind::Read | EngineKind::Pread | EngineKind::Populate => threads::ahead(self.depth, block),
+            EngineKind::Aio | EngineKind::Uring | EngineKind::UringSqpoll | EngineKind::Mmap => self.depth,
+            EngineKind::Null => null::AHEAD,
+        }
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            EngineKind::Read | EngineKind::Null => f.write_str(self.kind.name()),
+            _ => write!(f, "{}:{}", self.kind.name(), self.depth),
+        }
+    }
+}
+
+/// Why a text does not name an engine.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseEngineError {
+    /// There is none of that name.
+    #[error(
+        "`{0}` is no method; there are read, pread:N, aio:N, uring:N, uring-sqpoll:N, mmap:N, populate:N and null"
+    )]
+    Unknown(String),
+    /// The depth is none.
+    #[error("`{0}`: the depth behind the colon must be a whole number from 1 to 1024")]
+    Depth(String),
+    /// It has no depth.
+    #[error("`{0}`: this method has one request in flight and takes no depth; pread:N has N")]
+    Fixed(String),
+}
+
+impl FromStr for EngineSpec {
+    type Err = ParseEngineError;
+
+    fn from_str(text: &str) -> Result<EngineSpec, ParseEngineError> {
+        let (name, depth) = text.split_once(':').map_or((text, None), |(name, depth)| (name, Some(depth)));
+        let kind = EngineKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let usual = EngineSpec::usual(kind.ok_or_else(|| ParseEngineError::Unknown(text.to_owned()))?);
+        let Some(depth) = depth else { return Ok(usual) };
+        let depth = depth.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
+        let depth = depth.ok_or_else(|| ParseEngineError::Depth(text.to_owned()))?;
+        if matches!(usual.kind, EngineKind::Read | EngineKind::Null) && depth != 1 {
+            return Err(ParseEngineError::Fixed(text.to_owned()));
+        }
+        Ok(EngineSpec { depth, ..usual })
+    }
+}
+
+/// An engine, and what was granted.
+pub struct Opened {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// Whether the kernel knows the pool's buffers beforehand.
+    pub registered: bool,
+}
+
+/// Opens an engine for operations of up to `block` bytes.
+///
+/// With `registered`, the kernel is told of a pool's buffers beforehand, where the engine can and the system allows it.
+///
+/// # Errors
+/// If the system does not offer the engine.
+pub fn open(spec: EngineSpec, block: usize, registered: Option<&Pool>) -> Result<Opened, Error> {
+    let ahead = spec.ahead(block);
+    let plain = |engine: Box<dyn Engine>| Opened { engine, registered: false };
+    let refused = |hint| {
+        let method = spec.to_string();
+        move |source| Error::Method { method, hint, source }
+    };
+    match spec.kind {
+        EngineKind::Read => read::open(ahead).map(plain).map_err(refused("a thread could not be started")),
+        EngineKind::Pread => {
+            pread::open(spec.depth, ahead).map(plain).map_err(refused("threads could not be started"))
+        }
+        EngineKind::Aio => aio::open(spec.depth)
+            .map(plain)
+            .map_err(refused("see fs.aio-max-nr, or the kernel is without AIO")),
+        EngineKind::Uring | EngineKind::UringSqpoll => {
+            let sqpoll = spec.kind == EngineKind::UringSqpoll;
+            uring::open(spec.depth, registered, sqpoll)
+                .map_err(refused("see kernel.io_uring_disabled, or a sandbox forbids io_uring"))
+        }
+        EngineKind::Mmap => Ok(plain(mmap::open(spec.depth))),
+        EngineKind::Populate => mmap::open_populating(spec.depth, ahead)
+            .map(plain)
+            .map_err(refused("threads could not be started")),
+        EngineKind::Null => Ok(plain(null::open())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_written_with_their_depth() {
+        for text in
+            ["read", "pread:4", "aio:8", "uring:1024", "uring-sqpoll:2", "mmap:1", "populate:3", "null"]
+        {
+            assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
+        }
+        assert_eq!("uring".parse::<EngineSpec>().unwrap().depth, 8);
+        for text in ["", "preads:4", "pread:0", "pread:1025", "pread:-1", "pread:", "read:2", "uring:8:8"] {
+            let error = text.parse::<EngineSpec>().unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+}

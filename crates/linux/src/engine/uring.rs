@@ -1,0 +1,281 @@
+//! `uring:N` and `uring-sqpoll:N`: io_uring with N operations in flight, with registered files and buffers if possible.
+//!
+//! Operations are submitted together when the caller reaps, one system call for all of them.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags};
+use io_uring::{IoUring, opcode, squeue};
+
+use super::slots::Slots;
+use super::{Completion, Engine, Op, OpKind, Opened};
+use crate::IoFile;
+use crate::buffer::Pool;
+
+/// User data of a cancellation.
+const CANCELLED: u64 = u64::MAX;
+
+/// How long the kernel's thread looks for work before it sleeps, in milliseconds.
+const SQPOLL_IDLE_MS: u32 = 20;
+
+/// One queued operation in this many slots may wait for others to be submitted with it, while the caller does not wait.
+const SLOTS_PER_QUEUED: usize = 16;
+
+/// Size of the table of registered files.
+const FILES_MAX: u32 = 64;
+
+/// The kernel takes no larger registered buffers.
+const REGISTERED_MAX: usize = 1 << 30;
+
+struct Uring {
+    ring: IoUring,
+    slots: Slots,
+    /// In the submission queue, and not yet submitted.
+    queued: usize,
+    files: FileTable,
+    /// Its buffers are registered; the memory must outlive the ring.
+    pool: Option<Pool>,
+}
+
+pub(super) fn open(depth: usize, pool: Option<&Pool>, sqpoll: bool) -> io::Result<Opened> {
+    let ring = ring(depth, sqpoll)?;
+    let files = FileTable::new(&ring);
+    let pool = pool.filter(|pool| register(&ring, pool)).cloned();
+    let registered = pool.is_some();
+    let uring = Uring { ring, slots: Slots::new(depth), queued: 0, files, pool };
+    Ok(Opened { engine: Box::new(uring), registered })
+}
+
+fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
+    let entries = u32::try_from(depth).expect("a depth is small").next_power_of_two();
+    if sqpoll {
+        return IoUring::builder().setup_sqpoll(SQPOLL_IDLE_MS).build(entries);
+    }
+    // Completions are reaped when we wait for them, so the kernel need not interrupt the thread (Linux 5.19).
+    let quiet = IoUring::builder().setup_coop_taskrun().build(entries);
+    match quiet {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
+        other => other,
+    }
+}
+
+/// Registers all buffers, so that the kernel need not look up their pages for each operation. It refuses if they are too
+/// many, or more than may be locked in memory; then they are used as others are.
+fn register(ring: &IoUring, pool: &Pool) -> bool {
+    let areas: Vec<libc::iovec> = pool.areas().collect();
+    if areas.iter().any(|area| area.iov_len > REGISTERED_MAX) {
+        return false;
+    }
+    // SAFETY: the areas are the pool's memory, which lives as long as the ring: both go with `Uring`, the ring first.
+    unsafe { ring.submitter().register_buffers(&areas) }.is_ok()
+}
+
+/// Files that the kernel has looked up beforehand, by their places in its table.
+struct FileTable {
+    /// Each with the number of times that it was attached. Empty if the kernel has no table.
+    places: Vec<Option<(Arc<IoFile>, usize)>>,
+}
+
+impl FileTable {
+    fn new(ring: &IoUring) -> FileTable {
+        // Linux 5.19.
+        let has_table = ring.submitter().register_files_sparse(FILES_MAX).is_ok();
+        FileTable { places: if has_table { vec![None; FILES_MAX as usize] } else { Vec::new() } }
+    }
+
+    fn place_of(&self, file: &Arc<IoFile>) -> Option<usize> {
+        let holds = |place: &Option<(Arc<IoFile>, usize)>| {
+            place.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, file))
+        };
+        self.places.iter().position(holds)
+    }
+
+    fn attach(&mut self, ring: &IoUring, file: &Arc<IoFile>) {
+        if let Some(place) = self.place_of(file) {
+            self.places[place].as_mut().expect("just found").1 += 1;
+            return;
+        }
+        let Some(free) = self.places.iter().position(Option::is_none) else { return };
+        if set_place(ring, free, file.file().as_raw_fd()).is_ok() {
+            self.places[free] = Some((Arc::clone(file), 1));
+        }
+    }
+
+    fn detach(&mut self, ring: &IoUring, file: &Arc<IoFile>) {
+        let Some(place) = self.place_of(file) else { return };
+        let attached = &mut self.places[place].as_mut().expect("just found").1;
+        *attached -= 1;
+        // Where the kernel refuses, its table keeps the file open, and so does ours.
+        if *attached == 0 && set_place(ring, place, EMPTY).is_ok() {
+            self.places[place] = None;
+        }
+    }
+}
+
+/// The descriptor that empties a place of the table.
+const EMPTY: i32 = -1;
+
+fn set_place(ring: &IoUring, place: usize, descriptor: i32) -> io::Result<()> {
+    let place = u32::try_from(place).expect("a small table");
+    ring.submitter().register_files_update(place, &[descriptor]).map(drop)
+}
+
+impl Uring {
+    fn entry(&mut self, slot: usize) -> squeue::Entry {
+        let op = self.slots.op_mut(slot);
+        let place = self.files.place_of(&op.file).map(|place| Fixed(place as u32));
+        let descriptor = Fd(op.file.file().as_raw_fd());
+        // The constructors of io-uring are generic over the two kinds of descriptors.
+        if op.kind == OpKind::Sync {
+            macro_rules! sync {
+                ($file:expr) => {
+                    opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build()
+                };
+            }
+            let entry = match place {
+                Some(place) => sync!(place),
+                None => sync!(descriptor),
+            };
+            return entry.user_data(slot as u64);
+        }
+        let (range, offset, kind) = (op.next_call(), op.offset + op.done as u64, op.kind);
+        let length = range.len() as u32;
+        let buffer = op.payload.buffer();
+        let registered = self.pool.as_ref().filter(|pool| pool.owns(buffer));
+        let index =
+            registered.map(|_| u16::try_from(buffer.index()).expect("the kernel has taken all buffers"));
+        // `length` bytes from here on are within the buffer.
+        let start = buffer.space()[range].as_mut_ptr();
+        macro_rules! transfer {
+            ($file:expr) => {
+                match (kind, index) {
+                    (OpKind::Write, Some(index)) => {
+                        opcode::WriteFixed::new($file, start, length, index).offset(offset).build()
+                    }
+                    (OpKind::Write, None) => opcode::Write::new($file, start, length).offset(offset).build(),
+                    (_, Some(index)) => {
+                        opcode::ReadFixed::new($file, start, length, index).offset(offset).build()
+                    }
+                    (_, None) => opcode::Read::new($file, start, length).offset(offset).build(),
+                }
+            };
+        }
+        let entry = match place {
+            Some(place) => transfer!(place),
+            None => transfer!(descriptor),
+        };
+        entry.user_data(slot as u64)
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the memory that the entry names is a buffer in `slots`, which is released when the operation has
+        // completed; the operation keeps its file open.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        pushed.expect("the queue has an entry for each slot");
+        self.queued += 1;
+    }
+
+    /// Takes what has completed.
+    fn reap_ring(&mut self, completions: &mut Vec<Completion>) {
+        let entries = self.ring.completion();
+        if entries.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for entry in entries {
+            if entry.user_data() != CANCELLED {
+                let result = interrupted_if_orphaned(entry.result());
+                completions.push(self.slots.complete(entry.user_data() as usize, i64::from(result), now));
+            }
+        }
+    }
+
+    /// Submits what is queued, and sleeps until `at_least` have completed.
+    fn enter(&mut self, at_least: usize) -> io::Result<()> {
+        match self.ring.submit_and_wait(at_least) {
+            Ok(_) => {
+                // What the kernel did not take is still in the queue.
+                self.queued = self.ring.submission().len();
+                Ok(())
+            }
+            // A signal, or the kernel is short of memory: what has completed is reaped, and then it goes on.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the kernel release all memory.
+    fn drain(&mut self) -> io::Result<()> {
+        if self.slots.in_flight() > 0 {
+            // A full queue has room again after a submission.
+            self.enter(0)?;
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(CANCELLED);
+            // SAFETY: a cancellation names no memory.
+            let _ = unsafe { self.ring.submission().push(&cancel) };
+        }
+        let mut completions = Vec::new();
+        while self.slots.in_flight() > 0 {
+            self.enter(1)?;
+            self.reap_ring(&mut completions);
+        }
+        Ok(())
+    }
+}
+
+/// When the thread that submitted an operation has ended, the kernel completes it with one of these errors. Nothing else
+/// here can cause them: the memory is ours, and only a dropped ring cancels. The operation was in effect interrupted.
+fn interrupted_if_orphaned(result: i32) -> i32 {
+    if matches!(-result, libc::ECANCELED | libc::EFAULT) { -libc::EINTR } else { result }
+}
+
+impl Engine for Uring {
+    fn free_slots(&self) -> usize {
+        self.slots.free()
+    }
+
+    fn submit(&mut self, op: Op) {
+        let slot = self.slots.put(op);
+        let entry = self.entry(slot);
+        self.push(&entry);
+    }
+
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let before = completions.len();
+        let at_least = at_least.min(self.slots.in_flight());
+        self.reap_ring(completions);
+        let needs_call = !self.ring.params().is_setup_sqpoll();
+        if needs_call && at_least == 0 && self.queued <= self.slots.count() / SLOTS_PER_QUEUED {
+            // They go with the next ones; enough others are in flight meanwhile. The kernel's own thread takes them
+            // without a call, and may post a completion before it frees the queue's entry: for it the queue must be seen
+            // empty here.
+            return Ok(());
+        }
+        while self.queued > 0 || completions.len() - before < at_least {
+            self.enter(at_least.saturating_sub(completions.len() - before))?;
+            self.reap_ring(completions);
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, file: &Arc<IoFile>) {
+        self.files.attach(&self.ring, file);
+    }
+
+    fn detach(&mut self, file: &Arc<IoFile>) {
+        self.files.detach(&self.ring, file);
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if self.drain().is_err() {
+            self.slots.leak();
+        }
+    }
+}

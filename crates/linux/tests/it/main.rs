@@ -1,0 +1,5 @@
+//! Engines and streams on real files and on files in memory.
+
+mod blocks;
+mod engines;
+mod on_disk;
