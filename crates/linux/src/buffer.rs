@@ -1,21 +1,33 @@
-//! Memory to read into and write from: aligned, of huge pages where the machine grants them, lent and given back.
+//! Memory for I/O: aligned, of huge pages where the machine grants them, within a budget of bytes.
 //!
 //! What a direct transfer costs is decided by its memory more than by its system call: the kernel pins and maps each
-//! page, so that 2 MiB of ordinary pages are 512 of them and one huge page is one. The best way is tried first: pages of
-//! the reserved pool (`MAP_HUGETLB`), then transparent huge pages (`MADV_HUGEPAGE`), then ordinary ones; [`Granted`]
-//! says what came of it.
+//! page, so that 2 MiB of ordinary pages are 512 of them and one huge page is one.
 //!
-//! Nothing here is ever uninitialised: the kernel gives zeroed pages, and a buffer that is used again holds old bytes.
+//! There are two kinds of pools:
+//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them beforehand
+//!   (io_uring's registered buffers).
+//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used or
+//!   not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always have that much: what
+//!   others have not used of their guarantees is not lent to anybody else. Nobody waits here; [`Account::reserve`] says
+//!   no, and the caller decides.
+//!
+//! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
+//! zeroed pages, and a buffer that is used again holds old bytes.
 #![allow(unsafe_code)]
 
 mod region;
+mod state;
 
+use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use region::Region;
 pub use region::available_memory;
 pub(crate) use region::page_size;
+use state::{AccountId, Holder, Slot, State};
 
 use crate::Error;
 
@@ -52,174 +64,327 @@ impl Granted {
     }
 }
 
-/// A fixed number of buffers of one size, in one piece of memory.
+/// Smallest size of buffers in a pool with a budget, in bytes; smaller ones are rounded up to it.
+const CLASS_MIN: usize = 4096;
+
+/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of two,
+/// so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
+#[must_use]
+pub fn class_size(capacity: usize) -> usize {
+    let capacity = capacity.max(CLASS_MIN);
+    let step = (capacity.next_power_of_two() / 8).max(page_size());
+    capacity.next_multiple_of(step)
+}
+
+/// Buffers. Clones are handles of the same pool.
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct BufferPool {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    region: Region,
+    state: Mutex<State>,
+    /// Notified when memory is released while somebody waits for it.
+    released: Condvar,
+    memory: Memory,
+    budget: usize,
+    /// Of a fixed pool.
+    fixed: Option<Fixed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fixed {
     granted: Granted,
-    /// Bytes from the start of one buffer to the next.
-    stride: usize,
-    /// Bytes that a buffer holds.
     capacity: usize,
+    stride: usize,
     count: usize,
-    free: Mutex<Free>,
 }
 
-#[derive(Debug)]
-struct Free {
-    /// The buffers that nobody has. An index is either in here or in exactly one [`Buffer`].
-    indices: Vec<usize>,
-    /// How many of them are reserved: never more than there are.
-    reserved: usize,
-}
-
-impl Pool {
+impl BufferPool {
     /// `count` buffers of `capacity` bytes, aligned to a page, all backed by memory from the start.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is not that much.
-    pub fn new(count: usize, capacity: usize, memory: Memory) -> Result<Pool, Error> {
+    ///
+    /// # Panics
+    /// If either is 0.
+    pub fn fixed(count: usize, capacity: usize, memory: Memory) -> Result<BufferPool, Error> {
         assert!(count > 0 && capacity > 0, "a pool of nothing");
-        let stride = capacity.next_multiple_of(region::page_size());
-        let available = region::available_memory();
+        let stride = capacity.next_multiple_of(page_size());
+        let available = available_memory();
         let bytes = (stride as u64).saturating_mul(count as u64);
         // Half a gigabyte is left to others: memory that is asked for is touched at once.
         if bytes > available.saturating_sub(1 << 29).max(available / 2) {
             return Err(Error::Memory { bytes, available });
         }
         let (region, granted) = Region::new(stride * count, memory)
-            .map_err(|_| Error::Memory { bytes, available: region::available_memory() })?;
-        // The first buffer is the first to be lent, and the last given back the next: it is still in the CPU's cache.
-        let free = Mutex::new(Free { indices: (0..count).rev().collect(), reserved: 0 });
-        Ok(Pool { shared: Arc::new(Shared { region, granted, stride, capacity, count, free }) })
+            .map_err(|_| Error::Memory { bytes, available: available_memory() })?;
+        let fixed = Some(Fixed { granted, capacity, stride, count });
+        let state = Mutex::new(State::fixed(region, stride, count));
+        let shared = Shared { state, released: Condvar::new(), memory, budget: stride * count, fixed };
+        Ok(BufferPool { shared: Arc::new(shared) })
     }
 
-    /// An empty buffer, if one is free.
+    /// A pool that uses at most `budget` bytes. It uses none yet.
+    #[must_use]
+    pub fn with_budget(budget: usize, memory: Memory) -> BufferPool {
+        let state = Mutex::new(State::default());
+        let shared = Shared { state, released: Condvar::new(), memory, budget, fixed: None };
+        BufferPool { shared: Arc::new(shared) }
+    }
+
+    /// Opens an account that can always have `guarantee` bytes, rounded up by [`class_size`].
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if what is used and guaranteed to others does not leave that much.
+    pub fn account(&self, guarantee: usize) -> Result<Account, Error> {
+        let guarantee = if guarantee == 0 { 0 } else { self.size_of(guarantee) };
+        let (shared, mut state) = (Arc::clone(&self.shared), self.shared.lock());
+        let id = state.open_account(guarantee, shared.budget).ok_or(Error::Budget {
+            wanted: guarantee as u64,
+            left: shared.budget.saturating_sub(state.claimed()) as u64,
+            budget: shared.budget as u64,
+        })?;
+        drop(state);
+        Ok(Account { shared, id })
+    }
+
+    /// An empty buffer of a fixed pool, if one is free.
+    ///
+    /// # Panics
+    /// If the pool is not fixed.
     #[must_use]
     pub fn take(&self) -> Option<Buffer> {
-        self.reserve().map(Reservation::take)
+        let fixed = self.shared.fixed.expect("a fixed pool");
+        let size = fixed.stride;
+        let is_free = self.shared.lock().claim(None, size, self.shared.budget);
+        is_free.then(|| {
+            let claim = Claim { shared: Arc::clone(&self.shared), account: None, size };
+            let taken = Reservation { claim: Some(claim), capacity: fixed.capacity }.take();
+            taken.expect("the memory of a fixed pool is there")
+        })
     }
 
-    /// Reserves a buffer, to be taken when it is needed, so that it is then the one that was returned last.
+    /// Bytes that it may use.
     #[must_use]
-    pub(crate) fn reserve(&self) -> Option<Reservation> {
-        let mut free = self.shared.free();
-        (free.reserved < free.indices.len()).then(|| {
-            free.reserved += 1;
-            Reservation(Some(Arc::clone(&self.shared)))
-        })
+    pub fn budget(&self) -> usize {
+        self.shared.budget
+    }
+
+    /// Bytes that are resident: in buffers, or kept for the next ones.
+    #[must_use]
+    pub fn resident(&self) -> usize {
+        self.shared.lock().resident()
+    }
+
+    /// What kind of memory a fixed pool is.
+    #[must_use]
+    pub fn granted(&self) -> Option<Granted> {
+        self.shared.fixed.map(|fixed| fixed.granted)
     }
 
     /// Whether a buffer is one of these.
     pub(crate) fn owns(&self, buffer: &Buffer) -> bool {
-        Arc::ptr_eq(&self.shared, &buffer.shared)
+        Arc::ptr_eq(&self.shared, &buffer.claim.shared)
     }
 
-    /// What kind of memory it is.
-    #[must_use]
-    pub fn granted(&self) -> Granted {
-        self.shared.granted
-    }
-
-    /// How many buffers there are, lent or not.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.shared.count
-    }
-
-    /// Where each buffer lies, for the kernel to know them beforehand.
+    /// The buffers of a fixed pool, by index, for the kernel to know them beforehand.
     pub(crate) fn areas(&self) -> impl Iterator<Item = libc::iovec> + '_ {
-        let shared = &self.shared;
-        (0..shared.count)
-            .map(|index| libc::iovec { iov_base: shared.start(index).cast(), iov_len: shared.capacity })
+        let fixed = self.shared.fixed.expect("a fixed pool");
+        (0..fixed.count).map(move |index| {
+            let start = self.shared.lock().start(Slot { arena: 0, index });
+            libc::iovec { iov_base: start.as_ptr().cast(), iov_len: fixed.capacity }
+        })
+    }
+
+    /// A number that changes when memory is released.
+    pub(crate) fn releases(&self) -> u64 {
+        self.shared.lock().releases()
+    }
+
+    /// Waits until memory is released after `seen` was [`releases`](BufferPool::releases). False, without waiting, if
+    /// that cannot happen: all buffers that were handed out are with this thread, and with others that wait here.
+    pub(crate) fn wait_for_release(&self, seen: u64) -> bool {
+        let me = thread::current().id();
+        let mut state = self.shared.lock();
+        while state.releases() == seen {
+            if !state.others_can_release(me) {
+                return false;
+            }
+            state.begin_waiting(me);
+            state = self.shared.released.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.end_waiting(me);
+        }
+        true
+    }
+
+    fn size_of(&self, capacity: usize) -> usize {
+        self.shared.fixed.map_or_else(|| class_size(capacity), |fixed| fixed.stride)
     }
 }
 
 impl Shared {
-    fn free(&self) -> MutexGuard<'_, Free> {
-        // Numbers are whole whatever its holder was doing when it panicked.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start(&self, index: usize) -> *mut u8 {
-        debug_assert!(index < self.count);
-        // SAFETY: the region has `stride * count` bytes, and `index` is below `count`.
-        unsafe { self.region.start().add(index * self.stride) }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Its numbers are consistent whatever its holder was doing when it panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A claim on a free buffer, whichever it will be.
+/// A user of a pool, with a guarantee.
 #[derive(Debug)]
-pub struct Reservation(Option<Arc<Shared>>);
+pub struct Account {
+    shared: Arc<Shared>,
+    id: AccountId,
+}
+
+impl Account {
+    /// Reserves a buffer of `capacity` bytes, to be taken when it is needed, so that it is then the one that was released
+    /// last. None if it is not guaranteed, and the rest of the budget does not have it.
+    #[must_use]
+    pub fn reserve(&self, capacity: usize) -> Option<Reservation> {
+        let size = match self.shared.fixed {
+            Some(fixed) => (capacity <= fixed.capacity).then_some(fixed.stride)?,
+            None => class_size(capacity),
+        };
+        let is_free = self.shared.lock().claim(Some(self.id), size, self.shared.budget);
+        is_free.then(|| {
+            let claim = Claim { shared: Arc::clone(&self.shared), account: Some(self.id), size };
+            Reservation { claim: Some(claim), capacity }
+        })
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.shared.lock().close_account(self.id);
+        self.shared.released.notify_all();
+    }
+}
+
+/// Bytes of the budget, returned when it is dropped.
+#[derive(Debug)]
+struct Claim {
+    shared: Arc<Shared>,
+    account: Option<AccountId>,
+    size: usize,
+}
+
+/// A claim on a buffer, whichever it will be.
+#[derive(Debug)]
+pub struct Reservation {
+    claim: Option<Claim>,
+    capacity: usize,
+}
 
 impl Reservation {
-    /// The buffer.
-    pub(crate) fn take(mut self) -> Buffer {
-        let shared = self.0.take().expect("taken once");
-        let mut free = shared.free();
-        free.reserved -= 1;
-        let index = free.indices.pop().expect("a reserved buffer is free");
-        drop(free);
-        Buffer { shared, index, filled: 0 }
+    /// The buffer, empty.
+    ///
+    /// # Errors
+    /// If the system has not as much memory as the budget allows.
+    pub fn take(mut self) -> io::Result<Buffer> {
+        let claim = self.claim.take().expect("taken once");
+        let shared = &claim.shared;
+        let mut state = shared.lock();
+        let slot = match state.take_slot(claim.size, shared.budget, shared.memory == Memory::Huge) {
+            Ok(slot) => slot,
+            Err(error) => {
+                drop(state);
+                release(&claim, None, None);
+                return Err(error);
+            }
+        };
+        let start = state.start(slot);
+        drop(state);
+        Ok(Buffer { claim, slot, start, capacity: self.capacity, filled: 0, holder: None })
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
-            shared.free().reserved -= 1;
+        if let Some(claim) = &self.claim {
+            release(claim, None, None);
         }
     }
 }
 
-/// Memory of a [`Pool`], given back when it is dropped. It derefs to the bytes that it holds.
+fn release(claim: &Claim, slot: Option<Slot>, holder: Option<Holder>) {
+    let mut state = claim.shared.lock();
+    state.release(claim.account, claim.size, slot, holder);
+    let is_awaited = state.is_awaited();
+    drop(state);
+    if is_awaited {
+        claim.shared.released.notify_all();
+    }
+}
+
+/// Memory of a [`BufferPool`], released when it is dropped. It derefs to the bytes that it holds.
 #[derive(Debug)]
 pub struct Buffer {
-    shared: Arc<Shared>,
-    index: usize,
+    claim: Claim,
+    slot: Slot,
+    start: NonNull<u8>,
+    capacity: usize,
     filled: usize,
+    /// Who has it, if it was handed out.
+    holder: Option<Holder>,
 }
+
+// SAFETY: a buffer is the only one that has its slot of the pool's memory, and that memory is not bound to a thread.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// How many bytes it can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.shared.capacity
+        self.capacity
     }
 
-    /// Says how many bytes it holds. Those that were not written since it was taken are older ones, or zero.
+    /// Sets how many bytes it holds. Those that were not written since it was taken are older ones, or zero.
     ///
     /// # Panics
     /// If it cannot hold that many.
     pub fn set_len(&mut self, bytes: usize) {
-        assert!(bytes <= self.capacity(), "{bytes} bytes in a buffer of {}", self.capacity());
+        assert!(bytes <= self.capacity, "{bytes} bytes in a buffer of {}", self.capacity);
         self.filled = bytes;
     }
 
     /// All of its memory, to write into.
     #[must_use]
     pub fn space(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is this buffer's alone while it lives (its index is in no other buffer and not among the
-        // free), it is initialised, and the region outlives it through `shared`.
-        unsafe { std::slice::from_raw_parts_mut(self.shared.start(self.index), self.capacity()) }
+        // SAFETY: the slot is this buffer's alone while it lives, has at least `capacity` bytes, is backed and
+        // initialised, and its region outlives it through the claim.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
     }
 
-    /// Takes as many of the bytes as it has room for behind those that it holds, and says how many.
+    /// Appends as many of the bytes as it has room for, and returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
-        let (from, count) = (self.filled, bytes.len().min(self.capacity() - self.filled));
+        let (from, count) = (self.filled, bytes.len().min(self.capacity - self.filled));
         self.space()[from..from + count].copy_from_slice(&bytes[..count]);
         self.filled += count;
         count
     }
 
-    /// Which buffer of its pool it is.
+    /// Which buffer of a fixed pool it is.
     pub(crate) fn index(&self) -> usize {
-        self.index
+        self.slot.index
+    }
+
+    /// Notes that the calling thread has it, which may come to wait for another ([`BufferPool::wait_for_release`]).
+    pub(crate) fn hand_out(&mut self) {
+        self.hold(Holder::Thread(thread::current().id()));
+    }
+
+    /// Notes that it will be released whatever the calling thread does.
+    pub(crate) fn send(&mut self) {
+        self.hold(Holder::Elsewhere);
+    }
+
+    fn hold(&mut self, holder: Holder) {
+        self.claim.shared.lock().hand_out(self.holder, holder, self.claim.size);
+        self.holder = Some(holder);
     }
 }
 
@@ -228,73 +393,15 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: as for `space`; shared references to this buffer exclude `&mut self`, and so any writer.
-        unsafe { std::slice::from_raw_parts(self.shared.start(self.index), self.filled) }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.filled) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.shared.free().indices.push(self.index);
+        release(&self.claim, Some(self.slot), self.holder);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn buffers_are_lent_once_and_come_back() {
-        let pool = Pool::new(3, 5000, Memory::Ordinary).unwrap();
-        for _ in 0..2 {
-            let lent: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
-            assert_eq!((lent.len(), pool.count()), (3, 3));
-        }
-    }
-
-    #[test]
-    fn what_is_reserved_is_there_and_is_the_last_given_back() {
-        let pool = Pool::new(3, 100, Memory::Ordinary).unwrap();
-        let reservations: Vec<Reservation> = std::iter::from_fn(|| pool.reserve()).take(2).collect();
-        let taken = pool.take().unwrap();
-        assert!(pool.take().is_none() && pool.reserve().is_none(), "the others are reserved");
-        let last = taken.index();
-        drop(taken);
-        let kept: Vec<Buffer> = reservations.into_iter().map(Reservation::take).collect();
-        assert_eq!(kept[0].index(), last);
-        drop(pool.reserve().expect("one is free again"));
-        assert!(pool.take().is_some(), "a reservation that is dropped is free again");
-    }
-
-    #[test]
-    fn a_buffer_outlives_its_pool() {
-        let pool = Pool::new(1, 10, Memory::Huge).unwrap();
-        let mut buffer = pool.take().unwrap();
-        drop(pool);
-        assert_eq!(buffer.append(b"0123456789ab"), 10);
-        assert_eq!(&buffer[..], b"0123456789");
-    }
-
-    #[test]
-    fn memory_that_is_not_there_is_refused() {
-        let error = Pool::new(1 << 20, 1 << 30, Memory::Huge).unwrap_err();
-        assert!(matches!(error, Error::Memory { .. }), "{error}");
-    }
-
-    proptest! {
-        #[test]
-        fn buffers_do_not_overlap_and_are_aligned(count in 1usize..9, capacity in 1usize..20_000, huge: bool) {
-            let memory = if huge { Memory::Huge } else { Memory::Ordinary };
-            let pool = Pool::new(count, capacity, memory).unwrap();
-            let mut buffers: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
-            for (number, buffer) in buffers.iter_mut().enumerate() {
-                prop_assert!(buffer.space().as_ptr().addr().is_multiple_of(region::page_size()));
-                buffer.space().fill(number as u8);
-                buffer.set_len(capacity);
-            }
-            for (number, buffer) in buffers.iter().enumerate() {
-                prop_assert!(buffer.iter().all(|&byte| byte == number as u8));
-            }
-        }
-    }
-}
+mod tests;

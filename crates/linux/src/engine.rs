@@ -21,7 +21,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{Buffer, Pool, Reservation};
+use crate::buffer::{Buffer, BufferPool, Reservation};
 use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
@@ -104,7 +104,7 @@ impl Op {
 pub enum Payload {
     /// None.
     Nothing,
-    /// A buffer that the engine takes when the operation's call begins.
+    /// A buffer that is taken when a thread comes to the operation ([`EngineKind::takes_buffers_late`]).
     Reserved(Reservation),
     /// A buffer.
     Buffer(Buffer),
@@ -113,19 +113,28 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The buffer.
+    /// The buffer, of an operation that has it.
     ///
     /// # Panics
     /// If there is none: only engines that bring their own memory are given none.
     pub(crate) fn buffer(&mut self) -> &mut Buffer {
-        *self = match mem::replace(self, Payload::Nothing) {
-            Payload::Reserved(reservation) => Payload::Buffer(reservation.take()),
-            other => other,
-        };
         match self {
             Payload::Buffer(buffer) => buffer,
             _ => unreachable!("an operation without a buffer"),
         }
+    }
+
+    /// Takes the buffer that is reserved.
+    ///
+    /// # Errors
+    /// If the system does not have its memory.
+    pub(crate) fn take_reserved(&mut self) -> io::Result<()> {
+        if let Payload::Reserved(_) = self
+            && let Payload::Reserved(reservation) = mem::replace(self, Payload::Nothing)
+        {
+            *self = Payload::Buffer(reservation.take()?);
+        }
+        Ok(())
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -233,6 +242,12 @@ impl EngineKind {
         !matches!(self, EngineKind::Mmap | EngineKind::Populate)
     }
 
+    /// Whether an operation can take its buffer when a thread comes to it, not when it is submitted.
+    #[must_use]
+    pub fn takes_buffers_late(self) -> bool {
+        matches!(self, EngineKind::Read | EngineKind::Pread)
+    }
+
     /// Whether the kernel can know its buffers beforehand.
     #[must_use]
     pub fn can_register(self) -> bool {
@@ -333,7 +348,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// If the system does not offer the engine.
-pub fn open(spec: EngineSpec, block: usize, registered: Option<&Pool>) -> Result<Opened, Error> {
+pub fn open(spec: EngineSpec, block: usize, registered: Option<&BufferPool>) -> Result<Opened, Error> {
     let ahead = spec.ahead(block);
     let plain = |engine: Box<dyn Engine>| Opened { engine, registered: false };
     let refused = |hint| {

@@ -75,11 +75,26 @@ pub enum Error {
         /// What there is.
         available: u64,
     },
-    /// All blocks are with the caller, so that none is left to read into.
-    #[error("all {buffers} buffers are held by the caller; drop some blocks, or open with more to hold")]
+    /// The blocks that the caller holds fill the budget, so that there is no memory to read into. The stream continues
+    /// when some of them are dropped.
+    #[error(
+        "all memory for buffers is in use ({budget} bytes), and only the caller can release some; drop some blocks, or give a larger budget"
+    )]
     AllHeld {
-        /// How many there are.
-        buffers: usize,
+        /// Bytes of the budget.
+        budget: u64,
+    },
+    /// A budget of memory is too small.
+    #[error(
+        "{wanted} bytes of buffers are needed, and {left} of the budget of {budget} are left; give a larger budget or open fewer streams"
+    )]
+    Budget {
+        /// Bytes wanted.
+        wanted: u64,
+        /// Bytes neither in use nor guaranteed to others.
+        left: u64,
+        /// Bytes of the budget.
+        budget: u64,
     },
     /// The system does not offer a method.
     #[error("the method {method} cannot be used here ({hint})")]

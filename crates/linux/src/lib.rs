@@ -2,7 +2,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a file, as blocks that are read while the caller works | [`blocks`] |
+//! | files as streams of blocks that are read while the caller works | [`read`] |
+//! | an engine and a budget of memory that streams share | [`mod@io`] |
 //! | I/O engines: a thread, threads, Linux AIO, io_uring, mappings; for any number of files | [`engine`] |
 //! | an engine over files in memory, with faults, for the tests of everything above | [`fake`] |
 //! | aligned and huge memory, lent and given back | [`buffer`] |
@@ -24,7 +25,6 @@
 //! the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
 //! cache, loop devices, the classes of characters).
 
-pub mod blocks;
 pub mod buffer;
 pub mod cpu;
 pub mod ctype;
@@ -33,10 +33,12 @@ pub mod exchange;
 pub mod fake;
 pub mod file;
 pub mod file_handle;
+pub mod io;
 pub mod loop_device;
 pub mod page_cache;
 pub mod priority;
 pub mod process;
+pub mod read;
 pub mod standard;
 pub mod tracefs;
 pub mod writer;
@@ -45,9 +47,10 @@ mod crew;
 mod error;
 mod mapping;
 
-pub use blocks::{Block, Blocks, Options, Order, Pattern};
-pub use buffer::{Buffer, Granted, Memory, Pool};
+pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
 pub use file::{Access, Alignment, IoFile, open_files_max};
+pub use io::{Io, IoOptions};
 pub use mapping::Mapping;
+pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};

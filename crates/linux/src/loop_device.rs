@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(attribute(&path, "autoclear").as_deref(), Some("1"));
             let source = IoFile::open(&path, access).unwrap();
             assert_eq!(source.size(), 16 << 20);
-            let pool = crate::Pool::new(1, MB, crate::Memory::Ordinary).unwrap();
+            let pool = crate::BufferPool::fixed(1, MB, crate::Memory::Ordinary).unwrap();
             let mut buffer = pool.take().unwrap();
             source.file().read_exact_at(buffer.space(), 5 << 20).unwrap();
             assert!(*buffer.space() == content()[5 * MB..6 * MB]);

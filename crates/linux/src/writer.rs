@@ -31,7 +31,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fs
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
-use crate::buffer::{Buffer, Granted, Memory, Pool};
+use crate::buffer::{Buffer, BufferPool, Granted, Memory};
 use crate::crew::{Call, Crew, Ended};
 use crate::engine::{CALL_MAX, DEPTH_MAX};
 use crate::file::direct_alignment;
@@ -118,7 +118,7 @@ pub struct Writer {
     crew: Crew<Job>,
     target: Target,
     pwrite: Pwrite,
-    pool: Pool,
+    pool: BufferPool,
     /// What cannot be written yet, because it is no whole block.
     pending: Option<Buffer>,
     /// Where in the file what follows begins, `pending` first.
@@ -157,7 +157,7 @@ impl Writer {
         let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
         let allocated = reserve(&target, options.expected.unwrap_or(0), limit)?;
         // One for the caller, one that is not full, and one that waits for a thread so that no thread waits.
-        let pool = Pool::new(options.depth + 3, options.block, options.memory)?;
+        let pool = BufferPool::fixed(options.depth + 3, options.block, options.memory)?;
         let crew = crew(&target.file, options.depth, granule, &pwrite)
             .map_err(|source| Error::System { what: "start threads for writing".into(), source })?;
         Ok(Writer {
@@ -208,7 +208,7 @@ impl Writer {
                 return Ok(buffer);
             }
             if self.crew.in_flight() == 0 {
-                return Err(Error::AllHeld { buffers: self.pool.count() });
+                return Err(Error::AllHeld { budget: self.pool.budget() as u64 });
             }
             self.wait();
         }
@@ -358,7 +358,13 @@ impl Writer {
             target.file.sync_data().map_err(|source| Error::Sync { path, source })?;
         }
         target.publish(options.sync)?;
-        Ok(Written { bytes, writing, waited, finishing: begun.elapsed(), memory: pool.granted() })
+        Ok(Written {
+            bytes,
+            writing,
+            waited,
+            finishing: begun.elapsed(),
+            memory: pool.granted().expect("a fixed pool"),
+        })
     }
 
     /// Writes at the end, on the caller's thread.

@@ -13,25 +13,25 @@ use std::time::Duration;
 
 use on_disk::{content, file_with, open};
 use sakiyomi_linux::page_cache::drop_pages;
-use sakiyomi_linux::{Access, Blocks, EngineKind, EngineSpec, Memory, Options, Order, Pattern};
+use sakiyomi_linux::{Access, EngineKind, EngineSpec, Memory, Order, Pattern, ReadOptions, ReadStream};
 
 fn moving() -> impl Iterator<Item = EngineKind> {
     EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null)
 }
 
 /// Each method through the page cache, and around it where that is possible.
-fn ways() -> impl Iterator<Item = Options> {
+fn ways() -> impl Iterator<Item = ReadOptions> {
     let both = |kind: EngineKind| [Access::Buffered, Access::Direct].map(|access| (kind, access));
     let possible = |&(kind, access): &(EngineKind, Access)| kind.uses_buffers() || access == Access::Buffered;
-    moving().flat_map(both).filter(possible).map(|(kind, access)| Options {
-        method: EngineSpec::usual(kind),
+    moving().flat_map(both).filter(possible).map(|(kind, access)| ReadOptions {
+        engine: EngineSpec::usual(kind),
         access,
         block: 64 << 10,
-        ..Options::default()
+        ..ReadOptions::default()
     })
 }
 
-fn rest_is(blocks: Blocks, bytes: &[u8], from: usize, options: &Options) {
+fn rest_is(blocks: ReadStream, bytes: &[u8], from: usize, options: &ReadOptions) {
     let mut at = from;
     for block in blocks {
         let block = block.unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
@@ -92,7 +92,7 @@ fn the_thread_that_began_to_read_may_end() {
     let file = file_with("moved", &bytes);
     for mut options in ways() {
         // Much must be on its way at that moment, and nothing read ahead by the system.
-        options.method.depth = if options.method.kind == EngineKind::Read { 1 } else { 128 };
+        options.engine.depth = if options.engine.kind == EngineKind::Read { 1 } else { 128 };
         options.order = Order::Arrival;
         for seed in 0..5 {
             options.pattern = Pattern::Random { seed };
@@ -153,8 +153,8 @@ fn a_block_may_be_larger_than_a_call_can_be() {
     ];
     marks.iter().for_each(|&at| file.write_all_at(b"x", at).unwrap());
     for options in ways() {
-        let method = EngineSpec { depth: 1, ..options.method };
-        let options = Options { block, method, memory: Memory::Huge, ..options };
+        let engine = EngineSpec { depth: 1, ..options.engine };
+        let options = ReadOptions { block, engine, memory: Memory::Huge, ..options };
         let Some(blocks) = open(scratch.path(), &options) else { continue };
         let mut lengths = Vec::new();
         for read in blocks {

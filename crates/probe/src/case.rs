@@ -1,7 +1,7 @@
 //! From many runs of a setting to one case.
 
 use hdrhistogram::Histogram;
-use sakiyomi_linux::blocks::Grant;
+use sakiyomi_linux::read::Grant;
 
 use crate::measure::Run;
 use crate::plan::Plan;

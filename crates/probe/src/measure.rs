@@ -6,10 +6,10 @@ use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use sakiyomi_linux::blocks::{Block, Blocks, Grant};
 use sakiyomi_linux::cpu::{Meter, Usage};
 use sakiyomi_linux::file::IoFile;
-use sakiyomi_linux::{Access, EngineKind, Options, page_cache};
+use sakiyomi_linux::read::{Block, Grant, ReadStream};
+use sakiyomi_linux::{Access, EngineKind, ReadOptions, page_cache};
 
 use crate::Error;
 use crate::setting::{Path, Setting};
@@ -62,7 +62,7 @@ pub(crate) fn run(
     go_on: GoOn<'_>,
 ) -> Result<Run, Error> {
     prepare_cache(file, setting.path, go_on)?;
-    let mut blocks = Blocks::open(file, &setting.options(seed))?;
+    let mut blocks = ReadStream::open(file, &setting.options(seed))?;
     let grant = blocks.grant();
     let mut bytes = 0;
     let meter = Meter::start()?;
@@ -118,7 +118,7 @@ fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Err
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {
         // Reading waits for what is read, as asking for it to be fetched does not.
-        for block in Blocks::open(file, &Options::default())? {
+        for block in ReadStream::open(file, &ReadOptions::default())? {
             go_on()?;
             block?;
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sakiyomi_linux::engine::DEPTH_MAX;
-use sakiyomi_linux::{Access, EngineKind, EngineSpec, Memory, Options, Pattern};
+use sakiyomi_linux::{Access, EngineKind, EngineSpec, Memory, Pattern, ReadOptions};
 
 /// How the page cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,9 +89,9 @@ impl Setting {
 
     /// As the stream wants it.
     #[must_use]
-    pub fn options(&self, seed: u64) -> Options {
-        Options {
-            method: self.method,
+    pub fn options(&self, seed: u64) -> ReadOptions {
+        ReadOptions {
+            engine: self.method,
             access: if self.path == Path::Direct { Access::Direct } else { Access::Buffered },
             block: self.block,
             memory: self.buffers.memory(),

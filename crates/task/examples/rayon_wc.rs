@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use sakiyomi_linux::Access;
-use sakiyomi_linux::blocks::Single;
 use sakiyomi_linux::ctype::Characters;
+use sakiyomi_linux::read::Single;
 use sakiyomi_task::count::{Counter, Part, Wanted};
 
 #[expect(clippy::print_stdout, reason = "it is what it is for")]

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sakiyomi_linux::page_cache::{self, By};
-use sakiyomi_linux::{Access, Blocks, EngineKind, EngineSpec, Granted, IoFile, Memory, Options, Pool};
+use sakiyomi_linux::{
+    Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
+};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result};
@@ -79,13 +81,13 @@ impl TestFile {
 
     /// Whether a method reads it, and why not.
     fn read_by(&self, kind: EngineKind) -> Result<bool, sakiyomi_linux::Error> {
-        let options = Options {
-            method: EngineSpec { kind, depth: 1 },
+        let options = ReadOptions {
+            engine: EngineSpec { kind, depth: 1 },
             block: 4096,
             memory: Memory::Ordinary,
-            ..Options::default()
+            ..ReadOptions::default()
         };
-        let mut blocks = Blocks::open(&self.0, &options)?;
+        let mut blocks = ReadStream::open(&self.0, &options)?;
         let registered = blocks.grant().registered;
         blocks.try_for_each(|block| block.map(drop))?;
         Ok(registered)
@@ -119,7 +121,8 @@ fn direct_io(file: &TestFile) -> Finding {
 }
 
 fn huge_pages() -> Finding {
-    let granted = Pool::new(1, 2 << 20, Memory::Huge).map(|pool| pool.granted());
+    let granted =
+        BufferPool::fixed(1, 2 << 20, Memory::Huge).map(|pool| pool.granted().expect("a fixed pool"));
     let available = granted.as_ref().is_ok_and(|&granted| granted != Granted::Ordinary);
     let found = match granted {
         Ok(Granted::Ordinary) => {

@@ -68,7 +68,7 @@ pub(crate) struct Probe {
     /// Memory to read into: `best` is huge pages, registered where the method can
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "best,ordinary")]
     buffers: Vec<Memory>,
-    /// Blocks at random places
+    /// ReadStream at random places
     #[arg(long)]
     random: bool,
     /// Size of test files

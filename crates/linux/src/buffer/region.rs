@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -10,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::{Granted, Memory};
 
 /// The size of a huge page on the architectures that have one size for all purposes; elsewhere it is only an alignment.
-const HUGE_PAGE: usize = 2 << 20;
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// Memory of our own, private and zeroed, unmapped when it is dropped.
 #[derive(Debug)]
@@ -30,27 +31,64 @@ impl Region {
         if memory == Memory::Ordinary {
             let region = Region::map(length, MapFlags::empty())?;
             // Otherwise a system that makes all memory huge would do so here as well.
-            let _ = region.advise(Advice::LinuxNoHugepage);
-            region.populate()?;
+            let _ = region.advise(0..length, Advice::LinuxNoHugepage);
+            region.populate(0..length)?;
             return Ok((region, Granted::Ordinary));
         }
         let whole = length.next_multiple_of(HUGE_PAGE);
         // A control group may refuse to hand out what is reserved.
         let reserved = Region::map(whole, MapFlags::HUGETLB);
-        if let Ok(region) = reserved.and_then(|region| region.populate().map(|()| region)) {
+        if let Ok(region) = reserved.and_then(|region| region.populate(0..whole).map(|()| region)) {
             return Ok((region, Granted::ReservedHuge));
         }
         let region = Region::map_aligned(whole)?;
-        let _ = region.advise(Advice::LinuxHugepage);
-        region.populate()?;
+        let _ = region.advise(0..whole, Advice::LinuxHugepage);
+        region.populate(0..whole)?;
         // Not all of it may be huge, if memory is in pieces; most of it is what counts.
         let granted =
             if region.huge_bytes() * 2 > whole { Granted::TransparentHuge } else { Granted::Ordinary };
         Ok((region, granted))
     }
 
+    /// Address space for `length` bytes that are not backed yet; whole huge pages of it will be huge if `huge`.
+    pub(super) fn unbacked(length: usize, huge: bool) -> io::Result<Region> {
+        let whole = if huge { length / HUGE_PAGE * HUGE_PAGE } else { 0 };
+        let region =
+            if whole > 0 { Region::map_aligned(length)? } else { Region::map(length, MapFlags::empty())? };
+        // Where the kernel takes no advice, memory is of ordinary pages or of huge ones, as it likes.
+        if whole > 0 {
+            let _ = region.advise(0..whole, Advice::LinuxHugepage);
+        }
+        if whole < length {
+            let _ = region.advise(whole..length, Advice::LinuxNoHugepage);
+        }
+        Ok(region)
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// Backs a range with memory now, so that no later access waits for it.
+    pub(super) fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        let populated = self.advise(range.clone(), Advice::LinuxPopulateWrite);
+        if !populated.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+            return populated;
+        }
+        // Linux before 5.14.
+        for offset in range.step_by(page_size()) {
+            // SAFETY: within the mapping, which is writable; the range is in no buffer yet.
+            unsafe { self.start.as_ptr().add(offset).write_volatile(0) };
+        }
+        Ok(())
+    }
+
+    /// Returns the memory of a range to the system. It reads as zeros when it is backed again.
+    ///
+    /// # Safety
+    /// Nothing may refer to bytes of the range.
+    pub(super) unsafe fn discard(&self, range: Range<usize>) -> io::Result<()> {
+        self.advise(range, Advice::LinuxDontNeed)
     }
 
     fn map(length: usize, flags: MapFlags) -> io::Result<Region> {
@@ -87,23 +125,11 @@ impl Region {
         Ok(loose)
     }
 
-    fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: the range is this mapping, and none of the advices used here takes anything away from it.
-        Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) }?)
-    }
-
-    /// Has every page backed now, so that no later access waits for one.
-    fn populate(&self) -> io::Result<()> {
-        let populated = self.advise(Advice::LinuxPopulateWrite);
-        if !populated.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
-            return populated;
-        }
-        // Linux before 5.14.
-        for offset in (0..self.length).step_by(page_size()) {
-            // SAFETY: within the mapping, which is writable and not yet shared.
-            unsafe { self.start.as_ptr().add(offset).write_volatile(0) };
-        }
-        Ok(())
+    fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
+        debug_assert!(range.start <= range.end && range.end <= self.length.next_multiple_of(page_size()));
+        // SAFETY: the range is within this mapping. Of the advices used here only `LinuxDontNeed` takes anything away;
+        // `discard` passes on what must hold for it.
+        Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 
     /// How much of it is huge pages, as far as the kernel tells.

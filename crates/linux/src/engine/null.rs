@@ -33,9 +33,6 @@ impl Engine for Null {
                 OpKind::Write | OpKind::Sync => u64::MAX,
             };
             let count = usize::try_from(left).unwrap_or(usize::MAX).min(op.length) - op.done;
-            if op.kind == OpKind::Read {
-                op.payload.buffer();
-            }
             op.advance(count);
             completions.push(Completion { op, result: Ok(count), service: Duration::ZERO });
         }

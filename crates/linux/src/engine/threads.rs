@@ -66,6 +66,7 @@ pub(crate) fn perform(
     op: &mut Op,
     read: impl FnOnce(&IoFile, &mut [u8], u64) -> io::Result<usize>,
 ) -> io::Result<usize> {
+    op.payload.take_reserved()?;
     let (range, at) = (op.next_call(), op.offset + op.done as u64);
     let count = match op.kind {
         OpKind::Read => read(&op.file, &mut op.payload.buffer().space()[range], at)?,

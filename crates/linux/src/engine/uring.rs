@@ -14,7 +14,7 @@ use io_uring::{IoUring, opcode, squeue};
 use super::slots::Slots;
 use super::{Completion, Engine, Op, OpKind, Opened};
 use crate::IoFile;
-use crate::buffer::Pool;
+use crate::buffer::BufferPool;
 
 /// User data of a cancellation.
 const CANCELLED: u64 = u64::MAX;
@@ -38,10 +38,10 @@ struct Uring {
     queued: usize,
     files: FileTable,
     /// Its buffers are registered; the memory must outlive the ring.
-    pool: Option<Pool>,
+    pool: Option<BufferPool>,
 }
 
-pub(super) fn open(depth: usize, pool: Option<&Pool>, sqpoll: bool) -> io::Result<Opened> {
+pub(super) fn open(depth: usize, pool: Option<&BufferPool>, sqpoll: bool) -> io::Result<Opened> {
     let ring = ring(depth, sqpoll)?;
     let files = FileTable::new(&ring);
     let pool = pool.filter(|pool| register(&ring, pool)).cloned();
@@ -65,7 +65,7 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
 
 /// Registers all buffers, so that the kernel need not look up their pages for each operation. It refuses if they are too
 /// many, or more than may be locked in memory; then they are used as others are.
-fn register(ring: &IoUring, pool: &Pool) -> bool {
+fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     let areas: Vec<libc::iovec> = pool.areas().collect();
     if areas.iter().any(|area| area.iov_len > REGISTERED_MAX) {
         return false;

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 
 use crate::on_disk::{content, file_with, open};
 use proptest::prelude::*;
-use sakiyomi_linux::blocks::{Block, Blocks, Options, Order, Pattern};
 use sakiyomi_linux::fake::{FakeDisk, Faults};
-use sakiyomi_linux::{Access, EngineKind, EngineSpec, Error, Memory, Pool};
+use sakiyomi_linux::read::{Block, Order, Pattern, ReadOptions, ReadStream};
+use sakiyomi_linux::{Access, BufferPool, EngineKind, EngineSpec, Error, Io, Memory};
 
 /// The blocks put together by their offsets, whatever their order.
 fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
@@ -27,14 +27,14 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
     prop::sample::select(moving.collect::<Vec<_>>())
 }
 
-fn any_options() -> impl Strategy<Value = Options> {
+fn any_options() -> impl Strategy<Value = ReadOptions> {
     let shape = (any_kind(), 1usize..9, 1usize..12, any::<bool>());
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u64>>(), 1usize..4);
     (shape, switches).prop_map(|((kind, depth, pages, direct), (huge, register, arrival, seed, hold))| {
         let direct = direct && kind.uses_buffers();
         let depth = if kind == EngineKind::Read { 1 } else { depth };
-        Options {
-            method: EngineSpec { kind, depth },
+        ReadOptions {
+            engine: EngineSpec { kind, depth },
             access: if direct { Access::Direct } else { Access::Buffered },
             // Through the page cache any size will do.
             block: if direct { pages * 4096 } else { pages * 3001 },
@@ -67,7 +67,7 @@ proptest! {
         let file = file_with("part", &bytes);
         let range = from..from + length;
         let expected = &bytes[from as usize..(from + length).min(100_001) as usize];
-        let options = Options { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
+        let options = ReadOptions { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
         if let Some(blocks) = open(file.path(), &options) {
             let mut got = Vec::new();
             blocks.for_each(|block| got.extend_from_slice(&block.unwrap()));
@@ -77,11 +77,11 @@ proptest! {
 }
 
 /// A stream over memory with faults.
-fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options: &Options) -> Blocks {
+fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options: &ReadOptions) -> ReadStream {
     let disk = FakeDisk::default();
     let file = disk.file(bytes.to_vec(), alignment).unwrap();
-    let pool = Pool::new(depth + options.hold, options.block, Memory::Ordinary).unwrap();
-    Blocks::over(disk.engine(depth, faults), file, Some(pool), options)
+    let pool = BufferPool::fixed(depth + options.hold, options.block, Memory::Ordinary).unwrap();
+    ReadStream::over(&Io::over(disk.engine(depth, faults), pool), &file, options).unwrap()
 }
 
 proptest! {
@@ -90,7 +90,7 @@ proptest! {
         seed: u64, size in 0usize..50_000, pages in 1usize..9, depth in 1usize..9, direct: bool, rates: [u8; 3],
     ) {
         let alignment = if direct { 512 } else { 1 };
-        let options = Options { block: if direct { pages * 512 } else { pages * 701 }, ..Options::default() };
+        let options = ReadOptions { block: if direct { pages * 512 } else { pages * 701 }, ..ReadOptions::default() };
         let [short_of_256, late_of_256, interrupted] = rates;
         // A call that is always interrupted is an error in the end.
         let faults = Faults { seed, short_of_256, late_of_256, interrupted_of_256: interrupted / 2, ..Faults::default() };
@@ -108,7 +108,7 @@ proptest! {
     fn an_error_stands_in_the_place_of_its_block(seed: u64, bad in 0u64..100_000, depth in 1usize..9, short: u8) {
         let bytes = content(100_000);
         let faults = Faults { seed, short_of_256: short, late_of_256: 128, errors: vec![(bad, 5)], ..Faults::default() };
-        let options = Options { block: 3000, ..Options::default() };
+        let options = ReadOptions { block: 3000, ..ReadOptions::default() };
         let results: Vec<_> = faulty(&bytes, faults, depth, 1, &options)
             .map(|block| block.map(|block| (block.offset(), block.to_vec())))
             .collect();
@@ -137,7 +137,7 @@ proptest! {
         let bytes = content(60_000);
         let shrinks = Some((call, left));
         let faults = Faults { seed, shrinks, short_of_256: short, late_of_256: 100, ..Faults::default() };
-        let options = Options { block: 2048, ..Options::default() };
+        let options = ReadOptions { block: 2048, ..ReadOptions::default() };
         for block in faulty(&bytes, faults, depth, alignment, &options) {
             match block {
                 Ok(block) => prop_assert_eq!(&block[..], &bytes[block.offset() as usize..][..block.len()]),
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn as_they_arrive_each_comes_once(seed: u64, depth in 1usize..9, hold in 1usize..5) {
         let bytes = content(40_000);
-        let options = Options { block: 1000, order: Order::Arrival, hold, ..Options::default() };
+        let options = ReadOptions { block: 1000, order: Order::Arrival, hold, ..ReadOptions::default() };
         let faults = Faults { seed, late_of_256: 200, ..Faults::default() };
         let mut blocks = faulty(&bytes, faults, depth, 1, &options);
         // As many as are promised can be kept while the next ones come.
@@ -161,24 +161,35 @@ proptest! {
 }
 
 #[test]
-fn keeping_more_than_there_is_to_keep_is_an_error_and_no_standstill() {
-    let options = Options { block: 1000, hold: 2, ..Options::default() };
-    let mut kept = Vec::new();
-    let mut error = None;
-    for block in faulty(&content(20_000), Faults::default(), 3, 1, &options) {
+fn keeping_more_than_there_is_memory_for_is_an_error_until_some_is_released() {
+    let options = ReadOptions { block: 1000, hold: 2, ..ReadOptions::default() };
+    let bytes = content(20_000);
+    let mut stream = faulty(&bytes, Faults::default(), 3, 1, &options);
+    let (mut kept, mut got) = (Vec::new(), Vec::new());
+    let mut refused = 0;
+    while let Some(block) = stream.next() {
         match block {
-            Ok(block) => kept.push(block),
-            Err(other) => error = Some(other),
+            Ok(block) => {
+                got.extend_from_slice(&block);
+                kept.push(block);
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::AllHeld { .. }) && kept.len() == 5, "{error}: {}", kept.len());
+                // As often as it is asked.
+                assert!(matches!(stream.next(), Some(Err(Error::AllHeld { .. }))));
+                kept.truncate(2);
+                refused += 1;
+            }
         }
     }
-    assert_eq!(kept.len(), 5);
-    assert!(matches!(error, Some(Error::AllHeld { buffers: 5 })), "{error:?}");
+    assert!(got == bytes && refused == 5, "{refused}");
 }
 
 #[test]
 fn a_call_that_is_interrupted_for_ever_is_an_error() {
     let faults = Faults { errors: vec![(0, 4)], ..Faults::default() };
-    let mut blocks = faulty(&content(100), faults, 1, 1, &Options { block: 100, ..Options::default() });
+    let mut blocks =
+        faulty(&content(100), faults, 1, 1, &ReadOptions { block: 100, ..ReadOptions::default() });
     assert!(matches!(blocks.next(), Some(Err(Error::Read { .. }))));
     assert!(blocks.next().is_none());
 }
@@ -189,7 +200,8 @@ fn a_stream_can_be_dropped_at_any_time() {
     let file = file_with("dropped", &bytes);
     for kind in EngineKind::ALL {
         for taken in [0, 1, 7] {
-            let options = Options { method: EngineSpec::usual(kind), block: 64 << 10, ..Options::default() };
+            let options =
+                ReadOptions { engine: EngineSpec::usual(kind), block: 64 << 10, ..ReadOptions::default() };
             let Some(mut blocks) = open(file.path(), &options) else { continue };
             let kept: Vec<Block> = blocks.by_ref().take(taken).map(Result::unwrap).take(1).collect();
             drop(blocks);
@@ -204,8 +216,9 @@ fn a_stream_can_be_dropped_at_any_time() {
 fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
     for text in ["mmap:3", "populate:2"] {
         let file = file_with("mapped", &content(1 << 20));
-        let options = Options { method: text.parse().unwrap(), block: 128 << 10, ..Options::default() };
-        let mut blocks = Blocks::open(file.path(), &options).unwrap();
+        let options =
+            ReadOptions { engine: text.parse().unwrap(), block: 128 << 10, ..ReadOptions::default() };
+        let mut blocks = ReadStream::open(file.path(), &options).unwrap();
         let first = blocks.next().unwrap().unwrap();
         File::options().write(true).open(file.path()).unwrap().set_len(5000).unwrap();
         // What is touched now is no longer there.
@@ -224,8 +237,9 @@ fn no_more_is_mapped_than_was_asked_for() {
     // Many more blocks than there can be mappings at a time.
     let bytes = content(4 << 20);
     let file = file_with("many", &bytes);
-    let options = Options { method: "mmap:8".parse().unwrap(), block: 1000, hold: 3, ..Options::default() };
-    let mut blocks = Blocks::open(file.path(), &options).unwrap();
+    let options =
+        ReadOptions { engine: "mmap:8".parse().unwrap(), block: 1000, hold: 3, ..ReadOptions::default() };
+    let mut blocks = ReadStream::open(file.path(), &options).unwrap();
     let kept: Vec<_> = blocks.by_ref().take(3).collect();
     let all = kept.into_iter().chain(blocks);
     assert!(joined(all, bytes.len()).unwrap() == bytes);
@@ -237,7 +251,7 @@ fn a_file_that_is_cut_under_any_method_is_an_error() {
         let bytes = content(1 << 20);
         let file = file_with("cut", &bytes);
         let options =
-            Options { method: EngineSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
+            ReadOptions { engine: EngineSpec { depth: 1, kind }, block: 16 << 10, ..ReadOptions::default() };
         let Some(mut blocks) = open(file.path(), &options) else { continue };
         assert_eq!(&blocks.next().unwrap().unwrap()[..], &bytes[..16 << 10]);
         File::options().write(true).open(file.path()).unwrap().set_len(300_000).unwrap();
@@ -253,21 +267,22 @@ fn a_file_that_is_cut_under_any_method_is_an_error() {
 fn what_a_file_gains_while_it_is_read_is_not_read() {
     let bytes = content(10_000);
     let file = file_with("grown", &bytes);
-    let options = Options { block: 4096, ..Options::default() };
-    let blocks = Blocks::open(file.path(), &options).unwrap();
+    let options = ReadOptions { block: 4096, ..ReadOptions::default() };
+    let blocks = ReadStream::open(file.path(), &options).unwrap();
     fs::write(file.path(), content(100_000)).unwrap();
     assert!(joined(blocks, 10_000).unwrap() == bytes);
 }
 
 #[test]
 fn what_cannot_be_read_in_blocks_is_refused_with_a_sentence() {
-    let refused =
-        |path: &str, options: &Options| Blocks::open(path.as_ref(), options).err().unwrap().to_string();
-    let plain = Options::default();
+    let refused = |path: &str, options: &ReadOptions| {
+        ReadStream::open(path.as_ref(), options).err().unwrap().to_string()
+    };
+    let plain = ReadOptions::default();
     assert!(refused("/", &plain).contains("/ is a directory"));
     assert!(refused("/dev/null", &plain).contains("a character device"));
     assert!(refused("/nowhere", &plain).contains("/nowhere"));
     let file = file_with("refused", b"x");
-    let odd = Options { access: Access::Direct, block: 1000, ..plain };
+    let odd = ReadOptions { access: Access::Direct, block: 1000, ..plain };
     assert!(refused(file.path().to_str().unwrap(), &odd).contains("multiple of"));
 }

@@ -8,11 +8,11 @@ use crate::on_disk::{content, file_with};
 use proptest::prelude::*;
 use sakiyomi_linux::engine::{self, Completion, Engine, Op, Payload};
 use sakiyomi_linux::fake::{FakeDisk, Faults};
-use sakiyomi_linux::{Access, Buffer, EngineKind, EngineSpec, Error, IoFile, Memory, Pool};
+use sakiyomi_linux::{Access, Buffer, BufferPool, EngineKind, EngineSpec, Error, IoFile, Memory};
 use sakiyomi_testing::{ScratchFile, skipped};
 
 const BLOCK: usize = 4096;
-/// Blocks of each file.
+/// ReadStream of each file.
 const BLOCKS: u64 = 12;
 const FILES: usize = 3;
 
@@ -32,7 +32,7 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
 /// read and what the files have in the end against a model.
 fn perform(
     engine: &mut dyn Engine,
-    pool: &Pool,
+    pool: &BufferPool,
     files: &[Arc<IoFile>],
     model: &mut [Vec<u8>],
     steps: &[Step],
@@ -81,7 +81,7 @@ fn perform(
 
 fn take(
     engine: &mut dyn Engine,
-    pool: &Pool,
+    pool: &BufferPool,
     completions: &mut Vec<Completion>,
     in_flight: &mut HashMap<(usize, u64), ()>,
     steps: &[Step],
@@ -139,7 +139,7 @@ proptest! {
     ) {
         let depth = if kind == EngineKind::Read { 1 } else { depth };
         let access = if direct { Access::Direct } else { Access::Buffered };
-        let pool = Pool::new(depth + 3, BLOCK, Memory::Huge).unwrap();
+        let pool = BufferPool::fixed(depth + 3, BLOCK, Memory::Huge).unwrap();
         let opened = engine::open(EngineSpec { kind, depth }, BLOCK, registered.then_some(&pool));
         let mut engine = match opened {
             Ok(opened) => opened.engine,
@@ -189,7 +189,7 @@ proptest! {
             interrupted_of_256: interrupted,
             ..Faults::default()
         };
-        let pool = Pool::new(depth + 3, BLOCK, Memory::Ordinary).unwrap();
+        let pool = BufferPool::fixed(depth + 3, BLOCK, Memory::Ordinary).unwrap();
         perform(&mut *disk.engine(depth, faults), &pool, &files, &mut model, &steps)?;
         for (file, expected) in files.iter().zip(&model) {
             prop_assert!(disk.content(file) == *expected);

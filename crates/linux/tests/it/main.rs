@@ -3,3 +3,4 @@
 mod blocks;
 mod engines;
 mod on_disk;
+mod shared;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sakiyomi_linux::file::direct_alignment;
-use sakiyomi_linux::{Memory, Pool};
+use sakiyomi_linux::{BufferPool, Memory};
 
 use super::nodes::Node;
 
@@ -26,7 +26,7 @@ const ALIGNMENT_MAX: usize = 4096;
 /// What all direct files of a mount share.
 #[derive(Debug)]
 pub(crate) struct DirectFiles {
-    pool: Pool,
+    pool: BufferPool,
     issued: Arc<Issued>,
     /// The files are in memory, and nowhere else.
     in_memory: bool,
@@ -85,7 +85,7 @@ impl DirectFiles {
         issued: Arc<Issued>,
     ) -> Result<DirectFiles, sakiyomi_linux::Error> {
         let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
-        Ok(DirectFiles { pool: Pool::new(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
+        Ok(DirectFiles { pool: BufferPool::fixed(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
     }
 
     /// What was asked of the device.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use sakiyomi_linux::loop_device::LoopDevice;
-use sakiyomi_linux::{Access, IoFile, Memory, Pool};
+use sakiyomi_linux::{Access, BufferPool, IoFile, Memory};
 use sakiyomi_mount::{Behind, Options};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
         Err(error) => sakiyomi_testing::skipped("a_block_device_on_a_file_of_a_mount", error),
         Ok(device) => {
             let source = IoFile::open(device.path(), Access::Direct).unwrap();
-            let mut buffer = Pool::new(1, 4096, Memory::Ordinary).unwrap().take().unwrap();
+            let mut buffer = BufferPool::fixed(1, 4096, Memory::Ordinary).unwrap().take().unwrap();
             for place in [0, 128 << 10, 64 << 10] {
                 let begun = Instant::now();
                 source.file().read_exact_at(buffer.space(), place).unwrap();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sakiyomi_linux::page_cache::{Bringer, residency};
-use sakiyomi_linux::{Blocks, EngineKind, EngineSpec, Memory, Options, Pool};
+use sakiyomi_linux::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
 
 use super::ahead::{Ahead, Device};
 use super::error::Error;
@@ -94,21 +94,22 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         let mut ahead = device.map(|device| Ahead::new(from, device, part.clone()));
         ahead.iter_mut().for_each(|ahead| ahead.keep(part.start));
         let blocks = (part.end - part.start).div_ceil(read.block as u64);
-        let options = Options {
-            method: self.work.method(),
+        let options = ReadOptions {
+            engine: self.work.method(),
             access: read.access,
             block: read.block,
             hold: (read.window() + 1).min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
             range: Some(part),
-            ..Options::default()
+            ..ReadOptions::default()
         };
-        let mut blocks = Blocks::open(file.path, &options)?;
+        let mut blocks = ReadStream::open(file.path, &options)?;
         while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
             let Some(block) = blocks.next() else { break };
             let block = block?;
             ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
             let file = file.clone();
-            let work = move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block), Some(permit));
+            let work =
+                move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block.send()), Some(permit));
             tasks.task("block").spawn(work).forget();
         }
         Ok(())
@@ -123,7 +124,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     ) -> Result<(), Error> {
         file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
         let read = self.work.read;
-        let pool = Pool::new(read.window() + 1, read.block, Memory::Huge)?;
+        let pool = BufferPool::fixed(read.window() + 1, read.block, Memory::Huge)?;
         let mut offset = 0;
         while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
             let mut buffer = pool.take().expect("no more are lent than permitted");

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use sakiyomi_linux::EngineKind;
-use sakiyomi_linux::blocks::Single;
+use sakiyomi_linux::read::Single;
 
 use super::ahead::Devices;
 use super::builder::IoThread;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sakiyomi_linux::blocks::Single;
-use sakiyomi_linux::{Block, Buffer, Memory, Pool};
+use sakiyomi_linux::read::Single;
+use sakiyomi_linux::{Block, Buffer, BufferPool, Memory};
 
 use super::choice::{Choice, Way};
 use super::plan::cut;
@@ -80,7 +80,7 @@ impl Fetch {
 #[derive(Clone)]
 pub(super) struct Buffers {
     threads: usize,
-    kept: Arc<Mutex<Option<(usize, Pool)>>>,
+    kept: Arc<Mutex<Option<(usize, BufferPool)>>>,
 }
 
 impl Buffers {
@@ -93,7 +93,7 @@ impl Buffers {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match kept.take().filter(|&(had, _)| had >= size) {
             Some(large_enough) => large_enough,
-            None => (size, Pool::new(self.threads + 1, size, Memory::Huge)?),
+            None => (size, BufferPool::fixed(self.threads + 1, size, Memory::Huge)?),
         };
         let buffer = pool.1.take().expect("one for each thread");
         *kept = Some(pool);

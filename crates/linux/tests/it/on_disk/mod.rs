@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use sakiyomi_linux::{Blocks, Error, Options};
+use sakiyomi_linux::{Error, ReadOptions, ReadStream};
 use sakiyomi_testing::{ScratchFile, skipped};
 
 /// A file with these bytes, and on the disk, so that its pages can be dropped.
@@ -19,11 +19,11 @@ pub(crate) fn content(size: usize) -> Vec<u8> {
 }
 
 /// A stream, none where the machine is without the method or without direct I/O; which is said.
-pub(crate) fn open(path: &Path, options: &Options) -> Option<Blocks> {
-    match Blocks::open(path, options) {
+pub(crate) fn open(path: &Path, options: &ReadOptions) -> Option<ReadStream> {
+    match ReadStream::open(path, options) {
         Ok(blocks) => Some(blocks),
         Err(error @ (Error::Method { .. } | Error::NoDirect { .. })) => {
-            skipped(&format!("{:?}", options.method), error);
+            skipped(&format!("{:?}", options.engine), error);
             None
         }
         Err(error) => panic!("{error}"),

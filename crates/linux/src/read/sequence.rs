@@ -1,4 +1,4 @@
-//! Which blocks are read, in which order.
+//! The blocks of a range of a file, in order or shuffled, once or for ever.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::Pattern;
 
 /// The blocks of a range of a file, each once, or over and over.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Sequence {
     range: Range<u64>,
     block: u64,
     /// Blocks that the range touches. Blocks begin at multiples of their size, so the first one may be shorter.
@@ -22,12 +22,13 @@ pub(super) struct Plan {
     endless: bool,
 }
 
-impl Plan {
-    pub(super) fn new(range: Range<u64>, block: u64, pattern: Pattern, endless: bool) -> Plan {
+impl Sequence {
+    pub(super) fn new(range: Range<u64>, block: u64, pattern: Pattern, endless: bool) -> Sequence {
         let count = if range.is_empty() { 0 } else { range.end.div_ceil(block) - range.start / block };
-        let mut plan = Plan { range, block, count, index: 0, pass: 0, pattern, shuffle: None, endless };
-        plan.shuffle = plan.shuffled();
-        plan
+        let mut sequence =
+            Sequence { range, block, count, index: 0, pass: 0, pattern, shuffle: None, endless };
+        sequence.shuffle = sequence.shuffled();
+        sequence
     }
 
     /// Whether there is nothing more to ask for.
@@ -43,7 +44,7 @@ impl Plan {
     }
 }
 
-impl Iterator for Plan {
+impl Iterator for Sequence {
     type Item = Range<u64>;
 
     fn next(&mut self) -> Option<Range<u64>> {
@@ -116,7 +117,7 @@ mod tests {
         #[test]
         fn every_byte_is_read_once(start in 0u64..500, length in 0u64..5000, block in 1u64..300, seed: u64, shuffled: bool) {
             let pattern = if shuffled { Pattern::Random { seed } } else { Pattern::Sequential };
-            let mut ranges: Vec<Range<u64>> = Plan::new(start..start + length, block, pattern, false).collect();
+            let mut ranges: Vec<Range<u64>> = Sequence::new(start..start + length, block, pattern, false).collect();
             ranges.sort_by_key(|range| range.start);
             let mut at = start;
             for range in ranges {
@@ -128,9 +129,9 @@ mod tests {
         }
 
         #[test]
-        fn an_endless_plan_begins_again(blocks in 1u64..40, seed: u64) {
-            let plan = Plan::new(0..blocks * 10, 10, Pattern::Random { seed }, true);
-            let starts: Vec<u64> = plan.take(3 * blocks as usize).map(|range| range.start).collect();
+        fn an_endless_sequence_begins_again(blocks in 1u64..40, seed: u64) {
+            let sequence = Sequence::new(0..blocks * 10, 10, Pattern::Random { seed }, true);
+            let starts: Vec<u64> = sequence.take(3 * blocks as usize).map(|range| range.start).collect();
             for pass in starts.chunks(blocks as usize) {
                 let mut pass = pass.to_vec();
                 pass.sort_unstable();

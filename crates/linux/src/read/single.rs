@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::block::{Block, Held, Late, shrunk};
 use super::progress::{Next, Progress, Span};
-use super::{Block, FileInfo, Late};
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::engine::{Op, Payload, perform};
@@ -19,7 +19,6 @@ use crate::mapping::Mapping;
 #[derive(Debug)]
 pub struct Single {
     file: Arc<IoFile>,
-    info: Arc<FileInfo>,
 }
 
 impl Single {
@@ -29,8 +28,7 @@ impl Single {
     /// If it cannot be opened so.
     pub fn open(path: &Path, access: Access) -> Result<Single, Error> {
         let file = Arc::new(IoFile::open(path, access)?);
-        let info = Arc::new(FileInfo::of(&file));
-        Ok(Single { file, info })
+        Ok(Single { file })
     }
 
     /// The file.
@@ -45,18 +43,18 @@ impl Single {
     /// # Errors
     /// If the file no longer has all of it, or it cannot be mapped.
     pub fn map(&self, range: Range<u64>) -> Result<Block, Error> {
-        let span = Span::new(range, 1, self.info.size);
+        let span = Span::new(range, 1, self.file.size());
         let begun = Instant::now();
         let failed = |source| self.failed(&span, source);
         let size = self.file.size_now().map_err(failed)?;
         if size < span.offset + span.length as u64 {
-            return Err(self.info.shrunk(size));
+            return Err(shrunk(&self.file, size));
         }
         let mapping = Mapping::new(&self.file, span.offset, span.length, false).map_err(failed)?;
         let late = Some(Late::default());
-        let (within, offset, took) = (span.within, span.offset, begun.elapsed());
-        let info = Arc::clone(&self.info);
-        Ok(Block { payload: Payload::Mapping(mapping), within, offset, took, late, info })
+        let (within, offset, service) = (span.within, span.offset, begun.elapsed());
+        let (held, file) = (Held::One(Payload::Mapping(mapping)), Arc::clone(&self.file));
+        Ok(Block { held, within, offset, service, late, file })
     }
 
     /// A range of more than no bytes, read into a buffer, which must hold it when it is widened to the alignment.
@@ -67,7 +65,7 @@ impl Single {
     /// # Panics
     /// If the buffer is too small.
     pub fn read(&self, range: Range<u64>, buffer: Buffer) -> Result<Block, Error> {
-        let span = Span::new(range, self.info.alignment as u64, self.info.size);
+        let span = Span::new(range, self.file.alignment().offset as u64, self.file.size());
         let begun = Instant::now();
         let file = Arc::clone(&self.file);
         let mut op = Op::read(0, file, span.offset, span.length, Payload::Buffer(buffer));
@@ -78,24 +76,24 @@ impl Single {
             match progress.after(&mut op, result) {
                 Next::GoOn => {}
                 Next::Whole => break,
-                Next::Shrunk { at } => return Err(self.info.shrunk(at)),
+                Next::Shrunk { at } => return Err(shrunk(&self.file, at)),
                 Next::Failed(source) => return Err(self.failed(progress.span(), source)),
             }
         }
         let Span { offset, within, .. } = progress.span().clone();
-        let (took, info) = (begun.elapsed(), Arc::clone(&self.info));
-        Ok(Block { payload: op.payload, within, offset, took, late: None, info })
+        let (service, held, file) = (begun.elapsed(), Held::One(op.payload), op.file);
+        Ok(Block { held, within, offset, service, late: None, file })
     }
 
     fn failed(&self, span: &Span, source: std::io::Error) -> Error {
-        Error::Read { path: self.info.path.clone(), offset: span.offset, length: span.length, source }
+        Error::Read { path: self.file.path().to_owned(), offset: span.offset, length: span.length, source }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{Memory, Pool};
+    use crate::buffer::{BufferPool, Memory};
     use proptest::prelude::*;
     use sakiyomi_testing::Scratch;
 
@@ -109,7 +107,7 @@ mod tests {
             let start = (from * (size - 1) as f64) as u64;
             let range = start..start + 1 + (to * (size - 1 - start) as f64) as u64;
             let expected = &bytes[range.start as usize..range.end as usize];
-            let pool = Pool::new(1, size as usize, Memory::Ordinary).unwrap();
+            let pool = BufferPool::fixed(1, size as usize, Memory::Ordinary).unwrap();
             let read = single.read(range.clone(), pool.take().unwrap()).unwrap();
             let mapped = single.map(range.clone()).unwrap();
             prop_assert_eq!(&*read, expected);
@@ -127,7 +125,7 @@ mod tests {
         std::fs::write(scratch.path("file"), [1; 5000]).unwrap();
         assert!(matches!(mapped.intact(), Err(Error::Shrunk { .. })));
         assert!(matches!(single.map(0..10_000), Err(Error::Shrunk { .. })));
-        let pool = Pool::new(1, 10_000, Memory::Ordinary).unwrap();
+        let pool = BufferPool::fixed(1, 10_000, Memory::Ordinary).unwrap();
         assert!(matches!(single.read(0..10_000, pool.take().unwrap()), Err(Error::Shrunk { at: 5000, .. })));
     }
 }

@@ -1,0 +1,311 @@
+//! What a pool has: arenas of memory, the slots in them that are free, and who may have how much.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ptr::NonNull;
+use std::thread::ThreadId;
+
+use super::region::{HUGE_PAGE, Region};
+
+pub(super) type AccountId = u64;
+
+/// A buffer's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Slot {
+    pub(super) arena: usize,
+    pub(super) index: usize,
+}
+
+/// A region that is divided into slots of one size.
+#[derive(Debug)]
+struct Arena {
+    region: Region,
+    size: usize,
+    count: usize,
+    /// Slots that are in no buffer.
+    free: usize,
+    /// It stays as it is: the kernel may know it.
+    is_fixed: bool,
+}
+
+/// Free slots of one size. The last is taken first: it is still in the CPU's cache.
+#[derive(Debug, Default)]
+struct Class {
+    backed: Vec<Slot>,
+    unbacked: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct AccountState {
+    guarantee: usize,
+    used: usize,
+    is_open: bool,
+}
+
+impl AccountState {
+    fn unused_guarantee(&self) -> usize {
+        self.guarantee.saturating_sub(self.used)
+    }
+}
+
+/// Smallest size of slots that are worth huge pages, in bytes: below it, a huge page would hold many slots that are backed
+/// and not used.
+const HUGE_MIN: usize = HUGE_PAGE / 2;
+/// Size of an arena for small slots, in bytes: a few mappings instead of thousands.
+const SMALL_ARENA: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    arenas: Vec<Option<Arena>>,
+    classes: BTreeMap<usize, Class>,
+    accounts: BTreeMap<AccountId, AccountState>,
+    next_account: AccountId,
+    /// Bytes of buffers and reservations.
+    used: usize,
+    /// Bytes that accounts are guaranteed beyond what they use.
+    unused_guarantees: usize,
+    /// Bytes of slots that are backed.
+    resident: usize,
+    /// Bytes that were handed out, by who has them.
+    holders: Vec<(Holder, usize)>,
+    waiting: Vec<ThreadId>,
+    /// How many times anything was released.
+    releases: u64,
+}
+
+/// Who has a buffer that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A thread, which may wait for another buffer.
+    Thread(ThreadId),
+    /// Somebody who releases it in any case, such as a thread that it was sent to.
+    Elsewhere,
+}
+
+impl State {
+    pub(super) fn fixed(region: Region, size: usize, count: usize) -> State {
+        let backed = (0..count).rev().map(|index| Slot { arena: 0, index }).collect();
+        State {
+            arenas: vec![Some(Arena { region, size, count, free: count, is_fixed: true })],
+            classes: BTreeMap::from([(size, Class { backed, unbacked: Vec::new() })]),
+            resident: size * count,
+            ..State::default()
+        }
+    }
+
+    pub(super) fn resident(&self) -> usize {
+        self.resident
+    }
+
+    /// Bytes that are used or guaranteed.
+    pub(super) fn claimed(&self) -> usize {
+        self.used + self.unused_guarantees
+    }
+
+    pub(super) fn open_account(&mut self, guarantee: usize, budget: usize) -> Option<AccountId> {
+        if self.claimed() + guarantee > budget {
+            return None;
+        }
+        let id = self.next_account;
+        self.next_account += 1;
+        self.unused_guarantees += guarantee;
+        self.accounts.insert(id, AccountState { guarantee, used: 0, is_open: true });
+        Some(id)
+    }
+
+    pub(super) fn close_account(&mut self, id: AccountId) {
+        let account = self.accounts.get_mut(&id).expect("an open account");
+        self.unused_guarantees -= account.unused_guarantee();
+        (account.guarantee, account.is_open) = (0, false);
+        if account.used == 0 {
+            self.accounts.remove(&id);
+        }
+    }
+
+    /// Claims `size` bytes for an account, first of its guarantee, then of what is left.
+    pub(super) fn claim(&mut self, account: Option<AccountId>, size: usize, budget: usize) -> bool {
+        let account = account.map(|id| self.accounts.get_mut(&id).expect("an open account"));
+        let guaranteed = account.as_ref().map_or(0, |account| account.unused_guarantee().min(size));
+        if self.used + self.unused_guarantees + size - guaranteed > budget {
+            return false;
+        }
+        self.used += size;
+        if let Some(account) = account {
+            let before = account.unused_guarantee();
+            account.used += size;
+            self.unused_guarantees -= before - account.unused_guarantee();
+        }
+        true
+    }
+
+    /// Returns what [`State::claim`] gave, and the slot that was taken for it.
+    pub(super) fn release(
+        &mut self,
+        account: Option<AccountId>,
+        size: usize,
+        slot: Option<Slot>,
+        holder: Option<Holder>,
+    ) {
+        self.used -= size;
+        self.releases += 1;
+        if let Some(id) = account {
+            let account = self.accounts.get_mut(&id).expect("an account that is in use");
+            let before = account.unused_guarantee();
+            account.used -= size;
+            self.unused_guarantees += account.unused_guarantee() - before;
+            if account.used == 0 && !account.is_open {
+                self.accounts.remove(&id);
+            }
+        }
+        if let Some(slot) = slot {
+            self.arena_mut(slot.arena).free += 1;
+            self.class(size).backed.push(slot);
+        }
+        self.take_back(holder, size);
+    }
+
+    /// A slot of `size` bytes that is backed; they must have been claimed.
+    pub(super) fn take_slot(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<Slot> {
+        let slot = match self.class(size).backed.pop() {
+            Some(slot) => slot,
+            None => self.back_slot(size, budget, huge)?,
+        };
+        self.arena_mut(slot.arena).free -= 1;
+        Ok(slot)
+    }
+
+    fn back_slot(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<Slot> {
+        self.make_room(size, budget)?;
+        if self.class(size).unbacked.is_empty() {
+            self.map_arena(size, budget, huge)?;
+        }
+        if let Some(slot) = self.class(size).backed.pop() {
+            return Ok(slot);
+        }
+        let slot = self.class(size).unbacked.pop().expect("a new arena has slots");
+        let range = slot.index * size..(slot.index + 1) * size;
+        if let Err(error) = self.arena_mut(slot.arena).region.populate(range) {
+            self.class(size).unbacked.push(slot);
+            return Err(error);
+        }
+        self.resident += size;
+        Ok(slot)
+    }
+
+    /// Maps an arena for slots of a size, with one or more of them.
+    fn map_arena(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<()> {
+        // One huge page is backed as a whole, so all of its slots must be within the budget, and fill it.
+        let fills_huge_page = huge && (HUGE_MIN..HUGE_PAGE).contains(&size) && HUGE_PAGE.is_multiple_of(size);
+        let is_huge_page = fills_huge_page && self.resident + HUGE_PAGE <= budget;
+        let count = match size {
+            _ if is_huge_page => HUGE_PAGE / size,
+            HUGE_MIN.. => 1,
+            _ => (SMALL_ARENA / size).max(1),
+        };
+        let length = if is_huge_page { HUGE_PAGE } else { size * count };
+        let region = Region::unbacked(length, huge && (is_huge_page || size >= HUGE_PAGE))?;
+        if is_huge_page {
+            region.populate(0..length)?;
+            self.resident += size * count;
+        }
+        let at = self.arenas.iter().position(Option::is_none).unwrap_or(self.arenas.len());
+        if at == self.arenas.len() {
+            self.arenas.push(None);
+        }
+        self.arenas[at] = Some(Arena { region, size, count, free: count, is_fixed: false });
+        let slots = (0..count).rev().map(|index| Slot { arena: at, index });
+        let class = self.class(size);
+        if is_huge_page {
+            class.backed.extend(slots)
+        } else {
+            class.unbacked.extend(slots)
+        }
+        Ok(())
+    }
+
+    /// Returns memory of free slots to the system until `size` more bytes are within the budget.
+    fn make_room(&mut self, size: usize, budget: usize) -> io::Result<()> {
+        while self.resident + size > budget {
+            let found = self.classes.iter_mut().find_map(|(&size, class)| Some((size, class.backed.pop()?)));
+            let (of, slot) = found.expect("what is claimed is within the budget, so the rest of it is free");
+            let arena = self.arenas[slot.arena].as_ref().expect("an arena with a slot");
+            assert!(!arena.is_fixed, "a fixed pool has one size");
+            // SAFETY: a free slot is in no buffer.
+            unsafe { arena.region.discard(slot.index * of..(slot.index + 1) * of) }?;
+            self.resident -= of;
+            self.class(of).unbacked.push(slot);
+            self.unmap_if_unused(slot.arena);
+        }
+        Ok(())
+    }
+
+    /// Unmaps an arena of which no slot is used or backed.
+    fn unmap_if_unused(&mut self, at: usize) {
+        let arena = self.arenas[at].as_ref().expect("an arena with a slot");
+        let (size, count) = (arena.size, arena.count);
+        let class = self.class(size);
+        if class.unbacked.iter().filter(|slot| slot.arena == at).count() == count {
+            class.unbacked.retain(|slot| slot.arena != at);
+            self.arenas[at] = None;
+        }
+    }
+
+    pub(super) fn start(&self, slot: Slot) -> NonNull<u8> {
+        let arena = self.arenas[slot.arena].as_ref().expect("an arena with a slot");
+        debug_assert!(slot.index < arena.count);
+        // SAFETY: the region has `size * count` bytes at least, and is not at address 0.
+        unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
+    }
+
+    /// `size` bytes go to another holder.
+    pub(super) fn hand_out(&mut self, from: Option<Holder>, to: Holder, size: usize) {
+        self.take_back(from, size);
+        match self.holders.iter_mut().find(|(holder, _)| *holder == to) {
+            Some((_, bytes)) => *bytes += size,
+            None => self.holders.push((to, size)),
+        }
+    }
+
+    fn take_back(&mut self, from: Option<Holder>, size: usize) {
+        let at = from.and_then(|from| self.holders.iter().position(|&(holder, _)| holder == from));
+        let Some(at) = at else { return };
+        self.holders[at].1 -= size;
+        if self.holders[at].1 == 0 {
+            self.holders.swap_remove(at);
+        }
+    }
+
+    /// Whether anybody but this thread has buffers that were handed out, and does not wait as well.
+    pub(super) fn others_can_release(&self, me: ThreadId) -> bool {
+        self.holders.iter().any(|(holder, _)| match holder {
+            Holder::Elsewhere => true,
+            Holder::Thread(thread) => *thread != me && !self.waiting.contains(thread),
+        })
+    }
+
+    pub(super) fn releases(&self) -> u64 {
+        self.releases
+    }
+
+    pub(super) fn begin_waiting(&mut self, thread: ThreadId) {
+        self.waiting.push(thread);
+    }
+
+    pub(super) fn end_waiting(&mut self, thread: ThreadId) {
+        if let Some(at) = self.waiting.iter().position(|&waiting| waiting == thread) {
+            self.waiting.swap_remove(at);
+        }
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn class(&mut self, size: usize) -> &mut Class {
+        self.classes.entry(size).or_default()
+    }
+
+    fn arena_mut(&mut self, at: usize) -> &mut Arena {
+        self.arenas[at].as_mut().expect("an arena with a slot")
+    }
+}

@@ -1,0 +1,132 @@
+//! Bytes of a file.
+
+use std::io;
+use std::ops::{Deref, Range};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Error;
+use crate::engine::Payload;
+use crate::file::IoFile;
+
+/// Where a mapping that lost bytes after it was handed out leaves its error for the stream.
+pub(super) type Late = Arc<Mutex<Option<Error>>>;
+
+/// Memory of one block, or of several that one read has brought.
+#[derive(Debug)]
+pub(super) enum Held {
+    One(Payload),
+    Shared(Arc<Payload>),
+}
+
+impl Held {
+    fn payload(&self) -> &Payload {
+        match self {
+            Held::One(payload) => payload,
+            Held::Shared(payload) => payload,
+        }
+    }
+}
+
+/// A block of a file. Its memory is released when it is dropped; it may outlive its stream.
+#[derive(Debug)]
+pub struct Block {
+    pub(super) held: Held,
+    /// The part of the payload that was asked for.
+    pub(super) within: Range<usize>,
+    /// Offset of the payload in the file, in bytes.
+    pub(super) offset: u64,
+    pub(super) service: Duration,
+    pub(super) late: Option<Late>,
+    pub(super) file: Arc<IoFile>,
+}
+
+impl Block {
+    /// Where it begins in the file, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset + self.within.start as u64
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Arc<IoFile> {
+        &self.file
+    }
+
+    /// Service time: from the start to the end of the system calls; time in our own queue is not in it.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.service
+    }
+
+    /// Whether its bytes are the file's own pages, not a copy.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.held.payload(), Payload::Mapping(_))
+    }
+
+    /// Declares that it will be released whatever the thread that took it from the stream does next, as when it is sent
+    /// to another thread. Otherwise a stream that has no memory left takes that thread to be waiting for itself
+    /// ([`Error::AllHeld`]).
+    #[must_use]
+    pub fn send(mut self) -> Block {
+        if let Held::One(Payload::Buffer(buffer)) = &mut self.held {
+            buffer.send();
+        }
+        self
+    }
+
+    /// Notes that the calling thread takes it.
+    pub(super) fn hand_out(&mut self) {
+        if let Held::One(Payload::Buffer(buffer)) = &mut self.held {
+            buffer.hand_out();
+        }
+    }
+
+    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
+    /// zeros were read, and the stream gives the error in the place of its next block as well.
+    ///
+    /// # Errors
+    /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.
+    pub fn intact(&self) -> Result<(), Error> {
+        let Payload::Mapping(mapping) = self.held.payload() else { return Ok(()) };
+        let (path, offset, length) = (self.file.path(), self.offset(), self.len());
+        let failed = |source| Error::Read { path: PathBuf::from(path), offset, length, source };
+        let size = mapping.file_size().map_err(failed)?;
+        match () {
+            () if size < offset + length as u64 => Err(shrunk(&self.file, size)),
+            () if mapping.is_broken() => Err(failed(io::Error::from_raw_os_error(libc::EIO))),
+            () => Ok(()),
+        }
+    }
+}
+
+/// The file has no data at an offset where it had some when it was opened.
+pub(super) fn shrunk(file: &IoFile, at: u64) -> Error {
+    Error::Shrunk { path: file.path().to_owned(), at, expected: file.size() }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.held.payload().bytes()[self.within.clone()]
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(late) = &self.late else { return };
+        if let Err(error) = self.intact() {
+            late.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+}

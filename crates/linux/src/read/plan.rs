@@ -1,0 +1,106 @@
+//! Which reads are made for the ranges that are wanted.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::sequence::Sequence;
+use crate::file::IoFile;
+
+/// A range that is wanted of a file.
+pub type FileRange = (Arc<IoFile>, Range<u64>);
+
+/// One read, and the ranges that it brings.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) file: Arc<IoFile>,
+    pub(super) first: Range<u64>,
+    /// The ranges behind it, in ascending order.
+    pub(super) others: Vec<Range<u64>>,
+}
+
+impl Planned {
+    fn one(file: &Arc<IoFile>, first: Range<u64>) -> Planned {
+        Planned { file: Arc::clone(file), first, others: Vec::new() }
+    }
+
+    /// All of them, and what lies between.
+    pub(super) fn span(&self) -> Range<u64> {
+        self.first.start..self.others.last().unwrap_or(&self.first).end
+    }
+}
+
+/// What is read next.
+pub(super) enum Plan {
+    /// Blocks of one size, as probes want them.
+    Fixed { file: Arc<IoFile>, sequence: Sequence, next: Option<Range<u64>> },
+    /// A range of a file, in blocks of a size that may change on the way.
+    Blocks { file: Arc<IoFile>, rest: Range<u64> },
+    /// Given ranges, each of which arrives whole.
+    Ranges { ranges: Box<dyn Iterator<Item = FileRange> + Send>, next: VecDeque<FileRange>, gap: u64 },
+}
+
+impl Plan {
+    pub(super) fn is_at_end(&mut self) -> bool {
+        match self {
+            Plan::Fixed { sequence, next, .. } => next.is_none() && sequence.is_at_end(),
+            Plan::Blocks { rest, .. } => rest.is_empty(),
+            Plan::Ranges { ranges, next, .. } => {
+                if next.is_empty() {
+                    next.extend(ranges.next());
+                }
+                next.is_empty()
+            }
+        }
+    }
+
+    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size; one
+    /// that is larger by itself is read whole.
+    pub(super) fn next(&mut self, block: usize) -> Option<Planned> {
+        if self.is_at_end() {
+            return None;
+        }
+        Some(match self {
+            Plan::Fixed { file, sequence, next } => {
+                Planned::one(file, next.take().or_else(|| sequence.next())?)
+            }
+            Plan::Blocks { file, rest } => {
+                // Blocks end at multiples of their size, so that those after the first are aligned.
+                let end = (rest.start / block as u64 + 1) * block as u64;
+                let part = rest.start..end.min(rest.end);
+                rest.start = part.end;
+                Planned::one(file, part)
+            }
+            Plan::Ranges { ranges, next, gap } => {
+                let (file, first) = next.pop_front()?;
+                let mut planned = Planned::one(&file, first);
+                while let Some((file_after, after)) = next.pop_front().or_else(|| ranges.next()) {
+                    let span = planned.span();
+                    let is_near = Arc::ptr_eq(&file, &file_after)
+                        && (span.end..=span.end.saturating_add(*gap)).contains(&after.start)
+                        && after.end >= after.start
+                        && after.end - span.start <= block as u64;
+                    if !is_near {
+                        next.push_front((file_after, after));
+                        break;
+                    }
+                    planned.others.push(after);
+                }
+                planned
+            }
+        })
+    }
+
+    /// Puts back the read that was planned last.
+    pub(super) fn put_back(&mut self, planned: Planned) {
+        match self {
+            Plan::Fixed { next, .. } => *next = Some(planned.first),
+            Plan::Blocks { rest, .. } => rest.start = planned.span().start,
+            Plan::Ranges { next, .. } => {
+                for part in planned.others.into_iter().rev().chain([planned.first]) {
+                    next.push_front((Arc::clone(&planned.file), part));
+                }
+            }
+        }
+    }
+}
