@@ -198,17 +198,12 @@ impl BufferPool {
         })
     }
 
-    /// A number that changes when memory is released.
-    pub(crate) fn releases(&self) -> u64 {
-        self.shared.lock().releases()
-    }
-
-    /// Waits until memory is released after `seen` was [`releases`](BufferPool::releases). False, without waiting, if
-    /// that cannot happen: all buffers that were handed out are with this thread, and with others that wait here.
-    pub(crate) fn wait_for_release(&self, seen: u64) -> bool {
+    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in use
+    /// was reserved by this thread, or by others that wait here, and not sent elsewhere.
+    pub(crate) fn wait_for_release(&self, since: Released) -> bool {
         let me = thread::current().id();
         let mut state = self.shared.lock();
-        while state.releases() == seen {
+        while state.releases() == since.0 {
             if !state.others_can_release(me) {
                 return false;
             }
@@ -231,6 +226,10 @@ impl Shared {
     }
 }
 
+/// How many times memory had been released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released(u64);
+
 /// A user of a pool, with a guarantee.
 #[derive(Debug)]
 pub struct Account {
@@ -240,18 +239,29 @@ pub struct Account {
 
 impl Account {
     /// Reserves a buffer of `capacity` bytes, to be taken when it is needed, so that it is then the one that was released
-    /// last. None if it is not guaranteed, and the rest of the budget does not have it.
-    #[must_use]
-    pub fn reserve(&self, capacity: usize) -> Option<Reservation> {
+    /// last. Until it is released the calling thread is taken to be the one that releases it ([`Buffer::send`]).
+    ///
+    /// # Errors
+    /// If it is not guaranteed, and the rest of the budget does not have it: when memory was released last.
+    ///
+    /// # Panics
+    /// If it is larger than the buffers of a fixed pool.
+    pub fn reserve(&self, capacity: usize) -> Result<Reservation, Released> {
         let size = match self.shared.fixed {
-            Some(fixed) => (capacity <= fixed.capacity).then_some(fixed.stride)?,
+            Some(fixed) => {
+                assert!(capacity <= fixed.capacity, "{capacity} bytes in buffers of {}", fixed.capacity);
+                fixed.stride
+            }
             None => class_size(capacity),
         };
-        let is_free = self.shared.lock().claim(Some(self.id), size, self.shared.budget);
-        is_free.then(|| {
-            let claim = Claim { shared: Arc::clone(&self.shared), account: Some(self.id), size };
-            Reservation { claim: Some(claim), capacity }
-        })
+        let holder = Holder::Thread(thread::current().id());
+        let mut state = self.shared.lock();
+        if !state.claim(Some((self.id, holder)), size, self.shared.budget) {
+            return Err(Released(state.releases()));
+        }
+        drop(state);
+        let claim = Claim { shared: Arc::clone(&self.shared), account: Some((self.id, holder)), size };
+        Ok(Reservation { claim: Some(claim), capacity })
     }
 }
 
@@ -266,7 +276,8 @@ impl Drop for Account {
 #[derive(Debug)]
 struct Claim {
     shared: Arc<Shared>,
-    account: Option<AccountId>,
+    /// The account, and who will release it. None of a buffer that was taken from a fixed pool itself.
+    account: Option<(AccountId, Holder)>,
     size: usize,
 }
 
@@ -290,27 +301,27 @@ impl Reservation {
             Ok(slot) => slot,
             Err(error) => {
                 drop(state);
-                release(&claim, None, None);
+                release(&claim, None);
                 return Err(error);
             }
         };
         let start = state.start(slot);
         drop(state);
-        Ok(Buffer { claim, slot, start, capacity: self.capacity, filled: 0, holder: None })
+        Ok(Buffer { claim, slot, start, capacity: self.capacity, filled: 0 })
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(claim) = &self.claim {
-            release(claim, None, None);
+            release(claim, None);
         }
     }
 }
 
-fn release(claim: &Claim, slot: Option<Slot>, holder: Option<Holder>) {
+fn release(claim: &Claim, slot: Option<Slot>) {
     let mut state = claim.shared.lock();
-    state.release(claim.account, claim.size, slot, holder);
+    state.release(claim.account, claim.size, slot);
     let is_awaited = state.is_awaited();
     drop(state);
     if is_awaited {
@@ -326,8 +337,6 @@ pub struct Buffer {
     start: NonNull<u8>,
     capacity: usize,
     filled: usize,
-    /// Who has it, if it was handed out.
-    holder: Option<Holder>,
 }
 
 // SAFETY: a buffer is the only one that has its slot of the pool's memory, and that memory is not bound to a thread.
@@ -372,19 +381,10 @@ impl Buffer {
         self.slot.index
     }
 
-    /// Notes that the calling thread has it, which may come to wait for another ([`BufferPool::wait_for_release`]).
-    pub(crate) fn hand_out(&mut self) {
-        self.hold(Holder::Thread(thread::current().id()));
-    }
-
-    /// Notes that it will be released whatever the calling thread does.
-    pub(crate) fn send(&mut self) {
-        self.hold(Holder::Elsewhere);
-    }
-
-    fn hold(&mut self, holder: Holder) {
-        self.claim.shared.lock().hand_out(self.holder, holder, self.claim.size);
-        self.holder = Some(holder);
+    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another thread.
+    pub fn send(&mut self) {
+        let Some((_, holder)) = &mut self.claim.account else { return };
+        self.claim.shared.lock().pass_on(holder, Holder::Elsewhere, self.claim.size);
     }
 }
 
@@ -399,7 +399,7 @@ impl Deref for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        release(&self.claim, Some(self.slot), self.holder);
+        release(&self.claim, Some(self.slot));
     }
 }
 

@@ -49,10 +49,28 @@ struct Shared {
     /// Notified when completions have been passed to their streams.
     reaped: Condvar,
     pool: BufferPool,
-    spec: Option<EngineSpec>,
+    traits: Traits,
+}
+
+/// What a stream must know of its engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traits {
     /// Whether operations take their buffers late, when a thread comes to them.
-    takes_late: bool,
-    registered: bool,
+    pub(crate) takes_late: bool,
+    /// Whether operations bring their own memory.
+    pub(crate) maps: bool,
+    /// Whether the kernel knows the buffers beforehand.
+    pub(crate) registered: bool,
+}
+
+impl Traits {
+    pub(crate) fn of(spec: EngineSpec, registered: bool) -> Traits {
+        let kind = spec.kind;
+        Traits { takes_late: kind.takes_buffers_late(), maps: !kind.uses_buffers(), registered }
+    }
+
+    /// Of an engine of which nothing is known.
+    pub(crate) const UNKNOWN: Traits = Traits { takes_late: false, maps: false, registered: false };
 }
 
 struct State {
@@ -81,27 +99,16 @@ impl Io {
     pub fn open(options: &IoOptions) -> Result<Io, Error> {
         let pool = BufferPool::with_budget(options.budget, options.memory);
         let opened = engine::open(options.engine, USUAL_BUDGET, None)?;
-        Ok(Io::with(opened.engine, pool, Some(options.engine), false))
+        Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false)))
     }
 
     /// Over any engine, such as one over files in memory ([`crate::fake`]).
     #[must_use]
     pub fn over(engine: Box<dyn Engine>, pool: BufferPool) -> Io {
-        Io::with(engine, pool, None, false)
+        Io::with(engine, pool, Traits::UNKNOWN)
     }
 
-    /// An engine with a fixed pool, which the kernel knows beforehand if possible and if `register`.
-    pub(crate) fn fixed(
-        spec: EngineSpec,
-        block: usize,
-        pool: BufferPool,
-        register: bool,
-    ) -> Result<Io, Error> {
-        let opened = engine::open(spec, block, Some(&pool).filter(|_| register))?;
-        Ok(Io::with(opened.engine, pool, Some(spec), opened.registered))
-    }
-
-    fn with(engine: Box<dyn Engine>, pool: BufferPool, spec: Option<EngineSpec>, registered: bool) -> Io {
+    fn with(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Io {
         let state = State {
             engine: Some(engine),
             completions: Vec::new(),
@@ -111,9 +118,8 @@ impl Io {
             next_stream: 0,
             detached: Vec::new(),
         };
-        let takes_late = spec.is_some_and(|spec| spec.kind.takes_buffers_late());
         let (state, reaped) = (Mutex::new(state), Condvar::new());
-        Io { shared: Arc::new(Shared { state, reaped, pool, spec, takes_late, registered }) }
+        Io { shared: Arc::new(Shared { state, reaped, pool, traits }) }
     }
 
     /// The memory that its streams share.
@@ -128,41 +134,21 @@ impl Io {
         self.shared.lock().inboxes.len()
     }
 
-    /// Whether the kernel knows the buffers beforehand.
-    pub(crate) fn registered(&self) -> bool {
-        self.shared.registered
-    }
-
-    pub(crate) fn takes_late(&self) -> bool {
-        self.shared.takes_late
-    }
-
-    /// Whether operations bring their own memory.
-    pub(crate) fn maps(&self) -> bool {
-        self.shared.spec.is_some_and(|spec| !spec.kind.uses_buffers())
-    }
-
-    /// Operations that keep the engine busy, of a stream with blocks of `block` bytes.
-    pub(crate) fn ahead(&self, block: usize) -> usize {
-        match self.shared.spec {
-            Some(spec) => spec.ahead(block),
-            None => self.shared.lock().engine.as_ref().map_or(1, |engine| engine.free_slots().max(1)),
-        }
-    }
-
     /// Opens a stream of operations.
     pub(crate) fn stream(&self) -> Stream {
         let mut state = self.shared.lock();
         let id = state.next_stream;
         state.next_stream += 1;
         state.inboxes.insert(id, Vec::new());
-        Stream { io: self.clone(), id, attached: Vec::new() }
+        drop(state);
+        let handle = Handle::Shared { io: self.clone(), id };
+        Stream { handle, pool: self.shared.pool.clone(), traits: self.shared.traits, attached: Vec::new() }
     }
 }
 
 impl fmt::Debug for Io {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Io").field("spec", &self.shared.spec).field("pool", &self.shared.pool).finish()
+        f.debug_struct("Io").field("traits", &self.shared.traits).field("pool", &self.shared.pool).finish()
     }
 }
 
@@ -212,76 +198,124 @@ impl State {
     }
 }
 
-/// A stream's side of an [`Io`].
+/// Operations of one stream, on an engine of its own or a shared one.
 pub(crate) struct Stream {
-    io: Io,
-    id: u64,
+    // Before the pool: the kernel may use its memory until the engine is dropped.
+    handle: Handle,
+    pool: BufferPool,
+    traits: Traits,
     attached: Vec<Arc<IoFile>>,
 }
 
+enum Handle {
+    Own { engine: Box<dyn Engine>, in_flight: usize },
+    Shared { io: Io, id: u64 },
+}
+
 impl Stream {
-    pub(crate) fn io(&self) -> &Io {
-        &self.io
+    /// Alone on an engine: nothing is locked.
+    pub(crate) fn alone(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Stream {
+        Stream { handle: Handle::Own { engine, in_flight: 0 }, pool, traits, attached: Vec::new() }
+    }
+
+    pub(crate) fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    pub(crate) fn traits(&self) -> Traits {
+        self.traits
+    }
+
+    /// Streams that share the pool.
+    pub(crate) fn sharing(&self) -> usize {
+        match &self.handle {
+            Handle::Own { .. } => 1,
+            Handle::Shared { io, .. } => io.streams().max(1),
+        }
     }
 
     /// Announces that operations on a file will follow, as long as the stream lives.
     pub(crate) fn attach(&mut self, file: &Arc<IoFile>) {
-        if let Some(engine) = &mut self.io.shared.lock().engine {
-            engine.attach(file);
-            self.attached.push(Arc::clone(file));
+        match &mut self.handle {
+            Handle::Own { engine, .. } => engine.attach(file),
+            Handle::Shared { io, .. } => match &mut io.shared.lock().engine {
+                Some(engine) => engine.attach(file),
+                None => return,
+            },
         }
+        self.attached.push(Arc::clone(file));
     }
 
-    /// Submits an operation; the lower half of its tag comes back with it.
-    pub(crate) fn submit(&self, mut op: Op) {
+    /// Submits an operation, whose tag is less than 2^32.
+    pub(crate) fn submit(&mut self, mut op: Op) {
         debug_assert!(op.tag >> STREAM_SHIFT == 0);
-        op.tag |= self.id << STREAM_SHIFT;
-        let mut state = self.io.shared.lock();
-        state.in_flight += 1;
-        match &mut state.engine {
-            Some(engine) if engine.free_slots() > 0 => engine.submit(op),
-            _ => state.queued.push_back(op),
+        match &mut self.handle {
+            Handle::Own { engine, in_flight } => {
+                *in_flight += 1;
+                engine.submit(op);
+            }
+            Handle::Shared { io, id } => {
+                op.tag |= *id << STREAM_SHIFT;
+                let mut state = io.shared.lock();
+                state.in_flight += 1;
+                match &mut state.engine {
+                    Some(engine) if engine.free_slots() > 0 => engine.submit(op),
+                    _ => state.queued.push_back(op),
+                }
+            }
         }
     }
 
-    /// Moves what has completed of this stream into `completions`, without waiting.
-    pub(crate) fn take_completed(&self, completions: &mut Vec<Completion>) {
-        let mut state = self.io.shared.lock();
-        let inbox = state.inboxes.get_mut(&self.id).expect("an open stream");
-        completions.append(inbox);
-        drop(state);
-        for completion in completions {
-            completion.op.tag &= (1 << STREAM_SHIFT) - 1;
-        }
+    /// Waits until an operation has completed, of this stream or another, and appends those of this stream; false if none
+    /// is in flight.
+    pub(crate) fn wait(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
+        self.reap(1, completions)
     }
 
-    /// Waits until an operation of any stream has completed; false if none is in flight.
-    pub(crate) fn wait(&self) -> io::Result<bool> {
-        let state = self.io.shared.lock();
-        if !state.inboxes[&self.id].is_empty() {
-            return Ok(true);
-        }
-        if state.in_flight == 0 {
-            return Ok(false);
-        }
-        self.io.shared.drive(state, 1).map(|()| true)
+    /// Has the engine begin what was submitted, and appends what has completed of this stream.
+    pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.reap(0, completions).map(drop)
     }
 
-    /// Has the engine begin what was submitted, and reaps what has completed.
-    pub(crate) fn poll(&self) -> io::Result<()> {
-        self.io.shared.drive(self.io.shared.lock(), 0)
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<bool> {
+        match &mut self.handle {
+            Handle::Own { engine, in_flight } => {
+                let before = completions.len();
+                let was_in_flight = *in_flight > 0;
+                let outcome = engine.reap(at_least, completions);
+                *in_flight -= completions.len() - before;
+                outcome.map(|()| was_in_flight)
+            }
+            Handle::Shared { io, id } => {
+                let state = io.shared.lock();
+                let has_completed = !state.inboxes[id].is_empty();
+                let is_in_flight = has_completed || state.in_flight > 0;
+                if is_in_flight {
+                    io.shared.drive(state, if has_completed { 0 } else { at_least })?;
+                } else {
+                    drop(state);
+                }
+                let before = completions.len();
+                let mut state = io.shared.lock();
+                completions.append(state.inboxes.get_mut(id).expect("an open stream"));
+                drop(state);
+                for completion in &mut completions[before..] {
+                    completion.op.tag &= (1 << STREAM_SHIFT) - 1;
+                }
+                Ok(is_in_flight)
+            }
+        }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let mut state = self.io.shared.lock();
-        let id = self.id;
-        let own = |op: &Op| op.tag >> STREAM_SHIFT == id;
+        let Handle::Shared { io, id } = &self.handle else { return };
+        let mut state = io.shared.lock();
         let before = state.queued.len();
-        state.queued.retain(|op| !own(op));
+        state.queued.retain(|op| op.tag >> STREAM_SHIFT != *id);
         state.in_flight -= before - state.queued.len();
-        state.inboxes.remove(&id);
+        state.inboxes.remove(id);
         let attached = std::mem::take(&mut self.attached);
         match &mut state.engine {
             Some(engine) => attached.iter().for_each(|file| engine.detach(file)),

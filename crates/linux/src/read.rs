@@ -47,10 +47,10 @@ pub use plan::FileRange;
 pub use single::Single;
 
 use crate::Error;
-use crate::buffer::{Account, BufferPool, Granted, Memory};
-use crate::engine::{Completion, EngineKind, EngineSpec, Op, Payload};
+use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
+use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
 use crate::file::{Access, IoFile};
-use crate::io::{Io, Stream};
+use crate::io::{Io, Stream, Traits};
 
 /// In which order blocks are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,7 +232,7 @@ enum Full {
     /// Enough are in flight and ready, or there is nothing more to read.
     Window,
     /// There is no memory now.
-    Memory,
+    Memory(Released),
 }
 
 impl ReadStream {
@@ -257,30 +257,44 @@ impl ReadStream {
             0 => BufferPool::with_budget(0, options.memory),
             _ => BufferPool::fixed(buffers, options.block, options.memory)?,
         };
-        let io = Io::fixed(spec, options.block, pool, options.register)?;
-        ReadStream::over(&io, &file, options)
+        let opened = engine::open(spec, options.block, Some(&pool).filter(|_| options.register))?;
+        let stream = Stream::alone(opened.engine, pool, Traits::of(spec, opened.registered));
+        ReadStream::alone(stream, spec.ahead(options.block), &file, options)
     }
 
-    /// A stream alone on an [`Io`]. Of the options, those of the engine and of memory are not used.
+    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Of the options, those of the
+    /// engine and of memory are not used.
     ///
     /// # Errors
-    /// If the budget does not have a block.
+    /// If the pool does not have a block.
     ///
     /// # Panics
     /// If the block is of no bytes, or no multiple of the alignment.
-    pub fn over(io: &Io, file: &Arc<IoFile>, options: &ReadOptions) -> Result<ReadStream, Error> {
+    pub fn over(
+        engine: Box<dyn Engine>,
+        pool: BufferPool,
+        file: &Arc<IoFile>,
+        options: &ReadOptions,
+    ) -> Result<ReadStream, Error> {
+        let ahead = engine.free_slots();
+        ReadStream::alone(Stream::alone(engine, pool, Traits::UNKNOWN), ahead, file, options)
+    }
+
+    fn alone(
+        mut stream: Stream,
+        ahead: usize,
+        file: &Arc<IoFile>,
+        options: &ReadOptions,
+    ) -> Result<ReadStream, Error> {
         let alignment = file.alignment().offset;
         assert!(options.block > 0 && options.block.is_multiple_of(alignment), "an unaligned block");
+        stream.attach(file);
         let size = file.size();
         let range = options.range.clone().unwrap_or(0..u64::MAX);
         let range = range.start.min(size)..range.end.min(size);
         let sequence = Sequence::new(range, options.block as u64, options.pattern, options.endless);
         let plan = Plan::Fixed { file: Arc::clone(file), sequence, next: None };
-        let ahead = io.ahead(options.block);
-        let mut stream =
-            ReadStream::new(io, plan, options.order, options.block..options.block, ahead, options.hold)?;
-        stream.stream.attach(file);
-        Ok(stream)
+        ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
     /// Reads a range of a file, and shares an engine and a budget with other streams. What of the range lies beyond the
@@ -302,9 +316,9 @@ impl ReadStream {
         let (size, least) = (file.size(), BLOCK_MIN.next_multiple_of(file.alignment().offset).min(block));
         let rest = range.start.min(size)..range.end.min(size);
         let plan = Plan::Blocks { file: Arc::clone(file), rest };
-        let mut stream = ReadStream::new(io, plan, options.order, least..block, options.ahead, 1)?;
-        stream.stream.attach(file);
-        Ok(stream)
+        let mut stream = io.stream();
+        stream.attach(file);
+        ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
     }
 
     /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, also one of
@@ -320,11 +334,11 @@ impl ReadStream {
         let ranges = Box::new(ranges.into_iter());
         let plan = Plan::Ranges { ranges, next: Default::default(), gap: options.gap };
         let least = BLOCK_MIN.min(options.block);
-        ReadStream::new(io, plan, options.order, least..options.block, options.ahead, 1)
+        ReadStream::new(io.stream(), plan, options.order, least..options.block, options.ahead, 1)
     }
 
     fn new(
-        io: &Io,
+        stream: Stream,
         plan: Plan,
         order: Order,
         block: Range<usize>,
@@ -333,11 +347,12 @@ impl ReadStream {
     ) -> Result<ReadStream, Error> {
         let ahead = ahead.max(1);
         // Ranges near each other are not joined to more than there is memory for.
-        let most = if io.maps() { usize::MAX } else { io.pool().budget().max(1) };
+        let maps = stream.traits().maps;
+        let most = if maps { usize::MAX } else { stream.pool().budget().max(1) };
         let block = block.start.min(most)..block.end.min(most);
-        let account = io.pool().account(if io.maps() { 0 } else { block.start })?;
+        let account = stream.pool().account(if maps { 0 } else { block.start })?;
         Ok(ReadStream {
-            stream: io.stream(),
+            stream,
             account,
             plan,
             order,
@@ -359,8 +374,7 @@ impl ReadStream {
     /// What was granted of what was asked for.
     #[must_use]
     pub fn grant(&self) -> Grant {
-        let io = self.stream.io();
-        Grant { memory: io.pool().granted(), registered: io.registered() }
+        Grant { memory: self.stream.pool().granted(), registered: self.stream.traits().registered }
     }
 
     /// What it has done so far.
@@ -379,8 +393,7 @@ impl ReadStream {
         if self.block_min == self.block {
             return self.block;
         }
-        let io = self.stream.io();
-        let share = io.pool().budget() / (2 * io.streams().max(1));
+        let share = self.stream.pool().budget() / (2 * self.stream.sharing());
         // A power of two, so that blocks of different streams can take each other's memory.
         let share = (share + 1).next_power_of_two() / 2;
         share.clamp(self.block_min, self.block)
@@ -403,8 +416,8 @@ impl ReadStream {
                     continue;
                 }
             };
-            let (wanted, budget) = (span.length as u64, self.stream.io().pool().budget() as u64);
-            if wanted > budget && !self.stream.io().maps() {
+            let (wanted, budget) = (span.length as u64, self.stream.pool().budget() as u64);
+            if wanted > budget && !self.stream.traits().maps {
                 let place = self.planned;
                 self.planned += 1 + planned.others.len() as u64;
                 self.give_errors(place, planned.others.len(), || Error::Budget {
@@ -415,8 +428,8 @@ impl ReadStream {
                 continue;
             }
             let payload = match self.payload(span.length) {
-                Some(payload) => payload,
-                None => {
+                Ok(payload) => payload,
+                Err(released) => {
                     self.plan.put_back(planned);
                     let is_idle = self.in_flight() == 0 && self.ready.is_empty();
                     if block > self.block_min && is_idle {
@@ -424,7 +437,7 @@ impl ReadStream {
                         block = self.block_min;
                         continue;
                     }
-                    return Full::Memory;
+                    return Full::Memory(released);
                 }
             };
             self.submit(planned, span, payload);
@@ -432,10 +445,10 @@ impl ReadStream {
         Full::Window
     }
 
-    /// Memory for a read, if there is some.
-    fn payload(&self, length: usize) -> Option<Payload> {
-        if self.stream.io().maps() {
-            return Some(Payload::Nothing);
+    /// Memory for a read, or when none was released last.
+    fn payload(&self, length: usize) -> Result<Payload, Released> {
+        if self.stream.traits().maps {
+            return Ok(Payload::Nothing);
         }
         self.account.reserve(length).map(Payload::Reserved)
     }
@@ -443,7 +456,7 @@ impl ReadStream {
     fn submit(&mut self, planned: Planned, span: Span, mut payload: Payload) {
         let place = self.planned;
         self.planned += 1 + planned.others.len() as u64;
-        if !self.stream.io().takes_late()
+        if !self.stream.traits().takes_late
             && let Err(source) = payload.take_reserved()
         {
             return self.fail_all(place, &planned, &span, source);
@@ -499,12 +512,18 @@ impl ReadStream {
         }
     }
 
-    /// Sees what follows from each completion that was reaped.
-    fn take_completed(&mut self) {
+    /// Has the engine work, until something has completed if `waits`, and sees what follows from each completion. False
+    /// if nothing was in flight.
+    fn reap(&mut self, waits: bool) -> Result<bool, Error> {
         let mut completions = std::mem::take(&mut self.completions);
-        self.stream.take_completed(&mut completions);
+        let outcome = if waits {
+            self.stream.wait(&mut completions)
+        } else {
+            self.stream.poll(&mut completions).map(|()| true)
+        };
         completions.drain(..).for_each(|completion| self.take(completion));
         self.completions = completions;
+        outcome.map_err(|source| Error::System { what: "wait for reads".into(), source })
     }
 
     /// A call has completed: its read continues, or its blocks are ready.
@@ -534,7 +553,7 @@ impl ReadStream {
     }
 
     /// A read is whole: its ranges are ready.
-    fn give(&mut self, flying: Flying, mut payload: Payload) {
+    fn give(&mut self, flying: Flying, payload: Payload) {
         let Flying { place, planned, progress, service } = flying;
         let span = progress.span();
         self.stats.bytes += span.within.len() as u64;
@@ -551,9 +570,6 @@ impl ReadStream {
             let block = Ok(block(Held::One(payload), &planned.first));
             return self.ready.push(Reverse(Ready { place, block }));
         }
-        if let Payload::Buffer(buffer) = &mut payload {
-            buffer.hand_out();
-        }
         let payload = Arc::new(payload);
         for (index, part) in std::iter::once(&planned.first).chain(&planned.others).enumerate() {
             let block = Ok(block(Held::Shared(Arc::clone(&payload)), part));
@@ -568,25 +584,22 @@ impl ReadStream {
             return None;
         }
         self.given += 1;
-        let mut block = self.ready.pop()?.0.block;
-        if let Ok(block) = &mut block {
-            block.hand_out();
-        }
-        Some(block)
+        self.ready.pop().map(|Reverse(ready)| ready.block)
     }
 
-    fn cannot_wait(&mut self, source: io::Error) -> Option<Result<Block, Error>> {
+    fn cannot_wait(&mut self, error: Error) -> Option<Result<Block, Error>> {
         self.failed = true;
-        Some(Err(Error::System { what: "wait for reads".into(), source }))
+        Some(Err(error))
     }
 
     /// There is no memory, and nothing of this stream in flight that would bring a block.
-    fn wait_for_memory(&self, seen: u64) -> Result<(), Error> {
-        let pool = self.stream.io().pool();
-        let budget = pool.budget() as u64;
-        let waited = self.stream.wait();
-        let waited = waited.map_err(|source| Error::System { what: "wait for reads".into(), source })?;
-        if waited || pool.wait_for_release(seen) { Ok(()) } else { Err(Error::AllHeld { budget }) }
+    fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
+        let waited = self.reap(true)?;
+        let pool = self.stream.pool();
+        if waited || pool.wait_for_release(since) {
+            return Ok(());
+        }
+        Err(Error::AllHeld { budget: pool.budget() as u64 })
     }
 }
 
@@ -609,25 +622,23 @@ impl Iterator for ReadStream {
             return None;
         }
         loop {
-            self.take_completed();
-            let seen = self.stream.io().pool().releases();
             let full = self.fill();
             if let Some(block) = self.pop_ready() {
                 // What was submitted just now is in flight while the caller works.
-                return match self.stream.poll() {
-                    Ok(()) => Some(block),
+                return match self.reap(false) {
+                    Ok(_) => Some(block),
                     Err(error) => self.cannot_wait(error),
                 };
             }
             if self.in_flight() > 0 {
-                if let Err(error) = self.stream.wait() {
+                if let Err(error) = self.reap(true) {
                     return self.cannot_wait(error);
                 }
                 continue;
             }
             match full {
-                Full::Memory => {
-                    if let Err(error) = self.wait_for_memory(seen) {
+                Full::Memory(since) => {
+                    if let Err(error) = self.wait_for_memory(since) {
                         return Some(Err(error));
                     }
                 }

@@ -1,13 +1,12 @@
 //! What a pool has: arenas of memory, the slots in them that are free, and who may have how much.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ptr::NonNull;
 use std::thread::ThreadId;
 
 use super::region::{HUGE_PAGE, Region};
 
-pub(super) type AccountId = u64;
+pub(super) type AccountId = usize;
 
 /// A buffer's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,28 +56,28 @@ const SMALL_ARENA: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct State {
     arenas: Vec<Option<Arena>>,
-    classes: BTreeMap<usize, Class>,
-    accounts: BTreeMap<AccountId, AccountState>,
-    next_account: AccountId,
+    /// By size. They are few.
+    classes: Vec<(usize, Class)>,
+    accounts: Vec<Option<AccountState>>,
     /// Bytes of buffers and reservations.
     used: usize,
     /// Bytes that accounts are guaranteed beyond what they use.
     unused_guarantees: usize,
     /// Bytes of slots that are backed.
     resident: usize,
-    /// Bytes that were handed out, by who has them.
+    /// Bytes of accounts that are in use, by who will release them.
     holders: Vec<(Holder, usize)>,
     waiting: Vec<ThreadId>,
     /// How many times anything was released.
     releases: u64,
 }
 
-/// Who has a buffer that was handed out.
+/// Who will release a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// A thread, which may wait for another buffer.
+    /// The thread that has reserved it, which may come to wait for another.
     Thread(ThreadId),
-    /// Somebody who releases it in any case, such as a thread that it was sent to.
+    /// Another thread, to which it was sent.
     Elsewhere,
 }
 
@@ -87,7 +86,7 @@ impl State {
         let backed = (0..count).rev().map(|index| Slot { arena: 0, index }).collect();
         State {
             arenas: vec![Some(Arena { region, size, count, free: count, is_fixed: true })],
-            classes: BTreeMap::from([(size, Class { backed, unbacked: Vec::new() })]),
+            classes: vec![(size, Class { backed, unbacked: Vec::new() })],
             resident: size * count,
             ..State::default()
         }
@@ -106,62 +105,65 @@ impl State {
         if self.claimed() + guarantee > budget {
             return None;
         }
-        let id = self.next_account;
-        self.next_account += 1;
         self.unused_guarantees += guarantee;
-        self.accounts.insert(id, AccountState { guarantee, used: 0, is_open: true });
+        let account = Some(AccountState { guarantee, used: 0, is_open: true });
+        let free = self.accounts.iter().position(Option::is_none);
+        let id = free.unwrap_or(self.accounts.len());
+        match free {
+            Some(free) => self.accounts[free] = account,
+            None => self.accounts.push(account),
+        }
         Some(id)
     }
 
     pub(super) fn close_account(&mut self, id: AccountId) {
-        let account = self.accounts.get_mut(&id).expect("an open account");
-        self.unused_guarantees -= account.unused_guarantee();
+        let account = self.account(id);
+        let unused = account.unused_guarantee();
         (account.guarantee, account.is_open) = (0, false);
-        if account.used == 0 {
-            self.accounts.remove(&id);
+        let is_used = account.used > 0;
+        self.unused_guarantees -= unused;
+        // Who waits may have it now.
+        self.releases += 1;
+        if !is_used {
+            self.accounts[id] = None;
         }
     }
 
     /// Claims `size` bytes for an account, first of its guarantee, then of what is left.
-    pub(super) fn claim(&mut self, account: Option<AccountId>, size: usize, budget: usize) -> bool {
-        let account = account.map(|id| self.accounts.get_mut(&id).expect("an open account"));
-        let guaranteed = account.as_ref().map_or(0, |account| account.unused_guarantee().min(size));
-        if self.used + self.unused_guarantees + size - guaranteed > budget {
+    pub(super) fn claim(&mut self, account: Option<(AccountId, Holder)>, size: usize, budget: usize) -> bool {
+        let unused = account.map_or(0, |(id, _)| self.account(id).unused_guarantee());
+        if self.used + self.unused_guarantees + size - unused.min(size) > budget {
             return false;
         }
         self.used += size;
-        if let Some(account) = account {
-            let before = account.unused_guarantee();
-            account.used += size;
-            self.unused_guarantees -= before - account.unused_guarantee();
+        if let Some((id, holder)) = account {
+            self.unused_guarantees -= unused.min(size);
+            self.account(id).used += size;
+            self.hold(holder, size);
         }
         true
     }
 
     /// Returns what [`State::claim`] gave, and the slot that was taken for it.
-    pub(super) fn release(
-        &mut self,
-        account: Option<AccountId>,
-        size: usize,
-        slot: Option<Slot>,
-        holder: Option<Holder>,
-    ) {
+    pub(super) fn release(&mut self, account: Option<(AccountId, Holder)>, size: usize, slot: Option<Slot>) {
         self.used -= size;
         self.releases += 1;
-        if let Some(id) = account {
-            let account = self.accounts.get_mut(&id).expect("an account that is in use");
+        if let Some((id, holder)) = account {
+            let account = self.account(id);
             let before = account.unused_guarantee();
             account.used -= size;
-            self.unused_guarantees += account.unused_guarantee() - before;
-            if account.used == 0 && !account.is_open {
-                self.accounts.remove(&id);
+            let unused = account.unused_guarantee() - before;
+            let is_over = account.used == 0 && !account.is_open;
+            self.unused_guarantees += unused;
+            if is_over {
+                self.accounts[id] = None;
             }
+            self.let_go(holder, size);
         }
         if let Some(slot) = slot {
             self.arena_mut(slot.arena).free += 1;
             self.class(size).backed.push(slot);
         }
-        self.take_back(holder, size);
     }
 
     /// A slot of `size` bytes that is backed; they must have been claimed.
@@ -226,7 +228,7 @@ impl State {
     /// Returns memory of free slots to the system until `size` more bytes are within the budget.
     fn make_room(&mut self, size: usize, budget: usize) -> io::Result<()> {
         while self.resident + size > budget {
-            let found = self.classes.iter_mut().find_map(|(&size, class)| Some((size, class.backed.pop()?)));
+            let found = self.classes.iter_mut().find_map(|(size, class)| Some((*size, class.backed.pop()?)));
             let (of, slot) = found.expect("what is claimed is within the budget, so the rest of it is free");
             let arena = self.arenas[slot.arena].as_ref().expect("an arena with a slot");
             assert!(!arena.is_fixed, "a fixed pool has one size");
@@ -257,27 +259,29 @@ impl State {
         unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
     }
 
-    /// `size` bytes go to another holder.
-    pub(super) fn hand_out(&mut self, from: Option<Holder>, to: Holder, size: usize) {
-        self.take_back(from, size);
-        match self.holders.iter_mut().find(|(holder, _)| *holder == to) {
+    /// Somebody else will release `size` bytes.
+    pub(super) fn pass_on(&mut self, from: &mut Holder, to: Holder, size: usize) {
+        self.let_go(*from, size);
+        self.hold(to, size);
+        *from = to;
+    }
+
+    fn hold(&mut self, holder: Holder, size: usize) {
+        match self.holders.iter_mut().find(|(known, _)| *known == holder) {
             Some((_, bytes)) => *bytes += size,
-            None => self.holders.push((to, size)),
+            None => self.holders.push((holder, size)),
         }
     }
 
-    fn take_back(&mut self, from: Option<Holder>, size: usize) {
-        let at = from.and_then(|from| self.holders.iter().position(|&(holder, _)| holder == from));
-        let Some(at) = at else { return };
+    fn let_go(&mut self, holder: Holder, size: usize) {
+        let at = self.holders.iter().position(|&(known, _)| known == holder);
+        let at = at.expect("a holder of what is released");
         self.holders[at].1 -= size;
-        if self.holders[at].1 == 0 {
-            self.holders.swap_remove(at);
-        }
     }
 
-    /// Whether anybody but this thread has buffers that were handed out, and does not wait as well.
+    /// Whether anybody but this thread has something to release, and does not wait as well.
     pub(super) fn others_can_release(&self, me: ThreadId) -> bool {
-        self.holders.iter().any(|(holder, _)| match holder {
+        self.holders.iter().filter(|(_, bytes)| *bytes > 0).any(|(holder, _)| match holder {
             Holder::Elsewhere => true,
             Holder::Thread(thread) => *thread != me && !self.waiting.contains(thread),
         })
@@ -302,7 +306,15 @@ impl State {
     }
 
     fn class(&mut self, size: usize) -> &mut Class {
-        self.classes.entry(size).or_default()
+        let at = self.classes.iter().position(|&(known, _)| known == size).unwrap_or_else(|| {
+            self.classes.push((size, Class::default()));
+            self.classes.len() - 1
+        });
+        &mut self.classes[at].1
+    }
+
+    fn account(&mut self, id: AccountId) -> &mut AccountState {
+        self.accounts[id].as_mut().expect("an account that is open or in use")
     }
 
     fn arena_mut(&mut self, at: usize) -> &mut Arena {

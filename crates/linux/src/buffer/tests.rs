@@ -16,9 +16,9 @@ fn a_reserved_buffer_is_there_and_is_the_last_released() {
     let pool = BufferPool::fixed(3, 100, Memory::Ordinary).unwrap();
     let account = pool.account(0).unwrap();
     let reserve = || account.reserve(100);
-    let reservations: Vec<Reservation> = std::iter::from_fn(reserve).take(2).collect();
+    let reservations: Vec<Reservation> = std::iter::from_fn(|| reserve().ok()).take(2).collect();
     let taken = pool.take().unwrap();
-    assert!(pool.take().is_none() && reserve().is_none(), "the others are reserved");
+    assert!(pool.take().is_none() && reserve().is_err(), "the others are reserved");
     let last = taken.index();
     drop(taken);
     let kept: Vec<Buffer> = reservations.into_iter().map(|reservation| reservation.take().unwrap()).collect();
@@ -59,12 +59,12 @@ fn a_guarantee_beyond_the_budget_is_refused() {
 fn what_is_guaranteed_is_not_lent_to_others() {
     let pool = BufferPool::with_budget(64 << 10, Memory::Ordinary);
     let (first, second) = (pool.account(16 << 10).unwrap(), pool.account(32 << 10).unwrap());
-    let held: Vec<Reservation> = std::iter::from_fn(|| first.reserve(16 << 10)).collect();
+    let held: Vec<Reservation> = std::iter::from_fn(|| first.reserve(16 << 10).ok()).collect();
     assert_eq!(held.len(), 2, "its own and what is nobody's");
     let guaranteed = [second.reserve(16 << 10).unwrap(), second.reserve(16 << 10).unwrap()];
-    assert!(second.reserve(4096).is_none());
+    assert!(second.reserve(4096).is_err());
     drop(guaranteed);
-    assert!(first.reserve(4096).is_none(), "it is guaranteed again");
+    assert!(first.reserve(4096).is_err(), "it is guaranteed again");
 }
 
 #[test]
@@ -72,8 +72,9 @@ fn memory_of_one_size_becomes_that_of_another() {
     let pool = BufferPool::with_budget(4 << 20, Memory::Huge);
     let account = pool.account(0).unwrap();
     for size in [64 << 10, 4 << 20, 1 << 20, 4096, 3 << 20, 1 << 20] {
-        let buffers: Vec<Buffer> =
-            std::iter::from_fn(|| account.reserve(size)).map(|reserved| reserved.take().unwrap()).collect();
+        let buffers: Vec<Buffer> = std::iter::from_fn(|| account.reserve(size).ok())
+            .map(|reserved| reserved.take().unwrap())
+            .collect();
         assert_eq!(buffers.len(), (4 << 20) / size);
         assert!(pool.resident() <= 4 << 20);
     }
@@ -84,19 +85,18 @@ fn a_thread_that_holds_everything_is_told_so_and_does_not_wait() {
     let pool = BufferPool::with_budget(8192, Memory::Ordinary);
     let account = pool.account(0).unwrap();
     let mut held: Vec<Buffer> = (0..2).map(|_| account.reserve(4096).unwrap().take().unwrap()).collect();
-    held.iter_mut().for_each(Buffer::hand_out);
-    assert!(!pool.wait_for_release(pool.releases()), "all of it is here");
+    let since = account.reserve(4096).unwrap_err();
+    assert!(!pool.wait_for_release(since), "all of it is here");
     held[0].send();
-    let seen = pool.releases();
     std::thread::scope(|scope| {
         let sent = held.swap_remove(0);
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             drop(sent);
         });
-        assert!(pool.wait_for_release(seen), "another thread has one");
+        assert!(pool.wait_for_release(since), "another thread has one");
     });
-    assert!(pool.wait_for_release(seen), "it was released before");
+    assert!(pool.wait_for_release(since), "it was released before");
 }
 
 #[test]
@@ -107,12 +107,11 @@ fn of_threads_that_wait_for_each_other_one_is_told() {
     let told = std::thread::scope(|scope| {
         let threads = [(); 2].map(|()| {
             scope.spawn(|| {
-                let mut buffer = account.reserve(4096).unwrap().take().unwrap();
-                buffer.hand_out();
-                let seen = pool.releases();
+                let _held = account.reserve(4096).unwrap().take().unwrap();
                 start.wait();
+                let since = account.reserve(4096).unwrap_err();
                 // Whoever is told releases what it has, so that the other goes on.
-                pool.wait_for_release(seen)
+                pool.wait_for_release(since)
             })
         });
         threads.map(|thread| thread.join().unwrap())
@@ -162,8 +161,8 @@ proptest! {
                 let used: usize =
                     buffers.iter().filter(|held| held.0 == at).map(|held| class_size(held.1.capacity())).sum();
                 let reserved = account.reserve(capacity);
-                prop_assert!(reserved.is_some() || used + class_size(capacity) > *guarantee, "a guarantee");
-                buffers.extend(reserved.map(|reserved| (at, reserved.take().unwrap())));
+                prop_assert!(reserved.is_ok() || used + class_size(capacity) > *guarantee, "a guarantee");
+                buffers.extend(reserved.ok().map(|reserved| (at, reserved.take().unwrap())));
             } else {
                 let at = which.index(buffers.len());
                 buffers.swap_remove(at);

@@ -78,13 +78,6 @@ impl Block {
         self
     }
 
-    /// Notes that the calling thread takes it.
-    pub(super) fn hand_out(&mut self) {
-        if let Held::One(Payload::Buffer(buffer)) = &mut self.held {
-            buffer.hand_out();
-        }
-    }
-
     /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
     /// zeros were read, and the stream gives the error in the place of its next block as well.
     ///

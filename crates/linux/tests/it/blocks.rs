@@ -7,7 +7,7 @@ use crate::on_disk::{content, file_with, open};
 use proptest::prelude::*;
 use sakiyomi_linux::fake::{FakeDisk, Faults};
 use sakiyomi_linux::read::{Block, Order, Pattern, ReadOptions, ReadStream};
-use sakiyomi_linux::{Access, BufferPool, EngineKind, EngineSpec, Error, Io, Memory};
+use sakiyomi_linux::{Access, BufferPool, EngineKind, EngineSpec, Error, Memory};
 
 /// The blocks put together by their offsets, whatever their order.
 fn joined(blocks: impl Iterator<Item = Result<Block, Error>>, size: usize) -> Result<Vec<u8>, Error> {
@@ -81,7 +81,7 @@ fn faulty(bytes: &[u8], faults: Faults, depth: usize, alignment: usize, options:
     let disk = FakeDisk::default();
     let file = disk.file(bytes.to_vec(), alignment).unwrap();
     let pool = BufferPool::fixed(depth + options.hold, options.block, Memory::Ordinary).unwrap();
-    ReadStream::over(&Io::over(disk.engine(depth, faults), pool), &file, options).unwrap()
+    ReadStream::over(disk.engine(depth, faults), pool, &file, options).unwrap()
 }
 
 proptest! {
