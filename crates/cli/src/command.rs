@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::Common;
+use crate::console::{self, Common};
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -122,13 +122,28 @@ impl Command {
     }
 }
 
-/// Says what is wrong with a command line, or what was asked for about it, and ends.
-///
-/// Who calls `run` must be able to tell our failures from those of the program, even those of its command line; and `wc`
-/// ends as GNU's does.
-pub(crate) fn refuse(error: &clap::Error) -> ! {
-    // Nobody may be there to read it.
-    let _ = error.print();
+/// Prints what clap has to say about a command line, an error or the help that was asked for, and exits.
+pub(crate) fn exit_with(error: &clap::Error) -> ! {
+    let code = if error.use_stderr() {
+        // The exit code says it too, so a closed standard error changes nothing.
+        let _ = error.print();
+        usage_error_code()
+    } else {
+        match console::print_help(error) {
+            Ok(()) => 0,
+            Err(error) if crate::is_closed_pipe(&error) => 0,
+            Err(error) => {
+                console::complain(&format!("{error:#}"));
+                usage_error_code()
+            }
+        }
+    };
+    std::process::exit(code)
+}
+
+/// The exit code of a command whose arguments are wrong: callers of `run` must be able to tell our failures from those of
+/// the command it runs, and `wc` exits as GNU's does.
+fn usage_error_code() -> i32 {
     let words = std::env::args_os()
         .skip(1)
         .filter_map(|word| word.into_string().ok())
@@ -136,13 +151,11 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
         .take(2)
         .collect::<Vec<_>>();
     let word = |place: usize| words.get(place).map_or("", String::as_str);
-    let code = match (word(0), word(1)) {
-        _ if !error.use_stderr() => error.exit_code(),
+    match (word(0), word(1)) {
         ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),
         ("wc", _) => 1,
-        _ => error.exit_code(),
-    };
-    std::process::exit(code)
+        _ => 2,
+    }
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {

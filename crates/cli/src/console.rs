@@ -109,6 +109,15 @@ pub(crate) fn say(text: &str) -> Result<()> {
         .context("cannot write the result to standard output")
 }
 
+/// Prints the help or the version that clap was asked for to stdout.
+pub(crate) fn print_help(help: &clap::Error) -> Result<()> {
+    let out = io::stdout();
+    standard::was_open(out.as_fd())
+        .and_then(|()| help.print())
+        .and_then(|()| out.lock().flush())
+        .context("cannot write to standard output")
+}
+
 /// Writes a result to stdout as JSON, on several lines.
 pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
     say(&serde_json::to_string_pretty(value)?)

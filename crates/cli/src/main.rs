@@ -30,7 +30,7 @@ use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| command::refuse(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));
     if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }

@@ -16,4 +16,5 @@ mod scratch;
 mod slow;
 mod stand_in;
 mod stand_in_random;
+mod stdout;
 mod validate;
