@@ -30,7 +30,7 @@ use crate::console::{self, Common};
 #[derive(Debug, Parser)]
 #[command(
     name = "sakiyomi",
-    version,
+    version = env!("SAKIYOMI_VERSION"),
     help_template = HELP,
     before_help = "Examples:
   sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result

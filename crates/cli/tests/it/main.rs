@@ -18,3 +18,4 @@ mod stand_in;
 mod stand_in_random;
 mod stdout;
 mod validate;
+mod version;
