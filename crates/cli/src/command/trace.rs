@@ -1,5 +1,6 @@
 //! `trace`: describe, convert, generate block traces.
 
+mod destination;
 mod generate;
 
 use std::path::{Path, PathBuf};
@@ -9,13 +10,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use sakiyomi_report::number;
 use sakiyomi_trace::stats::{Collector, Distribution, Info};
-use sakiyomi_trace::{DeviceMap, Format, OutFormat, Record, Trace as Records, Writer};
+use sakiyomi_trace::{DeviceMap, Format, Record, Trace as Records};
 use serde::Serialize;
 
 use crate::args::{HELP, TraceArgs};
 use crate::console::{Common, say, say_result};
 use crate::progress::Progress;
 use crate::simulation::trace_size;
+use destination::DestinationArgs;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace info trace.csv.gz
@@ -36,6 +38,7 @@ pub(crate) enum Trace {
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace convert trace.blkparse.gz trace.parquet
   sakiyomi trace convert trace.csv.gz trace.ascii --to disksim --device 0
+  sakiyomi trace convert trace.parquet - | sakiyomi sim - --drive deskstar-7k250
 ")]
     Convert(Convert),
     /// Make a trace: a pattern, or the life of a PC
@@ -59,11 +62,8 @@ pub(crate) struct InfoArgs {
 pub(crate) struct Convert {
     /// The trace: any of the formats, plain or packed; `-` is stdin
     trace: PathBuf,
-    /// The file to write: .parquet, else CSV, packed for .gz and .zst
-    into: PathBuf,
-    /// The format to write, where the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
-    #[arg(long, value_name = "NAME")]
-    to: Option<OutFormat>,
+    #[command(flatten)]
+    into: DestinationArgs,
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -184,11 +184,9 @@ fn spread(distribution: &Distribution, format: impl Fn(u64) -> String) -> String
 impl Convert {
     fn run(&self, common: &Common) -> Result<()> {
         let mut trace = Records::open(&self.trace, &self.reading.options()?)?;
-        let mut writer =
-            Writer::create(&self.into, self.to.unwrap_or_else(|| OutFormat::of_path(&self.into)))?;
-        each_record(&mut trace, &self.trace, common, |record| Ok(writer.write(record)?))?;
-        let records = writer.finish()?;
-        written(common, records, &self.into)
+        let mut into = self.into.open()?;
+        each_record(&mut trace, &self.trace, common, |record| into.write(record))?;
+        into.finish(common)
     }
 }
 
@@ -208,16 +206,6 @@ fn each_record(
             progress.set(trace.bytes_read(), || format!("{taken} records"))?;
         }
     }
-    Ok(())
-}
-
-/// Tells how much was written where.
-fn written(common: &Common, records: u64, path: &Path) -> Result<()> {
-    if common.json {
-        let result = serde_json::json!({ "records": records, "path": path });
-        return say_result("sakiyomi.trace_written/1", &result);
-    }
-    common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod gnu;
 mod import;
 mod iorate;
 mod mount;
+mod pipe;
 mod probe;
 mod run;
 mod run_unusual;

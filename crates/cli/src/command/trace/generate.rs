@@ -1,14 +1,13 @@
 //! `trace generate`: traces of known properties.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_trace::generate::pc::PcParams;
 use sakiyomi_trace::generate::{Arrival, Pattern, Sizes, Workload};
-use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
+use sakiyomi_trace::{Record, TraceError};
 
+use super::destination::DestinationArgs;
 use crate::console::Common;
 use crate::progress::Progress;
 
@@ -63,11 +62,8 @@ pub(crate) enum Generate {
 /// Where the trace goes, and from which seed it comes.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The file to write: .parquet, else CSV, packed for .gz and .zst
-    into: PathBuf,
-    /// The format to write, where the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
-    #[arg(long, value_name = "NAME")]
-    to: Option<OutFormat>,
+    #[command(flatten)]
+    into: DestinationArgs,
     /// Same seed, same trace
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -137,17 +133,16 @@ impl Target {
         count: u64,
         common: &Common,
     ) -> Result<()> {
-        let format = self.to.unwrap_or_else(|| OutFormat::of_path(&self.into));
-        let mut writer = Writer::create(&self.into, format)?;
+        let mut into = self.into.open()?;
         let mut progress = Progress::new(Some(count), common.quiet);
         for (index, record) in (1u64..).zip(records) {
-            writer.write(&record?)?;
+            into.write(&record?)?;
             if index.is_multiple_of(1 << 16) {
                 progress.set(index, || format!("{index} records"))?;
             }
         }
         drop(progress);
-        super::written(common, writer.finish()?, &self.into)
+        into.finish(common)
     }
 }
 
