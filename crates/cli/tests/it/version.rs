@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::scratch::{Scratch, json, repository};
 
 #[path = "../../build.rs"]
-#[expect(dead_code, reason = "its main is cargo's")]
+#[expect(dead_code, clippy::print_stdout, reason = "its main is cargo's, and prints for cargo")]
 mod build;
 
 use build::Checkout;
@@ -45,11 +45,10 @@ fn git(directory: &Path, words: &str) {
     assert!(output.status.success(), "git {words}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn has_git(test: &str) -> bool {
     let has = Command::new("git").arg("--version").output().is_ok();
     if !has {
-        eprintln!("SKIPPED {test}: needs git");
+        sakiyomi_testing::skipped(test, "needs git");
     }
     has
 }
