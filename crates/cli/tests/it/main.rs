@@ -18,5 +18,6 @@ mod slow;
 mod stand_in;
 mod stand_in_random;
 mod stdout;
+mod tables;
 mod validate;
 mod version;
