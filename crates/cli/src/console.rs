@@ -15,7 +15,7 @@ pub(crate) struct Common {
     /// Print the result as one JSON object
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// No progress and no notes on stderr
+    /// Suppress progress and notes on standard error
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
     /// Colour on stdout

@@ -16,7 +16,12 @@ pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions zsh > ~/.zfunc/_sakiyomi
 ";
 
-/// Print completions for a shell.
+pub(crate) const MAN_EXAMPLES: &str = "Examples:
+  sakiyomi man | man -l -
+  sakiyomi man --out ~/.local/share/man/man1
+";
+
+/// Print the completion script of a shell.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell
@@ -32,10 +37,10 @@ impl Completions {
     }
 }
 
-/// Print the manual page.
+/// Print the manual page, or write the pages of all commands.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Write a page for each command into this directory instead of printing one
+    /// Write a page for each command to this directory instead of printing one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

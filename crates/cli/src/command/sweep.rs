@@ -34,10 +34,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct Sweep {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// A setting with the values to try; may be repeated: all combinations are tried
+    /// Values to try for a setting; may be repeated: all combinations are simulated
     #[arg(long, value_name = "KEY=A,B,…", required = true)]
     vary: Vec<String>,
-    /// Write result.json, points.parquet, points.csv, report.html and the pictures into this directory
+    /// Write result.json, points.parquet, points.csv, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -28,39 +28,43 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Block traces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// What a trace is like: rates, sizes, sequentiality, footprint
+    /// Describe a trace: rates, sizes, sequentiality, footprint
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace info trace.csv.gz
   blkparse -i sda -o - | sakiyomi trace info - --format blkparse
 ")]
     Info(InfoArgs),
-    /// Write a trace in another format
+    /// Convert a trace to another format
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace convert trace.blkparse.gz trace.parquet
   sakiyomi trace convert trace.csv.gz trace.ascii --to disksim --device 0
   sakiyomi trace convert trace.parquet - | sakiyomi sim - --drive deskstar-7k250
 ")]
     Convert(Convert),
-    /// Make a trace: a pattern, or the life of a PC
+    /// Generate a trace: an access pattern, or the workload of a PC
     #[command(subcommand, help_template = HELP, before_help = generate::EXAMPLES)]
     Generate(generate::Generate),
-    /// The formats that are understood
+    /// List the supported formats
+    #[command(help_template = HELP, before_help = "Examples:
+  sakiyomi trace formats
+  sakiyomi trace formats --json
+")]
     Formats,
 }
 
-/// What a trace is like.
+/// Describe a trace.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// The trace: any of the formats, plain or packed; `-` is stdin
+    /// The trace, in any supported format, plain or compressed; `-` is standard input
     trace: PathBuf,
     #[command(flatten)]
     reading: TraceArgs,
 }
 
-/// Write a trace in another format.
+/// Convert a trace to another format.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// The trace: any of the formats, plain or packed; `-` is stdin
+    /// The trace, in any supported format, plain or compressed; `-` is standard input
     trace: PathBuf,
     #[command(flatten)]
     into: DestinationArgs,
