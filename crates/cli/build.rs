@@ -1,8 +1,8 @@
 //! Tells the command which commit it was built from, where that is known, and for which target.
 //!
 //! Cargo sets `SAKIYOMI_VERSION` for the crate: `0.1.0 (1a2b3c4d5e 2026-11-22, x86_64-unknown-linux-gnu)`, and
-//! `SAKIYOMI_COMMIT`, which is empty in a source archive, without git, and in a checkout of something else. Nothing in them
-//! depends on when or where the build runs, so that builds of one commit are the same.
+//! `SAKIYOMI_COMMIT` and `SAKIYOMI_COMMIT_DATE`, which are empty in a source archive, without git, and in a checkout of
+//! something else. Nothing in them depends on when or where the build runs, so that builds of one commit are the same.
 
 use std::env;
 use std::fs;
@@ -20,11 +20,12 @@ fn main() {
         checkout.inputs().iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
         checkout.commit()
     });
-    let (hash, built_from) = match &commit {
-        Some(Commit { hash, date }) => (hash.as_str(), format!("{hash} {date}, ")),
-        None => ("", String::new()),
+    let (hash, date, built_from) = match &commit {
+        Some(Commit { hash, date }) => (hash.as_str(), date.as_str(), format!("{hash} {date}, ")),
+        None => ("", "", String::new()),
     };
     println!("cargo::rustc-env=SAKIYOMI_COMMIT={hash}");
+    println!("cargo::rustc-env=SAKIYOMI_COMMIT_DATE={date}");
     let (version, target) = (variable("CARGO_PKG_VERSION"), variable("TARGET"));
     println!("cargo::rustc-env=SAKIYOMI_VERSION={version} ({built_from}{target})");
 }

@@ -18,7 +18,7 @@ pub(crate) struct Common {
     /// Suppress progress and notes on standard error
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// Colour on stdout
+    /// When to colour standard output
     #[arg(
         long,
         global = true,

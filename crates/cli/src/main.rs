@@ -11,6 +11,7 @@ mod console;
 mod drive_file;
 mod log;
 mod machine;
+mod manual;
 mod measurement;
 mod outcome;
 mod output;

@@ -8,6 +8,7 @@ mod fuse;
 mod gnu;
 mod import;
 mod iorate;
+mod manual;
 mod mount;
 mod pipe;
 mod probe;
