@@ -7,6 +7,7 @@
 mod args;
 mod child;
 mod command;
+mod completion;
 mod console;
 mod drive_file;
 mod log;
@@ -31,11 +32,18 @@ use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
+    if let Some(answered) = completion::requested() {
+        return exit_code(answered);
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));
     if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }
-    match command::run(cli) {
+    exit_code(command::run(cli))
+}
+
+fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => {

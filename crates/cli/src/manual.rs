@@ -192,8 +192,12 @@ mod tests {
             let places: Vec<_> = sections.iter().map(|name| text.find(&format!("\n.SH {name}\n"))).collect();
             assert!(places.is_sorted() && places[0].is_some(), "{file_name}: {places:?}\n{text}");
             let references = text.rsplit(".SH \"SEE ALSO\"\n").next().unwrap();
-            for name in
-                references.lines().next().unwrap().split(", ").filter(|name| name.contains("sakiyomi"))
+            for name in references
+                .lines()
+                .find(|line| line.contains("(1)"))
+                .unwrap()
+                .split(", ")
+                .filter(|name| name.contains("sakiyomi"))
             {
                 let name = name.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-");
                 let file = name.replace("(1)", ".1");

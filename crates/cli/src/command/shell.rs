@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use crate::completion;
 use crate::console::say;
 use crate::manual;
 use crate::output::OutDir;
@@ -15,6 +16,7 @@ use crate::output::OutDir;
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
   sakiyomi completions zsh > ~/.zfunc/_sakiyomi
+  sakiyomi completions fish > ~/.config/fish/completions/sakiyomi.fish
 ";
 
 pub(crate) const MAN_EXAMPLES: &str = "Examples:
@@ -32,9 +34,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "sakiyomi", &mut script);
-        say(&String::from_utf8(script)?)?;
+        say(&completion::script(self.shell)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cli;
+mod completion;
 mod documented;
 mod fit;
 mod fuse;
