@@ -170,8 +170,8 @@ fn can_write(directory: &Path) -> bool {
 
 /// Says that a test, or a part of it, was not done on this machine, and why.
 pub fn skipped(test: &str, why: impl Display) {
-    // Unlike that of `eprintln!`, this output is shown for tests that pass.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+    // Unlike that of `eprintln!`, this output is shown for tests that pass; in one piece, as other tests print too.
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
 }
 
 /// Whether the tests run as root.
