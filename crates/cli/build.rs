@@ -56,12 +56,12 @@ impl Checkout<'_> {
         Some(Commit { hash: hash.chars().take(COMMIT_DIGITS).collect(), date: date.to_owned() })
     }
 
-    /// The files that change when another commit is checked out: HEAD, the branch that it names, and the file that branches
-    /// are packed into. A branch without a file of its own gets one with its next commit, in a directory that changes then.
+    /// The files that change when another commit is checked out: HEAD, the branch that it names, and the files that branches
+    /// are packed into or listed in. A branch without a file of its own gets one with its next commit, in a directory that changes then.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let branch = self.git(&["symbolic-ref", "--quiet", "HEAD"]);
         let branch = branch.and_then(|branch| self.path(&branch)).and_then(|path| nearest_existing(&path));
-        let named = ["HEAD", "packed-refs"].iter().filter_map(|name| self.path(name));
+        let named = ["HEAD", "packed-refs", "reftable/tables.list"].iter().filter_map(|name| self.path(name));
         named.chain(branch).filter(|path| path.exists()).collect()
     }
 

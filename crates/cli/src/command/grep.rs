@@ -70,7 +70,7 @@ struct Which {
     /// Patterns are plain strings
     #[arg(short = 'F', long, overrides_with = "extended_regexp")]
     fixed_strings: bool,
-    /// Patterns are regular expressions [default]
+    /// Patterns are regular expressions (the default)
     #[arg(short = 'E', long)]
     extended_regexp: bool,
     /// Ignore case
@@ -88,7 +88,7 @@ struct Which {
     /// Stop after N matching lines in each file
     #[arg(short, long, value_name = "N")]
     max_count: Option<u64>,
-    /// Treat every file as text [default]
+    /// Treat every file as text (the default)
     #[arg(short = 'a', long)]
     text: bool,
 }

@@ -40,6 +40,7 @@ fn git(directory: &Path, words: &str) {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"])
         .current_dir(directory);
+    git.env("GIT_DEFAULT_REF_FORMAT", "files");
     git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
     let output = git.args(words.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "git {words}: {}", String::from_utf8_lossy(&output.stderr));
