@@ -73,7 +73,7 @@ fn spell_out(table: &mut Table, key: &str) {
 }
 
 /// The value as TOML has it, or as text where it is none: `1MiB` needs no quotes.
-pub(super) fn literal(value: &str) -> Value {
+fn literal(value: &str) -> Value {
     let parsed: Option<Table> = toml::from_str(&format!("value = {value}")).ok();
     let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     parsed.unwrap_or_else(|| Value::String(value.to_owned()))

@@ -3,7 +3,6 @@
 use sakiyomi_model::Bytes;
 use toml::{Table, Value};
 
-use super::edit::literal;
 use super::{DriveSpec, Explanation, SignedNanos, explain};
 
 /// The value of one key of a drive.
@@ -44,7 +43,7 @@ impl DriveSpec {
     #[must_use]
     pub fn setting(&self, key: &str, text: &str) -> Setting {
         let table = Table::try_from(self).expect("a drive is plain data");
-        let value = find(&Value::Table(table), key).unwrap_or_else(|| literal(text));
+        let value = find(&Value::Table(table), key).unwrap_or_else(|| as_toml(text));
         in_base_unit(explanation(key), value)
     }
 }
@@ -56,6 +55,13 @@ fn explanation(key: &str) -> Option<&'static Explanation> {
         Some(table) if key != entry.key => explanation(&key.replacen(entry.key, table, 1)),
         _ => Some(entry),
     }
+}
+
+/// The text as the TOML value that it is, or as a string.
+fn as_toml(text: &str) -> Value {
+    let parsed: Option<Table> = toml::from_str(&format!("value = {text}")).ok();
+    let value = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 fn find(value: &Value, key: &str) -> Option<Value> {
