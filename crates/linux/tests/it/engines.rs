@@ -12,7 +12,7 @@ use sakiyomi_linux::{Access, Buffer, BufferPool, EngineKind, EngineSpec, Error, 
 use sakiyomi_testing::{ScratchFile, skipped};
 
 const BLOCK: usize = 4096;
-/// ReadStream of each file.
+/// Blocks of each file.
 const BLOCKS: u64 = 12;
 const FILES: usize = 3;
 

@@ -96,7 +96,7 @@ impl BlockedRead {
         self
     }
 
-    /// ReadStream that are read ahead, worked on, or wait for their turn, at most.
+    /// Blocks that are read ahead, worked on, or wait for their turn, at most.
     pub(super) fn window(&self) -> usize {
         (AHEAD / self.block).clamp(AHEAD_BLOCKS.start, AHEAD_BLOCKS.end).max(2 * self.threads)
     }

@@ -26,7 +26,7 @@ pub(super) type Joined = (u64, Vec<u8>);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong(pub(super) u64);
 
-/// ReadStream that lie side by side, as far as their edges are concerned.
+/// Blocks that lie side by side, as far as their edges are concerned.
 #[derive(Debug)]
 struct Run {
     end: u64,

@@ -363,7 +363,7 @@ fn a_device_that_fails_is_an_error_behind_what_it_gave() {
     }
 }
 
-/// ReadStream that precede an error are still being worked on when it is met; none of them is lost.
+/// Blocks that precede an error are still being worked on when it is met; none of them is lost.
 #[test]
 fn all_blocks_before_an_error_have_results() {
     struct Failing;

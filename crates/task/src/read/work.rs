@@ -40,7 +40,7 @@ pub(super) struct Work<'g, T> {
     cut: Option<Cut>,
     pub(super) in_order: bool,
     sink: Sink<'g, T>,
-    /// ReadStream, and files.
+    /// Blocks, and files.
     pub(super) window: Window,
     pub(super) files: Window,
     pub(super) kept: Kept,
