@@ -22,12 +22,11 @@ use std::io;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use region::Region;
 pub use region::available_memory;
 pub(crate) use region::page_size;
-use state::{AccountId, Holder, Slot, State};
+use state::{AccountId, Holder, Slot, State, ThreadNumber};
 
 use crate::Error;
 
@@ -201,7 +200,7 @@ impl BufferPool {
     /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in use
     /// was reserved by this thread, or by others that wait here, and not sent elsewhere.
     pub(crate) fn wait_for_release(&self, since: Released) -> bool {
-        let me = thread::current().id();
+        let me = ThreadNumber::current();
         let mut state = self.shared.lock();
         while state.releases() == since.0 {
             if !state.others_can_release(me) {
@@ -254,7 +253,7 @@ impl Account {
             }
             None => class_size(capacity),
         };
-        let holder = Holder::Thread(thread::current().id());
+        let holder = Holder::Thread(ThreadNumber::current());
         let mut state = self.shared.lock();
         if !state.claim(Some((self.id, holder)), size, self.shared.budget) {
             return Err(Released(state.releases()));

@@ -197,7 +197,8 @@ pub struct ReadStream {
 struct Flying {
     /// The place of its first range.
     place: u64,
-    planned: Planned,
+    first: Range<u64>,
+    others: Vec<Range<u64>>,
     progress: Progress,
     service: Duration,
 }
@@ -459,12 +460,13 @@ impl ReadStream {
         if !self.stream.traits().takes_late
             && let Err(source) = payload.take_reserved()
         {
-            return self.fail_all(place, &planned, &span, source);
+            return self.fail_all(place, planned.others.len(), &planned.file, &span, &source);
         }
         let slot = self.free.pop().expect("looked at by the caller");
-        let op = Op::read(slot as u64, Arc::clone(&planned.file), span.offset, span.length, payload);
+        let Planned { file, first, others } = planned;
+        let op = Op::read(slot as u64, file, span.offset, span.length, payload);
         let progress = Progress::new(span);
-        self.flying[slot] = Some(Flying { place, planned, progress, service: Duration::ZERO });
+        self.flying[slot] = Some(Flying { place, first, others, progress, service: Duration::ZERO });
         self.stream.submit(op);
     }
 
@@ -496,12 +498,12 @@ impl ReadStream {
     }
 
     /// A read has failed, and with it each of its ranges.
-    fn fail_all(&mut self, place: u64, planned: &Planned, span: &Span, source: io::Error) {
-        self.give_errors(place, planned.others.len(), || Error::Read {
-            path: planned.file.path().to_owned(),
+    fn fail_all(&mut self, place: u64, others: usize, file: &IoFile, span: &Span, source: &io::Error) {
+        self.give_errors(place, others, || Error::Read {
+            path: file.path().to_owned(),
             offset: span.offset,
             length: span.length,
-            source: same_error(&source),
+            source: same_error(source),
         });
     }
 
@@ -539,40 +541,40 @@ impl ReadStream {
                 self.flying[slot] = Some(flying);
                 return self.stream.submit(op);
             }
-            Next::Whole => self.give(flying, op.payload),
+            Next::Whole => self.give(flying, op),
             Next::Shrunk { at } => {
-                let Planned { file, others, .. } = &flying.planned;
-                self.give_errors(flying.place, others.len(), || shrunk(file, at));
+                self.give_errors(flying.place, flying.others.len(), || shrunk(&op.file, at));
             }
             Next::Failed(source) => {
-                let Flying { place, planned, progress, .. } = flying;
-                self.fail_all(place, &planned, progress.span(), source);
+                let span = flying.progress.span();
+                self.fail_all(flying.place, flying.others.len(), &op.file, span, &source);
             }
         }
         self.free.push(slot);
     }
 
     /// A read is whole: its ranges are ready.
-    fn give(&mut self, flying: Flying, payload: Payload) {
-        let Flying { place, planned, progress, service } = flying;
+    fn give(&mut self, flying: Flying, op: Op) {
+        let Flying { place, first, others, progress, service } = flying;
+        let Op { payload, file, .. } = op;
         let span = progress.span();
         self.stats.bytes += span.within.len() as u64;
         let late = matches!(payload, Payload::Mapping(_)).then(|| Arc::clone(&self.late));
-        let block = |held, part: &Range<u64>| Block {
+        let block = |held, part: &Range<u64>, file| Block {
             held,
             within: (part.start - span.offset) as usize..(part.end - span.offset) as usize,
             offset: span.offset,
             service,
             late: late.clone(),
-            file: Arc::clone(&planned.file),
+            file,
         };
-        if planned.others.is_empty() {
-            let block = Ok(block(Held::One(payload), &planned.first));
+        if others.is_empty() {
+            let block = Ok(block(Held::One(payload), &first, file));
             return self.ready.push(Reverse(Ready { place, block }));
         }
         let payload = Arc::new(payload);
-        for (index, part) in std::iter::once(&planned.first).chain(&planned.others).enumerate() {
-            let block = Ok(block(Held::Shared(Arc::clone(&payload)), part));
+        for (index, part) in std::iter::once(&first).chain(&others).enumerate() {
+            let block = Ok(block(Held::Shared(Arc::clone(&payload)), part, Arc::clone(&file)));
             self.ready.push(Reverse(Ready { place: place + index as u64, block }));
         }
     }

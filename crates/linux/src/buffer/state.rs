@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::thread::ThreadId;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::region::{HUGE_PAGE, Region};
 
@@ -67,16 +67,31 @@ pub(super) struct State {
     resident: usize,
     /// Bytes of accounts that are in use, by who will release them.
     holders: Vec<(Holder, usize)>,
-    waiting: Vec<ThreadId>,
+    waiting: Vec<ThreadNumber>,
     /// How many times anything was released.
     releases: u64,
+}
+
+/// A thread. Unlike the standard library's number it is had without counting references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadNumber(u64);
+
+impl ThreadNumber {
+    pub(super) fn current() -> ThreadNumber {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        thread_local! {
+            static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        // A buffer may be reserved while a thread's variables are destroyed.
+        NUMBER.try_with(|number| ThreadNumber(*number)).unwrap_or(ThreadNumber(u64::MAX))
+    }
 }
 
 /// Who will release a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The thread that has reserved it, which may come to wait for another.
-    Thread(ThreadId),
+    Thread(ThreadNumber),
     /// Another thread, to which it was sent.
     Elsewhere,
 }
@@ -280,7 +295,7 @@ impl State {
     }
 
     /// Whether anybody but this thread has something to release, and does not wait as well.
-    pub(super) fn others_can_release(&self, me: ThreadId) -> bool {
+    pub(super) fn others_can_release(&self, me: ThreadNumber) -> bool {
         self.holders.iter().filter(|(_, bytes)| *bytes > 0).any(|(holder, _)| match holder {
             Holder::Elsewhere => true,
             Holder::Thread(thread) => *thread != me && !self.waiting.contains(thread),
@@ -291,11 +306,11 @@ impl State {
         self.releases
     }
 
-    pub(super) fn begin_waiting(&mut self, thread: ThreadId) {
+    pub(super) fn begin_waiting(&mut self, thread: ThreadNumber) {
         self.waiting.push(thread);
     }
 
-    pub(super) fn end_waiting(&mut self, thread: ThreadId) {
+    pub(super) fn end_waiting(&mut self, thread: ThreadNumber) {
         if let Some(at) = self.waiting.iter().position(|&waiting| waiting == thread) {
             self.waiting.swap_remove(at);
         }
