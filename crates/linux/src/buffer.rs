@@ -246,6 +246,24 @@ impl Account {
     /// # Panics
     /// If it is larger than the buffers of a fixed pool.
     pub fn reserve(&self, capacity: usize) -> Result<Reservation, Released> {
+        let (claim, state) = self.claim(capacity)?;
+        drop(state);
+        Ok(Reservation { claim: Some(claim), capacity })
+    }
+
+    /// Takes a buffer of `capacity` bytes, empty, as if it had been reserved.
+    ///
+    /// # Errors
+    /// As [`Account::reserve`], and if the system has not as much memory as the budget allows.
+    ///
+    /// # Panics
+    /// If it is larger than the buffers of a fixed pool.
+    pub fn take(&self, capacity: usize) -> Result<io::Result<Buffer>, Released> {
+        let (claim, state) = self.claim(capacity)?;
+        Ok(taken(claim, state, capacity))
+    }
+
+    fn claim(&self, capacity: usize) -> Result<(Claim, MutexGuard<'_, State>), Released> {
         let size = match self.shared.fixed {
             Some(fixed) => {
                 assert!(capacity <= fixed.capacity, "{capacity} bytes in buffers of {}", fixed.capacity);
@@ -253,14 +271,29 @@ impl Account {
             }
             None => class_size(capacity),
         };
-        let holder = Holder::Thread(ThreadNumber::current());
+        let account = Some((self.id, Holder::Thread(ThreadNumber::current())));
         let mut state = self.shared.lock();
-        if !state.claim(Some((self.id, holder)), size, self.shared.budget) {
+        if !state.claim(account, size, self.shared.budget) {
             return Err(Released(state.releases()));
         }
-        drop(state);
-        let claim = Claim { shared: Arc::clone(&self.shared), account: Some((self.id, holder)), size };
-        Ok(Reservation { claim: Some(claim), capacity })
+        Ok((Claim { shared: Arc::clone(&self.shared), account, size }, state))
+    }
+}
+
+/// The buffer of a claim.
+fn taken(claim: Claim, mut state: MutexGuard<'_, State>, capacity: usize) -> io::Result<Buffer> {
+    let shared = &claim.shared;
+    match state.take_slot(claim.size, shared.budget, shared.memory == Memory::Huge) {
+        Ok(slot) => {
+            let start = state.start(slot);
+            drop(state);
+            Ok(Buffer { claim, slot, start, capacity, filled: 0 })
+        }
+        Err(error) => {
+            drop(state);
+            release(&claim, None);
+            Err(error)
+        }
     }
 }
 
@@ -294,19 +327,8 @@ impl Reservation {
     /// If the system has not as much memory as the budget allows.
     pub fn take(mut self) -> io::Result<Buffer> {
         let claim = self.claim.take().expect("taken once");
-        let shared = &claim.shared;
-        let mut state = shared.lock();
-        let slot = match state.take_slot(claim.size, shared.budget, shared.memory == Memory::Huge) {
-            Ok(slot) => slot,
-            Err(error) => {
-                drop(state);
-                release(&claim, None);
-                return Err(error);
-            }
-        };
-        let start = state.start(slot);
-        drop(state);
-        Ok(Buffer { claim, slot, start, capacity: self.capacity, filled: 0 })
+        let shared = Arc::clone(&claim.shared);
+        taken(claim, shared.lock(), self.capacity)
     }
 }
 

@@ -446,22 +446,27 @@ impl ReadStream {
         Full::Window
     }
 
-    /// Memory for a read, or when none was released last.
-    fn payload(&self, length: usize) -> Result<Payload, Released> {
-        if self.stream.traits().maps {
-            return Ok(Payload::Nothing);
+    /// Memory for a read, if the system has what the budget allows; or when memory was released last.
+    fn payload(&self, length: usize) -> Result<io::Result<Payload>, Released> {
+        let traits = self.stream.traits();
+        if traits.maps {
+            return Ok(Ok(Payload::Nothing));
         }
-        self.account.reserve(length).map(Payload::Reserved)
+        if traits.takes_late {
+            return self.account.reserve(length).map(|reserved| Ok(Payload::Reserved(reserved)));
+        }
+        self.account.take(length).map(|taken| taken.map(Payload::Buffer))
     }
 
-    fn submit(&mut self, planned: Planned, span: Span, mut payload: Payload) {
+    fn submit(&mut self, planned: Planned, span: Span, payload: io::Result<Payload>) {
         let place = self.planned;
         self.planned += 1 + planned.others.len() as u64;
-        if !self.stream.traits().takes_late
-            && let Err(source) = payload.take_reserved()
-        {
-            return self.fail_all(place, planned.others.len(), &planned.file, &span, &source);
-        }
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(source) => {
+                return self.fail_all(place, planned.others.len(), &planned.file, &span, &source);
+            }
+        };
         let slot = self.free.pop().expect("looked at by the caller");
         let Planned { file, first, others } = planned;
         let op = Op::read(slot as u64, file, span.offset, span.length, payload);
