@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{page, series, sim};
-use crate::chart::{self, Side};
+use super::page::{self, Page};
+use super::sim;
+use crate::chart;
 use crate::schema::{Document, SimResult};
 use crate::totals::{Judgement, Total, compared};
 use crate::verdict;
@@ -12,18 +13,21 @@ use crate::verdict;
 #[must_use]
 pub fn compare(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
     let charts = chart::compare(&a.result, &b.result);
-    let body = html! {
-        (facts(&a.result, &b.result))
-        section {
-            h2 { "Totals" }
-            (totals_table(&compared(&a.result, &b.result)))
-        }
-        (page::charts(&charts))
-        footer { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) }
+    let page = Page {
+        title: &title(&a.result, &b.result),
+        verdict: page::verdict(&verdict::compare(&a.result, &b.result)),
+        charts: &charts,
+        facts: facts(&a.result, &b.result),
+        body: html! {
+            section {
+                h2 { "Totals" }
+                (totals_table(&compared(&a.result, &b.result)))
+            }
+        },
+        provenance: html! { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) },
+        ..Page::default()
     };
-    let sides = [Side { name: "A", result: &a.result }, Side { name: "B", result: &b.result }];
-    let verdict = verdict::compare(&a.result, &b.result);
-    page::page(&title(&a.result, &b.result), &verdict, body, &series::json(&sides, &charts))
+    page.into_string()
 }
 
 fn title(a: &SimResult, b: &SimResult) -> String {

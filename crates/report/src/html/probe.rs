@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::page;
+use super::page::{self, Page};
+use super::table::{Cell, Row, Table};
 use crate::chart;
 use crate::label::PROBE_GLOSSARY;
 use crate::number::{NONE, bytes, signed_percent, whole_percent};
@@ -18,24 +19,31 @@ const EVIDENCE: [&str; 3] = ["busiest thread", "2 × depth", "best buffers"];
 pub fn probe(document: &Document<ProbeResult>) -> String {
     let result = &document.result;
     let groups = probe::groups(result);
-    let body = html! {
-        (facts(result))
-        @if !groups.is_empty() {
-            section {
-                h2 { "Cases" }
-                @for group in &groups { (table(group)) }
-                p.faint { (probe::LEGEND) " The last two columns say what twice the depth, and the best buffers, gain." }
-                @if let Some(sentence) = probe::harness(result) { p { (sentence) } }
+    let page = Page {
+        title: &probe::title(result),
+        verdict: findings(result),
+        charts: &chart::probe(document),
+        facts: facts(result),
+        body: html! {
+            @if !groups.is_empty() {
+                section {
+                    h2 { "Cases" }
+                    @for group in &groups { (table(group)) }
+                    p.faint { (probe::LEGEND) " The last two columns say what twice the depth, and the best buffers, gain." }
+                    @if let Some(sentence) = probe::harness(result) { p { (sentence) } }
+                }
             }
-        }
-        (page::charts(&chart::probe(document)))
-        (reasons(&groups))
-        @if !result.notes.is_empty() {
-            section { h2 { "Notes" } ul { @for note in &result.notes { li { (note) } } } }
-        }
-        footer { (page::provenance("", &document.run)) }
+        },
+        details: html! {
+            (reasons(&groups))
+            @if !result.notes.is_empty() {
+                section { h2 { "Notes" } ul { @for note in &result.notes { li { (note) } } } }
+            }
+        },
+        provenance: page::provenance("", &document.run),
+        words: &PROBE_GLOSSARY,
     };
-    page::page_with_words(&probe::title(result), findings(result), body, "", &PROBE_GLOSSARY)
+    page.into_string()
 }
 
 /// One paragraph for each target and way of access.
@@ -65,38 +73,47 @@ fn facts(result: &ProbeResult) -> Markup {
 
 fn table(group: &Group<'_>) -> Markup {
     let cases = probe::table(group);
-    html! {
-        div.wide {
-            table.points {
-                caption { b { (group.name) } @if !group.shared().is_empty() { ", " (group.shared()) } }
-                thead {
-                    tr {
-                        @for (column, name) in cases.header.iter().chain(&EVIDENCE).enumerate() {
-                            th.text[column < cases.text_columns] scope="col" { (name) }
-                        }
-                    }
-                }
-                tbody {
-                    @for (case, cells) in group.cases.iter().zip(&cases.rows) {
-                        tr.undominated[!group.mark(case).is_empty()] { (row(case, cells, cases.text_columns)) }
-                    }
-                }
-            }
-        }
-    }
+    let table = Table {
+        name: &group.name,
+        caption: html! { b { (group.name) } @if !group.shared().is_empty() { ", " (group.shared()) } },
+        header: verdict_second(cases.header.iter().copied().chain(EVIDENCE), cases.text_columns)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        text_columns: cases.text_columns,
+        rows: group
+            .cases
+            .iter()
+            .zip(&cases.rows)
+            .map(|(case, cells)| Row {
+                cells: verdict_second(row(case, cells), cases.text_columns),
+                is_marked: !group.mark(case).is_empty(),
+            })
+            .collect(),
+    };
+    table.markup()
 }
 
-fn row(case: &ProbeCase, cells: &[String], text_columns: usize) -> Markup {
+/// The verdict goes behind the rate: on a phone, what comes later is behind a scroll bar.
+fn verdict_second<T>(cells: impl IntoIterator<Item = T>, text_columns: usize) -> Vec<T> {
+    let mut cells: Vec<T> = cells.into_iter().collect();
+    let verdict = cells.len() - EVIDENCE.len() - 1;
+    let from = (text_columns + 1).min(verdict);
+    cells[from..=verdict].rotate_right(1);
+    cells
+}
+
+/// The last of the columns that the terminal has, too, is the verdict.
+fn row(case: &ProbeCase, cells: &[String]) -> Vec<Cell> {
     let gain = |ratio: Option<f64>| ratio.map_or(NONE.to_owned(), signed_percent);
-    html! {
-        @for (column, cell) in cells.iter().enumerate() {
-            @if column + 1 == cells.len() { td class=(class(case.verdict)) { (cell) } }
-            @else { td.text[column < text_columns] { (cell) } }
-        }
-        td title=(case.busiest_thread) { (whole_percent(case.busiest_thread_ratio)) }
-        td { (gain(case.double_depth_gain_ratio)) }
-        td { (gain(case.better_buffers_gain_ratio)) }
+    let mut cells: Vec<Cell> = cells.iter().map(|cell| Cell::from(cell.clone())).collect();
+    if let Some(verdict) = cells.pop() {
+        cells.push(verdict.class(class(case.verdict)));
     }
+    cells.push(Cell::from(whole_percent(case.busiest_thread_ratio)).title(&case.busiest_thread));
+    cells.push(gain(case.double_depth_gain_ratio).into());
+    cells.push(gain(case.better_buffers_gain_ratio).into());
+    cells
 }
 
 /// The style sheet puts a mark before each verdict.
