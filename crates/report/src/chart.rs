@@ -17,6 +17,7 @@ mod frame;
 mod job;
 mod layout;
 mod lines;
+mod mount;
 mod over_time;
 mod palette;
 mod path;
@@ -26,11 +27,13 @@ mod regulation;
 mod room;
 mod run;
 mod scenario;
+mod top;
 mod tradeoff;
 mod validation;
 
 use crate::schema::{
-    Document, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, ValidateResult,
+    Document, MountResult, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, TopResult,
+    ValidateResult,
 };
 
 use frame::{Drawing, Frame};
@@ -109,6 +112,18 @@ pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
 #[must_use]
 pub fn run(result: &RunResult) -> Vec<Chart> {
     run::charts(result)
+}
+
+/// The charts of a mounted drive over its time; none where it did not last a second.
+#[must_use]
+pub fn mount(result: &MountResult) -> Vec<Chart> {
+    mount::charts(&result.windows)
+}
+
+/// The charts of a regulated device over the time that it was watched; none where there was but one look.
+#[must_use]
+pub fn top(result: &TopResult) -> Vec<Chart> {
+    top::charts(result)
 }
 
 /// The charts of an experiment in virtual time; none where nothing was run.
@@ -268,6 +283,8 @@ mod tests {
         charts.extend(validate(&sample::validation().result));
         charts.extend(probe(&sample::probe()));
         charts.extend(run(&sample::followed().result));
+        charts.extend(mount(&sample::live::mount()));
+        charts.extend(top(&sample::live::top()));
         for document in [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()] {
             charts.extend(scenario(&document.result));
         }

@@ -5,6 +5,7 @@
 //! that reads out the numbers of a chart, tables that are sorted and folded, and the data of charts and tables as CSV.
 
 mod compare;
+mod mount;
 mod page;
 mod probe;
 mod run;
@@ -13,14 +14,17 @@ mod series;
 mod sim;
 mod sweep;
 mod table;
+mod top;
 mod validate;
 
 pub use compare::compare;
+pub use mount::mount;
 pub use probe::probe;
 pub use run::run;
 pub use scenario::scenario;
 pub use sim::sim;
 pub use sweep::sweep;
+pub use top::top;
 pub use validate::validate;
 
 #[cfg(test)]
@@ -28,7 +32,8 @@ mod tests {
     use super::*;
     use crate::sample;
     use crate::schema::{
-        ChunkPoint, CurvePoint, Document, ProbeResult, Run, RunResult, SimResult, SweepResult, ValidateResult,
+        ChunkPoint, CurvePoint, Document, MountResult, ProbeResult, Run, RunResult, SimResult, SweepResult,
+        TopResult, ValidateResult,
     };
     use proptest::prelude::*;
 
@@ -92,6 +97,18 @@ mod tests {
     }
 
     #[test]
+    fn one_mount() {
+        let document = Document::mount(Run::default(), sample::live::mount());
+        insta::assert_snapshot!(skeleton(&mount(&document)));
+    }
+
+    #[test]
+    fn one_device_that_was_watched() {
+        let document = Document::top(Run::default(), sample::live::top());
+        insta::assert_snapshot!(skeleton(&top(&document)));
+    }
+
+    #[test]
     fn different_settings_are_marked_in_a_comparison() {
         let page = compare(&sample::document("short"), &sample::document("long"));
         assert!(page.contains("<mark>cache.read_ahead.max=64KiB</mark>"));
@@ -147,7 +164,17 @@ mod tests {
         followed.result.limit = evil.to_owned();
         followed.result.readings[0].name = evil.to_owned();
         followed.result.readings[1].advice.as_mut().unwrap().bdi = evil.to_owned();
+        let mut mounted = sample::live::mount();
+        mounted.directory = evil.to_owned();
+        mounted.drive = Some(evil.to_owned());
+        mounted.by_class[0].class = evil.to_owned();
+        let mut watched = sample::live::top();
+        watched.mount = evil.to_owned();
+        watched.device.name = evil.to_owned();
+        watched.owners[0].name = evil.to_owned();
         let pages = [
+            mount(&Document::mount(Run::default(), mounted)),
+            top(&Document::top(Run::default(), watched)),
             run(&followed),
             scenario(&experiment),
             scenario(&regulated),
@@ -208,6 +235,10 @@ mod tests {
         assert!(probe(&nothing).contains("No method was measured."));
         let nothing = Document::run(Run::default(), RunResult::default());
         assert!(run(&nothing).contains("no file large enough was read"));
+        let nothing = Document::mount(Run::default(), MountResult::default());
+        assert!(mount(&nothing).replace('\u{a0}', " ").contains("0 accesses in"));
+        let nothing = Document::top(Run::default(), TopResult::default());
+        assert!(top(&nothing).contains("no time between two looks"));
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 mod any_probe;
 mod iorate;
 mod job;
+pub(crate) mod live;
 mod probe;
 mod regulation;
 mod run;

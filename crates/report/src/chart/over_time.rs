@@ -36,8 +36,8 @@ pub(crate) enum Kind {
     Bytes,
     /// Lines in steps: shares from nothing to all.
     Ratios,
-    /// Lines in steps: numbers of any kind.
-    Numbers,
+    /// Lines in steps: actual over ideal times, of which 1 is exact.
+    Accuracies,
 }
 
 /// How the values of neighbouring spans become one.
@@ -158,7 +158,7 @@ impl<T> Quantity<T> {
         Quantity { label, colour, join, of, weight: None }
     }
 
-    fn weighed(self, weight: fn(&T) -> f64) -> Quantity<T> {
+    pub(super) fn weighed(self, weight: fn(&T) -> f64) -> Quantity<T> {
         Quantity { weight: Some(weight), ..self }
     }
 

@@ -41,6 +41,8 @@ pub(super) const READ_SEEK: Colour = VERMILLION;
 pub(super) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
 pub(super) const WRITE_SEEK: Colour = GREEN;
 pub(super) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
+/// The same where it is alone, and must be seen.
+pub(super) const READ: Colour = SKY;
 pub(super) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(super) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
 

@@ -109,7 +109,7 @@
     times: [duration, "_ns"],
     bytes: [size, "_bytes"],
     ratios: [(value) => `${(100 * value).toFixed(1)} %`, "_ratio"],
-    numbers: [plain, ""],
+    accuracies: [plain, ""],
   };
 
   const data = document.getElementById("series");

@@ -9,6 +9,7 @@ use crate::chart::layout::short;
 use crate::chart::palette;
 use crate::chart::plot::{Place, Plot, Stroke};
 use crate::number::count;
+use crate::regulation::GOOD;
 
 const PLOT_HEIGHT: u32 = 340;
 /// Height of a plot where several stand one above the other.
@@ -69,7 +70,7 @@ impl TimeChart {
         }
         match self.kind {
             Kind::Times => self.draw_dashes(index, columns, x, y, plot),
-            Kind::Bytes | Kind::Ratios | Kind::Numbers => self.draw_lines(index, columns, x, y, plot),
+            Kind::Bytes | Kind::Ratios | Kind::Accuracies => self.draw_lines(index, columns, x, y, plot),
             _ => self.draw_stack(index, columns, x, y, plot),
         }
     }
@@ -84,7 +85,7 @@ impl TimeChart {
         for layer in self.panels.iter().flat_map(|panel| &panel.layers) {
             if !keys.iter().any(|key| key.label == layer.label) {
                 keys.push(match self.kind {
-                    Kind::Bytes | Kind::Ratios | Kind::Numbers => Key::line(&*layer.label, layer.colour),
+                    Kind::Bytes | Kind::Ratios | Kind::Accuracies => Key::line(&*layer.label, layer.colour),
                     _ => Key::area(&*layer.label, layer.colour),
                 });
             }
@@ -135,7 +136,8 @@ impl TimeChart {
             Kind::BytesPerSecond => Axis::rates(self.y_title, sums()),
             Kind::Times => Axis::log_spans(self.y_title, values()),
             Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
-            Kind::Numbers => Axis::numbers(self.y_title, values().chain([0.0])),
+            // The accuracy that is good is to be seen beside one that is exact.
+            Kind::Accuracies => Axis::numbers(self.y_title, values().chain([1.0, GOOD])),
         }
     }
 
