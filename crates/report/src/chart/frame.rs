@@ -11,6 +11,8 @@ use super::plot::Plot;
 
 /// Left edge of the plot of every chart over time.
 const LEFT: u32 = 150;
+/// Room for half a tick label at the left, where nothing else is there.
+const BARE_LEFT: u32 = 14;
 /// Room for half a tick label at the right.
 const RIGHT_MARGIN: u32 = 44;
 /// The widest that labels of rows, and names at the right, may be.
@@ -109,8 +111,9 @@ impl Sheet<'_> {
             let ticks = axes.filter(|y| y.row_count().is_some() == of_rows).flat_map(|y| &y.ticks);
             ticks.map(|tick| text_width(&tick.label)).max().unwrap_or_default().saturating_add(30)
         };
+        let axes_of_numbers = frame.panels.iter().any(|panel| panel.y.row_count().is_none());
         let (left, beside) = if layout.is_narrow {
-            (widest(false).max(40), 0)
+            (if axes_of_numbers { widest(false) } else { BARE_LEFT }, 0)
         } else {
             let beside = frame.beside.iter().map(|text| text_width(text) + 30).max().unwrap_or_default();
             (widest(false).max(widest(true).min(LABELS_MAX)).max(LEFT), beside.min(LABELS_MAX))

@@ -60,7 +60,7 @@ pub(super) const FRONT: Colour = BLUE;
 pub(super) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
 
 /// What a real drive took, wide below the others.
-pub(super) const MEASURED: Colour = SKY;
+pub(super) const MEASURED: Colour = BEATEN;
 /// A simulation that takes its own times.
 pub(super) const FREE: Colour = ORANGE;
 /// A simulation that stays at the measured times.
@@ -81,6 +81,10 @@ pub(super) const METHODS: [(&str, Colour); 7] = [
 pub(super) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(super) const BUSY: Colour = VERMILLION;
+
+/// What a program does: it computes, or waits for a core.
+pub(super) const COMPUTES: Colour = BLUE;
+pub(super) const SHARES: Colour = SKY;
 
 /// A program and the prefetcher ahead of it.
 pub(super) const MAIN: Colour = BLUE;

@@ -91,8 +91,8 @@ fn times(result: &ScenarioResult) -> Chart {
 type Part = (&'static str, Colour, fn(&ScenarioProcess) -> u64);
 
 const PARTS: [Part; 5] = [
-    ("computes", palette::ANCHORED, |process| process.computing_ns),
-    ("shares a core", palette::MEASURED, |process| process.queued_ns),
+    ("computes", palette::COMPUTES, |process| process.computing_ns),
+    ("shares a core", palette::SHARES, |process| process.queued_ns),
     ("waits to read", palette::READ_SEEK, |process| process.io_wait_read_ns),
     ("waits to write", palette::READ_NEAR_MISS_SEEK, |process| process.io_wait_write_ns),
     ("pauses", palette::IDLE, |process| process.paused_ns),

@@ -56,9 +56,8 @@
 
   const sortable = (head, column, body, rows, fold) => {
     if (head.tagName !== "TH") return;
-    const text = head.textContent;
-    head.textContent = "";
-    button(text, head, "", () => {
+    const name = [...head.childNodes];
+    const sort = button("", head, "", () => {
       const descending = head.getAttribute("aria-sort") === "ascending";
       for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
@@ -76,6 +75,7 @@
       body.append(...keyed.map((key) => key.row));
       fold();
     });
+    sort.append(...name);
   };
 
   document.querySelectorAll("table[data-name]").forEach(tools);

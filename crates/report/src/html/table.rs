@@ -8,7 +8,7 @@ use crate::number;
 use crate::points::Points;
 
 /// Fewer rows than this are seen at a glance.
-const SORTED_FROM: usize = 3;
+const SORTED_FROM: usize = 4;
 
 /// Longer texts may break.
 const LONG: usize = 16;
@@ -98,7 +98,7 @@ impl<'a> Table<'a> {
                         tr {
                             @for (column, name) in self.header.iter().enumerate() {
                                 @if name.is_empty() { td {} }
-                                @else { th class=[is_text(column).then_some("text")] scope="col" { (name) } }
+                                @else { th class=[is_text(column).then_some("text")] scope="col" { (breakable(name)) } }
                             }
                         }
                     }
@@ -114,6 +114,13 @@ impl<'a> Table<'a> {
                 }
             }
         }
+    }
+}
+
+/// A key may break behind its dots, where a column is narrow.
+fn breakable(name: &str) -> Markup {
+    html! {
+        @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }
     }
 }
 
