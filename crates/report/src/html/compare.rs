@@ -42,7 +42,7 @@ fn facts(a: &SimResult, b: &SimResult) -> Markup {
     let sides = |of: fn(&SimResult) -> String| [of(a), of(b)];
     html! {
         table.facts {
-            thead { tr { th {} th scope="col" { "A" } th scope="col" { "B" } } }
+            thead { tr { td {} th scope="col" { "A" } th scope="col" { "B" } } }
             tbody {
                 @for (name, [in_a, in_b]) in [
                     ("Trace", sides(|result| result.trace.clone())),
@@ -91,7 +91,7 @@ fn totals_table(rows: &[(Total, Total, Judgement)]) -> Markup {
                 table {
                     caption { (group[0].0.group) }
                     thead {
-                        tr { th {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
+                        tr { td {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
                     }
                     @for (a, b, judgement) in group {
                         tr {

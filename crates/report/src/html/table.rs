@@ -106,7 +106,7 @@ impl<'a> Table<'a> {
                         @for row in &self.rows {
                             tr class=[row.is_marked.then_some("undominated")] {
                                 @for (column, cell) in row.cells.iter().enumerate() {
-                                    (cell.markup(is_text(column), is_sorted))
+                                    (cell.markup(column, self.text_columns, is_sorted))
                                 }
                             }
                         }
@@ -125,13 +125,19 @@ fn breakable(name: &str) -> Markup {
 }
 
 impl Cell {
-    fn markup(&self, is_text: bool, is_sorted: bool) -> Markup {
+    fn markup(&self, column: usize, text_columns: usize, is_sorted: bool) -> Markup {
+        let is_text = column < text_columns;
+        // A mark is not what a row is called.
+        let is_heading = column == 0 && is_text && self.text.chars().any(char::is_alphanumeric);
         let is_long = self.text.chars().count() > LONG;
         let classes = [is_text.then_some("text"), is_long.then_some("long"), Some(self.class)];
         let classes: Vec<&str> = classes.into_iter().flatten().filter(|class| !class.is_empty()).collect();
         let class = (!classes.is_empty()).then(|| classes.join(" "));
         let key = is_sorted.then(|| number::sort_key(&self.text)).flatten();
         let title = (!self.title.is_empty()).then_some(&self.title);
-        html! { td class=[class] title=[title] data-v=[key] { (self.text) } }
+        html! {
+            @if is_heading { th class=[class] title=[title] data-v=[key] scope="row" { (self.text) } }
+            @else { td class=[class] title=[title] data-v=[key] { (self.text) } }
+        }
     }
 }
