@@ -117,6 +117,58 @@ mod tests {
         assert!(!page.contains("<mark>"));
     }
 
+    /// A page of each kind.
+    fn pages() -> Vec<String> {
+        let scenarios = [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()];
+        let mut pages = vec![
+            sim(&sample::document("long")),
+            compare(&sample::document("short"), &sample::document("long")),
+            sweep(&sample::sweep()),
+            validate(&sample::validation()),
+            probe(&sample::probe()),
+            run(&sample::followed()),
+            mount(&Document::mount(Run::default(), sample::live::mount())),
+            top(&Document::top(Run::default(), sample::live::top())),
+        ];
+        pages.extend(scenarios.iter().map(scenario));
+        pages
+    }
+
+    #[test]
+    fn a_page_begins_with_the_answer_and_the_first_chart() {
+        for page in pages() {
+            let at = |wanted: &str| page.find(wanted).unwrap_or_else(|| panic!("no {wanted} in {page}"));
+            assert!(at("<h1>") < at("class=\"verdict\"") && at("class=\"verdict\"") < at("<figure"));
+            for later in ["<h2>", "<table", "class=\"facts\""] {
+                assert!(at("<figure") < page.find(later).unwrap_or(usize::MAX), "{later} comes first");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_has_one_script() {
+        for page in pages() {
+            assert!(!content(&page).contains("src=") && !content(&page).contains("href="));
+            assert_eq!(page.matches("<script>").count(), 1);
+            let ids: Vec<&str> =
+                page.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+            let mut different = ids.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), ids.len(), "an id is there twice: {ids:?}");
+        }
+    }
+
+    #[test]
+    fn every_table_of_results_says_what_its_columns_and_rows_are() {
+        for page in pages() {
+            for table in page.split("<table class=\"points\"").skip(1) {
+                let table = table.split("</table>").next().unwrap();
+                assert!(table.contains("scope=\"col\"") && table.contains("data-name=\""), "{table}");
+            }
+        }
+    }
+
     #[test]
     fn no_text_of_a_result_becomes_markup() {
         let evil = "</script><script>alert('&')</script>";

@@ -171,15 +171,24 @@ impl Axis {
         Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), label)
     }
 
-    /// Numbers of any kind: as wide as the values.
+    /// Numbers of any kind from left to right: as wide as the values.
     pub(super) fn numbers(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        Axis::numbers_in(title, values, X_TICKS)
+    }
+
+    /// The same from the bottom up, where there is less room.
+    pub(super) fn heights(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        Axis::numbers_in(title, values, Y_TICKS)
+    }
+
+    fn numbers_in(title: &str, values: impl Iterator<Item = f64>, ticks: f64) -> Axis {
         let sensible = |value: f64| value.clamp(-HIGHEST_RATE, HIGHEST_RATE);
         let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
         // What begins at nothing begins at the axis.
         let from = if low == 0.0 { 0.0 } else { low - span * 0.06 };
         let to = high + span * 0.06;
-        Axis::linear(title, from, to, nice_step(to - from, X_TICKS), number::round_decimal)
+        Axis::linear(title, from, to, nice_step(to - from, ticks), number::round_decimal)
     }
 
     /// Sizes from zero on, in steps of a power of two.
@@ -355,6 +364,7 @@ mod tests {
                 prop_assert!(is_sound(&Axis::rates("", [value].into_iter())));
                 prop_assert!(is_sound(&Axis::cores("", [value].into_iter())));
                 prop_assert!(is_sound(&Axis::numbers("", [value, 1.0].into_iter())));
+                prop_assert!(is_sound(&Axis::heights("", [value, 1.0].into_iter())));
                 prop_assert!(is_sound(&Axis::log_cpu_per_gb("", [value, 1.0].into_iter())));
             }
             prop_assert!(is_sound(&Axis::signed_spans("", [-(from as f64), span as f64].into_iter())));

@@ -5,6 +5,7 @@ use super::bars::{self, Bars, Row};
 use super::lines::{self, Look, Panels, Point};
 use super::{Chart, palette};
 use crate::number::{count, duration};
+use crate::points;
 use crate::schema::{ScenarioPoint, ScenarioResult};
 
 /// More panels, lines in a panel, and bars than these are not drawn; the table has them.
@@ -29,7 +30,8 @@ fn panels(result: &ScenarioResult) -> Panels {
         };
         let rest =
             point.values.iter().enumerate().filter(|&(index, _)| index != threads && Some(index) != method);
-        let name = rest.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ");
+        let name = rest.map(|(index, value)| points::named(result.varied.get(index), value));
+        let name = name.collect::<Vec<_>>().join(", ");
         let label = method.and_then(|method| point.values.get(method)).cloned().unwrap_or_default();
         let place = |ns: u64, what: &str| Point {
             x: f64::from(at),
@@ -61,7 +63,7 @@ fn by_threads(result: &ScenarioResult) -> Option<Chart> {
         title: "Time over the number of threads that compute",
         caption,
         x: Axis::numbers("threads", panels.points().map(|point| point.x).chain([0.0])),
-        y: Axis::numbers("time in seconds", panels.points().map(|point| point.y).chain([0.0])),
+        y: Axis::heights("time in seconds", panels.points().map(|point| point.y).chain([0.0])),
         levels: &[],
         is_dotted: true,
         height: 380,

@@ -116,9 +116,9 @@ pub(super) fn chart(panels: &Panels, look: Look) -> Chart {
         beside: if labels.len() > 1 { ends::beside(labels.iter().copied()) } else { Vec::new() },
     };
     let drawing = frame.draw(|panel, plot| {
-        for &(level, meaning) in levels {
+        for (index, &(level, meaning)) in levels.iter().enumerate() {
             let ends = [(0.0, y.place(level)), (1.0, y.place(level))];
-            plot.line(ends, Stroke::new(palette::FAINT, 3), meaning);
+            plot.line(ends, Stroke::new(palette::FAINT, 3).dashed(index % 2 == 1), meaning);
         }
         let place = |point: &Point| (x.place(point.x), y.place(point.y));
         let lines = &panels.0[panel].lines;
@@ -162,6 +162,9 @@ fn keys(panels: &Panels, labels: &[&str], levels: &[Level]) -> Vec<Key> {
     if panels.0.iter().flat_map(|panel| &panel.lines).any(|line| !line.published.is_empty()) {
         keys.push(Key::new("published", palette::INK, KeyShape::Cross));
     }
-    keys.extend(levels.iter().map(|(_, meaning)| Key::line(*meaning, palette::FAINT)));
+    keys.extend(levels.iter().enumerate().map(|(index, (_, meaning))| {
+        let shape = if index % 2 == 1 { KeyShape::DashedLine } else { KeyShape::Line };
+        Key::new(*meaning, palette::FAINT, shape)
+    }));
     keys
 }

@@ -5,6 +5,7 @@ use super::Chart;
 use super::axis::Axis;
 use super::lines::{self, Level, Look, Panels, Point};
 use crate::number::round_decimal;
+use crate::points;
 use crate::regulation::{ALLOWANCE, GOOD, regulated};
 use crate::schema::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
 
@@ -48,15 +49,15 @@ struct View {
 fn panels(result: &ScenarioResult, not: &[usize], places: impl Fn(At<'_>) -> Vec<(f64, f64)>) -> Panels {
     let mut panels = Panels::default();
     for point in regulated(result) {
-        let mut rest: Vec<&str> = (point.0.values.iter().enumerate())
+        let mut rest: Vec<String> = (point.0.values.iter().enumerate())
             .filter(|(index, _)| !not.contains(index))
-            .map(|(_, value)| value.as_str())
+            .map(|(index, value)| points::named(result.varied.get(index), value))
             .collect();
         let places = places(point);
         if places.is_empty() {
             continue;
         }
-        let label = rest.pop().unwrap_or_default().to_owned();
+        let label = rest.pop().unwrap_or_default();
         let all = point.0.values.join(", ");
         let words = |value: f64| format!("{all}: {}", round_decimal((value * 1e3).round() / 1e3));
         let points = places.into_iter().map(|(x, y)| Point { x, y, words: words(y) });
@@ -79,7 +80,7 @@ fn draw(mut panels: Panels, view: &View) -> Option<Chart> {
         title: view.title,
         caption,
         x: Axis::numbers(view.x_title, panels.points().map(|point| point.x)),
-        y: Axis::numbers(view.y_title, panels.points().map(|point| point.y).chain(levels).chain(zero)),
+        y: Axis::heights(view.y_title, panels.points().map(|point| point.y).chain(levels).chain(zero)),
         levels: view.levels,
         is_dotted: view.is_dotted,
         height: if panels.0.len() == 1 { 2 * PANEL_HEIGHT } else { PANEL_HEIGHT },

@@ -7,6 +7,7 @@ use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use super::palette::Colour;
 use super::{Chart, palette};
 use crate::number::{count, duration, signed_percent};
+use crate::points;
 use crate::schema::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 
 /// More bars than this are not drawn; the table has them.
@@ -27,7 +28,8 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     for point in &result.points {
         let Some(bytes) = point.limit_bytes else { continue };
         let others = point.values.iter().enumerate().filter(|&(index, _)| Some(index) != limit);
-        let label = others.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ");
+        let others = others.map(|(index, value)| points::named(result.varied.get(index), value));
+        let label = others.collect::<Vec<_>>().join(", ");
         let words =
             |what: &str, ratio| format!("{}: {}{what}", point.values.join(", "), signed_percent(ratio));
         let place = |ratio, words| Point { x: bytes as f64, y: ratio, words };

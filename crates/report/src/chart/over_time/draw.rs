@@ -137,7 +137,7 @@ impl TimeChart {
             Kind::Times => Axis::log_spans(self.y_title, values()),
             Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
             // The accuracy that is good is to be seen beside one that is exact.
-            Kind::Accuracies => Axis::numbers(self.y_title, values().chain([1.0, GOOD])),
+            Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD])),
         }
     }
 
