@@ -3,7 +3,7 @@
 use super::{NAME_LENGTH, height_for, method_keys, range, rates, row_label, rows_panel, words};
 use crate::chart::axis::Axis;
 use crate::chart::ends::{self, End};
-use crate::chart::frame::{Frame, KeyShape, PanelFrame};
+use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
 use crate::chart::layout::short;
 use crate::chart::plot::{Plot, Shape, Stroke};
 use crate::chart::{Chart, palette};
@@ -16,7 +16,7 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let frame = Frame {
         name: "throughput",
         title: "Throughput by method",
-        keys: method_keys(groups, KeyShape::Area),
+        keys: keys(groups),
         panels: groups.iter().map(panel).collect(),
         beside: groups.iter().flat_map(beside).collect(),
     };
@@ -47,6 +47,19 @@ fn panel(group: &Group<'_>) -> PanelFrame {
     }
 }
 
+/// Memory of pages that are not huge.
+const ORDINARY: &str = "ordinary";
+
+/// Curves of one method that differ in their buffers are told apart by dashes.
+fn keys(groups: &[Group<'_>]) -> Vec<Key> {
+    let mut keys = method_keys(groups, KeyShape::Area);
+    let mut curves = groups.iter().filter(|group| group.block_sizes_differ()).flat_map(curves);
+    if curves.any(|curve| curve.is_dashed()) {
+        keys.push(Key::new("ordinary buffers", palette::INK, KeyShape::DashedLine));
+    }
+    keys
+}
+
 /// What stands at the right: the names of curves, or the figures of bars.
 fn beside(group: &Group<'_>) -> Vec<String> {
     if group.block_sizes_differ() {
@@ -72,6 +85,12 @@ fn draw_bar(group: &Group<'_>, row: usize, case: &ProbeCase, panel: &PanelFrame,
 struct Curve<'a> {
     name: String,
     cases: Vec<&'a ProbeCase>,
+}
+
+impl Curve<'_> {
+    fn is_dashed(&self) -> bool {
+        self.cases.first().is_some_and(|case| case.buffers.starts_with(ORDINARY))
+    }
 }
 
 fn curves<'a>(group: &Group<'a>) -> Vec<Curve<'a>> {
@@ -104,7 +123,11 @@ fn draw_curves(group: &Group<'_>, panel: &PanelFrame, plot: &mut Plot<'_>) {
             plot.whisker(slowest, fastest);
         }
         let colour = palette::method(&curve.cases[0].method);
-        plot.line(curve.cases.iter().map(|case| place(case)), Stroke::new(colour, 5), &curve.name);
+        plot.line(
+            curve.cases.iter().map(|case| place(case)),
+            Stroke::new(colour, 5).dashed(curve.is_dashed()),
+            &curve.name,
+        );
         for case in &curve.cases {
             plot.point(place(case), Shape::Disc, 10, colour, &words(group, case));
         }

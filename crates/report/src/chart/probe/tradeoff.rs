@@ -18,7 +18,7 @@ const NEAR: &str = "within 5 % of the fastest";
 pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let views: Vec<View<'_>> = groups.iter().map(View::of).collect();
     let mut keys = method_keys(groups, KeyShape::Disc);
-    keys.push(Key::new("beaten by another (of any method)", palette::BEATEN, KeyShape::Ring));
+    keys.push(Key::new("beaten by another", palette::BEATEN, KeyShape::Ring));
     keys.push(Key::area(NEAR, palette::IDLE));
     let frame = Frame {
         name: "cpu-against-throughput",
