@@ -1,7 +1,7 @@
 //! Charts as SVG: one file per kind; frame, axes and colours are shared.
 //!
-//! Every mark, be it a line, a bar or a point, carries words that say what it is ([`plot`]). Each chart is drawn twice, wide
-//! and narrow ([`layout`]), so that its text can be read on a phone.
+//! Every mark, be it a line, a bar or a point, carries words that say what it is (`plot`). Each chart is drawn twice, wide
+//! and narrow (`layout`), so that its text can be read on a phone.
 //!
 //! Two runs of a comparison are drawn one above the other with the same scales, so that what looks higher is higher.
 //! All charts over time have the same left and right edge and the same time axis. Whatever is drawn is complete without
@@ -355,6 +355,14 @@ mod tests {
         #[test]
         fn any_probe_can_be_drawn(result in sample::any_broken_probe()) {
             prop_assert!(probe(&Document::probe(Run::default(), result)).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_mount_and_any_watched_device_can_be_drawn(
+            mounted in sample::any_mount(),
+            watched in sample::any_top(),
+        ) {
+            prop_assert!(mount(&mounted).iter().chain(&top(&watched)).all(is_sound));
         }
 
         #[test]

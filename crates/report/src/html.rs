@@ -317,6 +317,18 @@ mod tests {
         }
 
         #[test]
+        fn any_mount_is_a_page(result in sample::any_mount()) {
+            let page = mount(&Document::mount(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
+        }
+
+        #[test]
+        fn any_watched_device_is_a_page(result in sample::any_top()) {
+            let page = top(&Document::top(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
+        }
+
+        #[test]
         fn any_scenario_is_a_page(result in sample::any_scenario()) {
             let page = scenario(&Document::scenario(Run::default(), result));
             prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));

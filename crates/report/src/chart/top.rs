@@ -26,7 +26,8 @@ pub(super) fn charts(result: &TopResult) -> Vec<Chart> {
 /// Those with a rate first, then the most active.
 fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     let ios = |owner: &IorateOwner| -> u64 {
-        result.windows.iter().filter_map(|window| window.share(owner.number)).map(|share| share.ios).sum()
+        let shares = result.windows.iter().filter_map(|window| window.share(owner.number));
+        shares.fold(0, |sum, share| sum.saturating_add(share.ios))
     };
     let mut owners: Vec<&IorateOwner> = result.owners.iter().collect();
     owners.sort_by_key(|owner| (!owner.has_rate(), std::cmp::Reverse(ios(owner))));
@@ -51,7 +52,7 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     let others = |window: &TopWindow| {
         let is_drawn = |share: &&TopShare| drawn.iter().any(|owner| owner.number == share.number);
         let named = window.owners.iter().filter(|share| !is_drawn(share));
-        window.others_ios + named.map(|share| share.ios).sum::<u64>()
+        named.fold(window.others_ios, |sum, share| sum.saturating_add(share.ios))
     };
     if result.windows.iter().any(|window| others(window) > 0) {
         let values = result.windows.iter().map(|window| per_second(window, others(window)));

@@ -68,10 +68,10 @@ fn times(result: &MountResult) -> Markup {
 }
 
 fn classes(result: &MountResult) -> Markup {
-    let all: u64 = result.by_class.iter().map(|class| class.count).sum();
+    let all: f64 = result.by_class.iter().map(|class| class.count as f64).sum();
     let rows = result.by_class.iter().map(|class| {
         let name = label::class_named(&class.class).map_or(&*class.class, |class| label::class(class));
-        vec![name.to_owned(), count(class.count), percent(class.count as f64 / all as f64)]
+        vec![name.to_owned(), count(class.count), percent(class.count as f64 / all)]
     });
     Table::plain("classes", ["class", "requests", "share"], 1, rows).markup()
 }

@@ -112,22 +112,23 @@ impl MountWindow {
         let accuracy = |of: &MountWindow| of.accuracy_ratio.map(|ratio| (ratio, of.rated_ios));
         self.accuracy_ratio = mean(accuracy(self), accuracy(next));
         self.end_ns = next.end_ns;
-        self.accesses += next.accesses;
-        self.read_bytes += next.read_bytes;
-        self.written_bytes += next.written_bytes;
+        self.accesses = self.accesses.saturating_add(next.accesses);
+        self.read_bytes = self.read_bytes.saturating_add(next.read_bytes);
+        self.written_bytes = self.written_bytes.saturating_add(next.written_bytes);
         self.in_flight_max = self.in_flight_max.max(next.in_flight_max);
-        self.reads += next.reads;
-        self.hits += next.hits;
+        self.reads = self.reads.saturating_add(next.reads);
+        self.hits = self.hits.saturating_add(next.hits);
         self.busy_ns = sum(self.busy_ns, next.busy_ns);
-        self.rated_ios += next.rated_ios;
+        self.rated_ios = self.rated_ios.saturating_add(next.rated_ios);
     }
 }
 
 /// The mean of two means, each of so many.
 pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> {
     match (a, b) {
-        (Some((a, of_a)), Some((b, of_b))) if of_a + of_b > 0 => {
-            Some((a * of_a as f64 + b * of_b as f64) / (of_a + of_b) as f64)
+        (Some((a, of_a)), Some((b, of_b))) if of_a > 0 || of_b > 0 => {
+            let (of_a, of_b) = (of_a as f64, of_b as f64);
+            Some((a * of_a + b * of_b) / (of_a + of_b))
         }
         (a, b) => a.or(b).map(|(mean, _)| mean),
     }

@@ -54,11 +54,11 @@ impl TopWindow {
     /// Takes in the one that follows.
     pub fn join(&mut self, next: &TopWindow) {
         self.end_ns = next.end_ns;
-        self.requests += next.requests;
+        self.requests = self.requests.saturating_add(next.requests);
         self.busy_ns = sum(self.busy_ns, next.busy_ns);
         self.in_device_max = self.in_device_max.max(next.in_device_max);
         self.waiting_max = self.waiting_max.max(next.waiting_max);
-        self.others_ios += next.others_ios;
+        self.others_ios = self.others_ios.saturating_add(next.others_ios);
         for share in &next.owners {
             match self.owners.iter_mut().find(|known| known.number == share.number) {
                 Some(known) => known.join(share),
@@ -78,7 +78,7 @@ impl TopShare {
     fn join(&mut self, next: &TopShare) {
         let accuracy = |of: &TopShare| of.accuracy_ratio.map(|ratio| (ratio, of.ios));
         self.accuracy_ratio = mean(accuracy(self), accuracy(next));
-        self.ios += next.ios;
+        self.ios = self.ios.saturating_add(next.ios);
     }
 }
 

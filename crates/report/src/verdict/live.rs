@@ -49,8 +49,9 @@ pub(crate) fn top(result: &TopResult) -> Vec<String> {
         return vec!["There was no time between two looks.".to_owned()];
     };
     let elapsed_ns = last.end_ns.saturating_sub(first.start_ns);
-    let requests: u64 = result.windows.iter().map(|window| window.requests).sum();
-    let busy: Option<u64> = result.windows.iter().map(|window| window.busy_ns).sum();
+    let requests = result.windows.iter().fold(0, |sum: u64, window| sum.saturating_add(window.requests));
+    let busy =
+        result.windows.iter().try_fold(0, |sum: u64, window| Some(sum.saturating_add(window.busy_ns?)));
     let busy = busy.filter(|_| elapsed_ns > 0).map(|busy| busy as f64 / elapsed_ns as f64);
     let mut sentences = vec![format!(
         "The device answered {} requests in {}{}.",
