@@ -20,7 +20,9 @@ const LABELS_MAX: u32 = 620;
 
 const TITLE_LINE_HEIGHT: u32 = 42;
 const LEGEND_LINE_HEIGHT: u32 = 40;
-const PANEL_TITLE_HEIGHT: u32 = 52;
+const PANEL_TITLE_HEIGHT: u32 = 56;
+/// How far above a plot its title ends.
+const PANEL_TITLE_RISE: u32 = 20;
 /// What a second line above a plot takes, where its name and that of its y axis do not fit in one.
 const SECOND_LINE_HEIGHT: u32 = 34;
 const X_LABELS_HEIGHT: u32 = 48;
@@ -220,10 +222,10 @@ impl Sheet<'_> {
     fn draw_panel_title(&self, svg: &mut String, panel: &PanelFrame, top: u32) {
         let left = if self.layout.is_narrow { 0 } else { self.left };
         let room = self.layout.width - left;
-        let mut y_title = (left, top - 16);
+        let mut y_title = (left, top - PANEL_TITLE_RISE);
         if !panel.name.is_empty() {
             let name = short(&panel.name, (room / bold_width("M")) as usize);
-            let mut y = top - 16;
+            let mut y = top - PANEL_TITLE_RISE;
             if self.has_second_line(panel) {
                 y -= SECOND_LINE_HEIGHT;
             } else {

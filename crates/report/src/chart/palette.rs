@@ -28,8 +28,8 @@ const BLUE: Colour = Colour(0x00, 0x72, 0xB2);
 const VERMILLION: Colour = Colour(0xD5, 0x5E, 0x00);
 const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
 
-/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE` and `STALL` by their codes and changes them in
-/// the dark.
+/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes and
+/// changes them in the dark.
 pub(super) const INK: Colour = Colour(0x24, 0x29, 0x2F);
 /// Text that is less important.
 pub(super) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);
@@ -45,6 +45,8 @@ pub(super) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
 pub(super) const READ: Colour = SKY;
 pub(super) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(super) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
+/// The highest of what is drawn as one.
+pub(super) const HIGHEST: Colour = Colour(0xC8, 0xCD, 0xD3);
 
 pub(super) const MEAN: Colour = BLUE;
 pub(super) const P99: Colour = ORANGE;
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn the_style_sheet_knows_the_colours_that_change_in_the_dark() {
         let style = include_str!("../html/style.css");
-        for colour in [INK, FAINT, GRID, IDLE, STALL] {
+        for colour in [INK, FAINT, GRID, IDLE, HIGHEST, STALL] {
             assert!(style.contains(&format!("=\"{}\"]", colour)));
         }
     }

@@ -93,12 +93,14 @@ fn totals_table(rows: &[(Total, Total, Judgement)]) -> Markup {
                     thead {
                         tr { td {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
                     }
-                    @for (a, b, judgement) in group {
-                        tr {
-                            th scope="row" { (a.label) }
-                            td { (a.value.text()) }
-                            td { (b.value.text()) }
-                            td class=(judgement.word()) { (a.value.change(b.value)) }
+                    tbody {
+                        @for (a, b, judgement) in group {
+                            tr {
+                                th scope="row" { (a.label) }
+                                td { (a.value.text()) }
+                                td { (b.value.text()) }
+                                td class=(judgement.word()) { (a.value.change(b.value)) }
+                            }
                         }
                     }
                 }

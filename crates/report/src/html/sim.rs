@@ -93,8 +93,10 @@ fn totals_table(rows: &[Total]) -> Markup {
             @for group in rows.chunk_by(|a, b| a.group == b.group) {
                 table {
                     caption { (group[0].group) }
-                    @for row in group {
-                        tr { th scope="row" { (row.label) } td { (row.value.text()) } }
+                    tbody {
+                        @for row in group {
+                            tr { th scope="row" { (row.label) } td { (row.value.text()) } }
+                        }
                     }
                 }
             }

@@ -65,7 +65,7 @@ impl TimeChart {
         if has_highest {
             for run in columns.runs(|column| columns.highest[column] > 0.0) {
                 let edge = run.map(|column| (columns.spans[column], columns.highest[column]));
-                plot.area(grounded(steps(edge, x, y)), palette::IDLE, &self.highest_words());
+                plot.area(grounded(steps(edge, x, y)), palette::HIGHEST, &self.highest_words());
             }
         }
         match self.kind {
@@ -90,7 +90,7 @@ impl TimeChart {
                 });
             }
         }
-        keys.extend(has_highest.then(|| Key::area(self.highest_words(), palette::IDLE)));
+        keys.extend(has_highest.then(|| Key::area(self.highest_words(), palette::HIGHEST)));
         keys.extend((!self.bands_are.is_empty()).then(|| Key::area(self.bands_are, palette::STALL)));
         keys
     }
