@@ -21,10 +21,11 @@ pub fn probe(document: &Document<ProbeResult>) -> String {
     let groups = probe::groups(result);
     let page = Page {
         title: &probe::title(result),
-        verdict: findings(result),
+        verdict: answer(result),
         charts: &chart::probe(document),
         facts: facts(result),
         body: html! {
+            (findings(result))
             @if !groups.is_empty() {
                 section {
                     h2 { "Cases" }
@@ -46,16 +47,44 @@ pub fn probe(document: &Document<ProbeResult>) -> String {
     page.into_string()
 }
 
-/// One paragraph for each target and way of access.
-fn findings(result: &ProbeResult) -> Markup {
+/// More findings than this would push the first chart from the first screen.
+const WHOLE_FINDINGS_MAX: usize = 2;
+
+/// One paragraph for each target and way of access; of many, what each comes to.
+fn answer(result: &ProbeResult) -> Markup {
+    let findings = verdict::probe(result);
+    let is_whole = findings.len() <= WHOLE_FINDINGS_MAX;
     html! {
         div.verdict {
-            @for finding in verdict::probe(result) {
-                p {
-                    @if !finding.about.is_empty() { b { (finding.about) ": " } }
-                    (verdict::paragraph(&finding.sentences))
-                }
+            @for finding in &findings {
+                (paragraph(finding, if is_whole { &finding.sentences } else { first(&finding.sentences) }))
             }
+        }
+    }
+}
+
+/// The findings in whole, where the beginning of the page has but their first sentences.
+fn findings(result: &ProbeResult) -> Markup {
+    let findings = verdict::probe(result);
+    html! {
+        @if findings.len() > WHOLE_FINDINGS_MAX {
+            section {
+                h2 { "Findings" }
+                @for finding in &findings { (paragraph(finding, &finding.sentences)) }
+            }
+        }
+    }
+}
+
+fn first(sentences: &[String]) -> &[String] {
+    &sentences[..sentences.len().min(1)]
+}
+
+fn paragraph(finding: &verdict::Finding, sentences: &[String]) -> Markup {
+    html! {
+        p {
+            @if !finding.about.is_empty() { b { (finding.about) ": " } }
+            (verdict::paragraph(sentences))
         }
     }
 }
@@ -139,6 +168,27 @@ fn reasons(groups: &[Group<'_>]) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn of_many_findings_the_page_begins_with_what_each_comes_to() {
+        let document = sample::probe();
+        let findings = verdict::probe(&document.result);
+        assert!(findings.len() > WHOLE_FINDINGS_MAX);
+        let page = probe(&document);
+        let (first_screen, rest) = page.split_once("<figure").unwrap();
+        for finding in &findings {
+            let [first, second, ..] = finding.sentences.as_slice() else { continue };
+            let words = |sentence: &String| verdict::paragraph(std::slice::from_ref(sentence));
+            assert!(first_screen.contains(&words(first)) && !first_screen.contains(&words(second)));
+            assert!(rest.contains(&words(second)));
         }
     }
 }
