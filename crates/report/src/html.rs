@@ -290,7 +290,7 @@ mod tests {
         let nothing = Document::mount(Run::default(), MountResult::default());
         assert!(mount(&nothing).replace('\u{a0}', " ").contains("0 accesses in"));
         let nothing = Document::top(Run::default(), TopResult::default());
-        assert!(top(&nothing).contains("no time between two looks"));
+        assert!(top(&nothing).contains("did no I/O between two looks"));
     }
 
     proptest! {

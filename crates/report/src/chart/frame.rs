@@ -282,7 +282,7 @@ impl Sheet<'_> {
         let (mut x, mut line) = (0, 0);
         let place = |key: &Key| {
             let width = 36 + text_width(&key.label) + 34;
-            if x > 0 && x + width - 34 > self.layout.width {
+            if x > 0 && x + width - 22 > self.layout.width {
                 (x, line) = (0, line + 1);
             }
             let place = (x, line);

@@ -46,7 +46,7 @@ pub(crate) fn mount(result: &MountResult) -> Vec<String> {
 /// What was seen of a regulated device.
 pub(crate) fn top(result: &TopResult) -> Vec<String> {
     let (Some(first), Some(last)) = (result.windows.first(), result.windows.last()) else {
-        return vec!["There was no time between two looks.".to_owned()];
+        return vec!["The device did no I/O between two looks.".to_owned()];
     };
     let elapsed_ns = last.end_ns.saturating_sub(first.start_ns);
     let requests = result.windows.iter().fold(0, |sum: u64, window| sum.saturating_add(window.requests));
