@@ -233,3 +233,45 @@ fn short_numbers<S: serde::Serializer>(values: &[Option<f64>], serializer: S) ->
         })
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_s_script_can_read_out_every_kind_of_chart() {
+        let script = include_str!("../html/script.js");
+        let kinds = [
+            Kind::ShareOfCounts,
+            Kind::ShareOfTime,
+            Kind::Counts,
+            Kind::PerSecond,
+            Kind::BytesPerSecond,
+            Kind::Times,
+            Kind::Bytes,
+            Kind::Ratios,
+            Kind::Accuracies,
+        ];
+        for kind in kinds {
+            let name = serde_json::to_value(kind).unwrap();
+            let entry = format!("    {}: [", name.as_str().unwrap());
+            assert!(script.contains(&entry), "{entry}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short_in_the_page_s_data() {
+        let layer = Layer {
+            label: String::new(),
+            colour: palette::MEAN,
+            values: vec![Some(5.0), Some(1.0 / 3.0), None, Some(f64::NAN), Some(1e300)],
+            join: Join::Mean,
+            weights: Vec::new(),
+        };
+        let json = serde_json::to_string(&layer).unwrap();
+        assert!(
+            json.contains("[5,0.333333,null,null,1e300]") || json.contains("[5,0.333333,null,null,1e+300]"),
+            "{json}"
+        );
+    }
+}

@@ -12,6 +12,8 @@ use crate::schema::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResul
 
 /// More bars than this are not drawn; the table has them.
 const BARS: usize = 40;
+/// More lines than this cannot be told apart: eight colours, plain and dashed.
+const LINES: usize = 16;
 
 pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
@@ -42,13 +44,16 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
         panel.lines.retain(|line| line.points.len() > 1);
         panel.lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
     }
+    let is_cut = panels.limit(1, LINES);
     panels.points().next()?;
+    let left_out = if is_cut { " More lines than can be told apart are in the table alone." } else { "" };
     let look = Look {
         name: "limit",
         title: "How much faster with prefetching, over the limit",
-        caption: "Above zero prefetching helps. It falls where prefetched data is evicted before it is used, because \
-                  the limit is more than memory holds."
-            .to_owned(),
+        caption: format!(
+            "Above zero prefetching helps. It falls where prefetched data is evicted before it is used, because the limit \
+             is more than memory holds.{left_out}"
+        ),
         x: Axis::log_sizes("limit", panels.points().map(|point| point.x as u64)),
         y: Axis::gains("without prefetching over with it, less one", panels.points().map(|point| point.y)),
         levels: &[],

@@ -19,6 +19,9 @@ const PLOT_HEIGHT: u32 = 440;
 /// Beyond this a label is cut; the point's own words and the table have the whole of it.
 const LABEL_LENGTH: usize = 36;
 
+/// More beaten points than this are not drawn: a page has to stay small.
+const BEATEN_MAX: usize = 1000;
+
 /// One panel: what is on its y axis.
 struct View {
     title: &'static str,
@@ -46,17 +49,24 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
         panels: y.iter().map(panel).collect(),
         beside: Vec::new(),
     };
+    let (front, beaten) = spots(points);
+    let step = beaten.len().div_ceil(BEATEN_MAX).max(1);
+    let drawn: Vec<&Spot<'_>> = beaten.iter().step_by(step).collect();
     let drawing = frame.draw(|index, plot| {
         let place =
             |point: &SweepPoint| (x.place(point.hit_ratio), y[index].place((VIEWS[index].ns)(point) as f64));
-        draw_points(points, place, plot);
+        draw_points(&front, &drawn, place, plot);
     });
-    Chart::new(
-        &frame,
-        "Right and down is better. A higher hit rate may be paid for with a longer worst response. Points without a name \
-         say theirs under the pointer.",
-        drawing,
-    )
+    let mut caption =
+        "Right and down is better. A higher hit rate may be paid for with a longer worst response. Points \
+                       without a name say theirs under the pointer."
+            .to_owned();
+    if step > 1 {
+        let (some, all) = (count(drawn.len() as u64), count(beaten.len() as u64));
+        caption
+            .push_str(&format!(" Of the beaten points {some} of {all} are drawn; the table has them all."));
+    }
+    Chart::new(&frame, caption, drawing)
 }
 
 /// Settings that come to the same: one point of the chart.
@@ -103,22 +113,31 @@ impl Spot<'_> {
     }
 }
 
-fn draw_points(points: &[SweepPoint], place: impl Fn(&SweepPoint) -> Place, plot: &mut Plot<'_>) {
-    let spots = Spot::all(points);
-    let place = |spot: &Spot<'_>| place(spot.0[0]);
-    let (mut front, beaten): (Vec<&Spot<'_>>, Vec<&Spot<'_>>) =
-        spots.iter().partition(|spot| spot.0[0].undominated);
+/// The undominated ones from the lowest hit rate to the highest, and the others.
+fn spots(points: &[SweepPoint]) -> (Vec<Spot<'_>>, Vec<Spot<'_>>) {
+    let (mut front, beaten): (Vec<Spot<'_>>, Vec<Spot<'_>>) =
+        Spot::all(points).into_iter().partition(|spot| spot.0[0].undominated);
     front.sort_by(|a, b| a.0[0].hit_ratio.total_cmp(&b.0[0].hit_ratio));
+    (front, beaten)
+}
+
+fn draw_points(
+    front: &[Spot<'_>],
+    beaten: &[&Spot<'_>],
+    place: impl Fn(&SweepPoint) -> Place,
+    plot: &mut Plot<'_>,
+) {
+    let place = |spot: &Spot<'_>| place(spot.0[0]);
     for spot in beaten {
         plot.point(place(spot), Shape::Ring, 8, palette::BEATEN, &spot.words());
     }
-    plot.aid(front.iter().map(|spot| place(spot)), Stroke::new(palette::FRONT, 3));
-    for spot in &front {
+    plot.aid(front.iter().map(place), Stroke::new(palette::FRONT, 3));
+    for spot in front {
         plot.point(place(spot), Shape::Disc, 10, palette::FRONT, &spot.words());
     }
-    let mut room = Room::beside(spots.iter().map(place), plot);
+    let mut room = Room::beside(front.iter().chain(beaten.iter().copied()).map(place), plot);
     // The highest hit rate first: where room is short, the better end keeps its names.
-    for spot in front.into_iter().rev() {
+    for spot in front.iter().rev() {
         let label = spot.label();
         let Some(middle) = room.take(place(spot), plot.extent(&label)) else { continue };
         plot.text(&label, middle, Align::Middle);
@@ -128,6 +147,20 @@ fn draw_points(points: &[SweepPoint], place: impl Fn(&SweepPoint) -> Place, plot
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_points_some_are_drawn_and_the_caption_says_how_many() {
+        let beaten = (0..5000).map(|index| SweepPoint {
+            hit_ratio: f64::from(index) / 10_000.0,
+            response_mean_ns: 9_000_000,
+            ..SweepPoint::default()
+        });
+        let best = SweepPoint { hit_ratio: 0.9, undominated: true, ..SweepPoint::default() };
+        let points = beaten.chain([best]).collect();
+        let chart = chart(&SweepResult { points, ..SweepResult::default() });
+        assert!(chart.caption.contains("1,000 of 5,000"), "{}", chart.caption);
+        assert!(chart.svg.matches("<circle").count() < 2100 && chart.svg.contains("hit rate 90.0 %"));
+    }
 
     #[test]
     fn settings_that_come_to_the_same_share_a_point_and_its_words() {
