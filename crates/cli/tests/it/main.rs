@@ -3,6 +3,7 @@
 mod accuracy;
 mod cli;
 mod documented;
+mod fifo;
 mod fit;
 mod fuse;
 mod gnu;
