@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use sakiyomi_testing::skipped;
 use serde_json::Value;
 
 #[test]
@@ -244,11 +245,6 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
     // His own he may.
     let own = as_nobody("iorate run 20 disk --json -- dd if=disk/file of=/dev/null bs=4096 count=4").unwrap();
     assert_eq!(own.status.code(), Some(0), "{}", String::from_utf8_lossy(&own.stderr));
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// Runs a program by `iorate run 20 disk`, and says what it ended with and what is told of it.

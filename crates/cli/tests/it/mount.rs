@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use sakiyomi_testing::skipped;
 
 /// A mount that is taken away at the end in any case.
 struct Served {
@@ -192,17 +193,16 @@ fn who_is_not_root_mounts_with_fusermount3() {
 }
 
 /// Whether another user reaches FUSE, its helper and this program here; says so if not.
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn others_can_mount(user: u32) -> bool {
     let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
     let able =
-        command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().is_ok_and(|tried| tried.status.success());
+        command.current_dir(sakiyomi_testing::directory()).output().is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!(
-            "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
-        );
+        let why =
+            "others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory";
+        skipped("mounts by another user", why);
     }
     able
 }
@@ -242,12 +242,11 @@ const FEW: usize = 64;
 /// Runs its words so that not even root may have more.
 const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn limits_can_be_kept() -> bool {
     let tried = Command::new("sh").args(["-c", FEW_DESCRIPTORS, "true"]).output();
     let able = tried.is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!("SKIPPED: needs setpriv (package util-linux)");
+        skipped("as_many_files_can_be_open", "needs setpriv (package util-linux)");
     }
     able
 }
