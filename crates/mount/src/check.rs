@@ -1,6 +1,6 @@
 //! What must hold before anything is mounted; and whether something is.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,18 +54,6 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether this process can mount at all.
-pub(crate) fn can_mount() -> Result<(), Error> {
-    OpenOptions::new().read(true).write(true).open("/dev/fuse").map_err(Error::NoFuse)?;
-    if rustix::process::geteuid().is_root() || helper().is_some() { Ok(()) } else { Err(Error::NoHelper) }
-}
-
-/// The program that mounts for those who are not root.
-pub(crate) fn helper() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join("fusermount3")).find(|file| file.exists())
-}
-
 /// Whether what is mounted on a directory, which is not asked, is sakiyomi's.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
@@ -73,21 +61,43 @@ pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
 
 /// The number of the device that sakiyomi's mount on a directory has, as no other one of these days; none if there is none.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
-    let text = fs::read_to_string("/proc/self/mountinfo")?;
-    let mut mounts = text.lines().filter_map(mount_of_line);
-    // Of several on one directory, the last one is seen.
-    let seen = mounts.rfind(|mount| mount.place == directory);
-    // The subtype is named only where fusermount3 has mounted.
-    let ours = seen.filter(|seen| seen.source == SOURCE && seen.kind.split('.').next() == Some("fuse"));
-    Ok(ours.map(|ours| ours.device.to_owned()))
+    let mounts = Mounts::read()?;
+    Ok(mounts.seen_on(directory).filter(MountOfLine::is_ours).map(|ours| ours.device.to_owned()))
+}
+
+/// What is mounted, as the kernel tells this process.
+pub(crate) struct Mounts(String);
+
+impl Mounts {
+    pub(crate) fn read() -> io::Result<Mounts> {
+        fs::read_to_string("/proc/self/mountinfo").map(Mounts)
+    }
+
+    /// What is mounted on a directory: of several mounts, the last one.
+    pub(crate) fn seen_on(&self, directory: &Path) -> Option<MountOfLine<'_>> {
+        self.0.lines().filter_map(mount_of_line).rfind(|mount| mount.place == directory)
+    }
+
+    /// What is mounted on the nearest directory above.
+    pub(crate) fn seen_above(&self, path: &Path) -> Option<MountOfLine<'_>> {
+        path.ancestors().skip(1).find_map(|above| self.seen_on(above))
+    }
 }
 
 #[derive(Debug, PartialEq)]
-struct MountOfLine<'a> {
-    place: PathBuf,
+pub(crate) struct MountOfLine<'a> {
+    pub(crate) place: PathBuf,
     device: &'a str,
-    kind: &'a str,
+    /// The type of its file system.
+    pub(crate) kind: &'a str,
     source: &'a str,
+}
+
+impl MountOfLine<'_> {
+    pub(crate) fn is_ours(&self) -> bool {
+        // The subtype is named only where fusermount3 has mounted.
+        self.source == SOURCE && self.kind.split('.').next() == Some("fuse")
+    }
 }
 
 /// `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.

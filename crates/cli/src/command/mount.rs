@@ -11,7 +11,7 @@ use sakiyomi_mount::layout::{BLOCK, Placement};
 use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
 
 use crate::args::DriveArgs;
-use crate::console::{Common, note, say, say_line, say_result};
+use crate::console::{Common, note, say, say_line, say_result, without_numbers};
 use crate::outcome::mount::{Second, Summary};
 use crate::progress::{Interrupted, Progress, go_on};
 
@@ -198,7 +198,7 @@ impl Mount {
             }
             if let Some(failure) = mounted.recording_failure().filter(|_| !told) {
                 told = true;
-                note(&format!("warning: the trace ends here: {failure}"));
+                note(&without_numbers(&format!("warning: the trace ends here: {failure}")));
             }
         }
         Ok(())

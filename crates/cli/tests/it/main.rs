@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cli;
+mod doctor;
 mod documented;
 mod fifo;
 mod fit;
