@@ -1,5 +1,6 @@
 //! `wc` and `grep` on FIFOs, which are read in the order of the operands, each opened once, when those before it have
-//! ended, as GNU's do: whatever their writers do meanwhile, nobody waits for ever.
+//! ended, as GNU's do: whatever their writers do meanwhile, nobody waits for ever. And `grep` ends when it has found
+//! enough, also where more may come.
 
 #![allow(clippy::print_stderr)] // what is skipped is said
 
@@ -66,6 +67,11 @@ fn figures(columns: &[[u64; 2]]) -> String {
         format!("{} {name}\n", figures.join(" "))
     };
     [row("first", &|of| of[0]), row("second", &|of| of[1]), row("total", &|of| of[0] + of[1])].concat()
+}
+
+fn rounds() -> usize {
+    let rounds = std::env::var("SAKIYOMI_FIFO_ROUNDS").ok().and_then(|text| text.parse().ok());
+    rounds.unwrap_or(ROUNDS)
 }
 
 fn with_fifos(test: &str) -> Option<(Scratch, [PathBuf; 2])> {
@@ -149,8 +155,7 @@ impl Writers {
 #[test]
 fn what_writers_put_into_two_fifos_is_read_to_its_end_whatever_their_order() {
     let Some((scratch, paths)) = with_fifos("fifo_stress") else { return };
-    let rounds = std::env::var("SAKIYOMI_FIFO_ROUNDS").ok().and_then(|text| text.parse().ok());
-    for round in 0..rounds.unwrap_or(ROUNDS) {
+    for round in 0..rounds() {
         for (command, expected) in COMMANDS {
             for writers in WRITERS {
                 // Less than a pipe holds, more than a block has, and nothing at all.
@@ -181,6 +186,55 @@ fn a_fifo_has_no_reader_before_the_one_that_is_named_before_it_has_ended() {
         drop(first);
         write(&paths[1], 2, usize::MAX, Duration::ZERO);
         assert_eq!(text(&reader.wait_with_output().unwrap()), expected(&[20, 2]), "{command}");
+    }
+}
+
+/// What `grep` prints when it has found enough in a file, of which there may be more later.
+const ENDS_EARLY: [(&str, &str); 4] = [
+    ("grep -m1 word", "first:a word\nsecond:a word\n"),
+    ("grep -m1 -c word", "first:1\nsecond:1\n"),
+    ("grep -l word", "first\nsecond\n"),
+    ("grep -q word", ""),
+];
+
+#[test]
+fn grep_goes_on_when_it_has_found_enough_though_the_writer_has_not_closed_its_end() {
+    let Some((scratch, paths)) = with_fifos("fifo_early") else { return };
+    for (command, expected) in ENDS_EARLY.repeat(rounds()) {
+        let reader = start(&scratch, command, "first second");
+        let mut first = open(&paths[0]).expect("a reader");
+        // Not yet enough: the rest of the line is waited for.
+        first.write_all(b"nothing\na wo").unwrap();
+        thread::sleep(PAUSE);
+        first.write_all(b"rd\n").unwrap();
+        let second = (command != "grep -q word").then(|| {
+            let mut second = open(&paths[1]).expect("a reader");
+            second.write_all(LINE.as_bytes()).unwrap();
+            second
+        });
+        let output = reader.wait_with_output().unwrap();
+        assert_eq!((text(&output), output.status.code()), (expected.to_owned(), Some(0)), "{command}");
+        drop((first, second));
+    }
+}
+
+#[test]
+fn grep_ends_when_it_has_found_enough_in_stdin_though_that_goes_on() {
+    let scratch = Scratch::new("stdin_early");
+    for command in ["grep -m1 word", "grep -q word", "grep -l word"].repeat(rounds()) {
+        // As much as is read before there are threads, and more.
+        for before in [0, 1000, 100_000] {
+            let line = format!("-s KILL {WATCHDOG_S} {} {command}", env!("CARGO_BIN_EXE_sakiyomi"));
+            let mut timeout = Command::new("timeout");
+            timeout.args(line.split_whitespace()).current_dir(&scratch.0);
+            let mut reader = timeout.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut stdin = reader.stdin.take().unwrap();
+            stdin.write_all("nothing\n".repeat(before).as_bytes()).unwrap();
+            stdin.write_all(LINE.as_bytes()).unwrap();
+            let output = reader.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{command} after {before} lines");
+            drop(stdin);
+        }
     }
 }
 
