@@ -1,7 +1,8 @@
 //! `doctor`: what it finds is what the other commands meet.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -78,9 +79,14 @@ fn fuse_works_for_doctor_if_and_only_if_it_works_for_mount() {
         let (files, disk) = (scratch.0.join("files"), scratch.0.join("disk"));
         let mount =
             [env!("CARGO_BIN_EXE_sakiyomi"), "mount", files.to_str().unwrap(), disk.to_str().unwrap()];
-        let words = [prefix, &["timeout", "-s", "INT", "-k", "20", "0.5"], &mount].concat();
-        let mounted = Command::new(words[0]).args(&words[1..]).output().unwrap();
-        let said = String::from_utf8(mounted.stderr).unwrap();
+        let words = [prefix, &["timeout", "-s", "KILL", "60"], &mount].concat();
+        let mut mounted = Command::new(words[0]).args(&words[1..]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(mounted.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        if said.starts_with("mounted on ") {
+            scratch.ok("umount disk");
+        }
+        mounted.wait().unwrap();
         let fuse = finding(&result, "FUSE");
         assert_eq!(fuse["available"], said.starts_with("mounted on "), "{prefix:?}: {fuse}, {said}");
         if fuse["available"] == false {
