@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Keep the I/O time of a process on a mount constant: give it a rate, and watch how it is kept
     #[command(subcommand, help_template = HELP, before_help = iorate::EXAMPLES)]
     Iorate(iorate::Iorate),
-    /// Take a mount away
+    /// Unmount a directory that sakiyomi has mounted
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
     /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?

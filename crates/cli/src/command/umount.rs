@@ -11,12 +11,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi umount /mnt/disk --lazy
 ";
 
-/// Take a mount away.
+/// Unmount a directory that sakiyomi has mounted.
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
-    /// Where it is mounted
+    /// The mount point, or a symbolic link to it
     dir: PathBuf,
-    /// Now, although files of it are open: those stay usable until they are closed
+    /// Unmount at once, even if files are open; those stay usable until they are closed
     #[arg(long)]
     lazy: bool,
 }
