@@ -91,12 +91,20 @@ pub(crate) struct MountOfLine<'a> {
     /// The type of its file system.
     pub(crate) kind: &'a str,
     source: &'a str,
+    /// What the file system was mounted with.
+    options: &'a str,
 }
 
 impl MountOfLine<'_> {
     pub(crate) fn is_ours(&self) -> bool {
         // The subtype is named only where fusermount3 has mounted.
         self.source == SOURCE && self.kind.split('.').next() == Some("fuse")
+    }
+
+    /// The number of the user who has mounted a FUSE file system.
+    pub(crate) fn user(&self) -> Option<u32> {
+        let mut options = self.options.split(',');
+        options.find_map(|option| option.strip_prefix("user_id=")).and_then(|user| user.parse().ok())
     }
 }
 
@@ -106,7 +114,8 @@ fn mount_of_line(line: &str) -> Option<MountOfLine<'_>> {
     let mut of_place = of_place.split(' ').skip(2);
     let (device, place) = (of_place.next()?, of_place.nth(1)?);
     let mut rest = rest.split(' ');
-    Some(MountOfLine { place: unescaped(place).into(), device, kind: rest.next()?, source: rest.next()? })
+    let (kind, source, options) = (rest.next()?, rest.next()?, rest.next().unwrap_or_default());
+    Some(MountOfLine { place: unescaped(place).into(), device, kind, source, options })
 }
 
 /// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
@@ -138,7 +147,9 @@ mod tests {
     fn places_of_mounts_are_read_whatever_their_names() {
         let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
         let place = PathBuf::from(r"/mnt/a b\c");
-        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE };
+        let options = "rw,user_id=0";
+        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE, options };
+        assert_eq!(expected.user(), Some(0));
         assert_eq!(mount_of_line(line), Some(expected));
         assert_eq!(mount_of_line("36 35"), None);
     }

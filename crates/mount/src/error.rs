@@ -126,6 +126,14 @@ pub enum Error {
         /// The type of the file system.
         kind: String,
     },
+    /// Another user has mounted it.
+    #[error("{} was mounted by user {owner}: only that user and root can unmount it", path.display())]
+    OtherUser {
+        /// Where.
+        path: PathBuf,
+        /// The number of the user.
+        owner: u32,
+    },
     /// It is only a part of what is mounted.
     #[error("{} is not a mount point, but lies in one: name {}", path.display(), mount.display())]
     InsideMount {

@@ -14,14 +14,14 @@ use crate::{Error, fuse_access};
 /// use. A symbolic link to the directory stands for it.
 ///
 /// # Errors
-/// [`Error::NotMounted`], [`Error::MountedByOthers`], [`Error::InsideMount`], [`Error::Busy`], [`Error::NoHelper`],
-/// [`Error::NotAllowed`], [`Error::Unmount`].
+/// [`Error::NotMounted`], [`Error::MountedByOthers`], [`Error::InsideMount`], [`Error::OtherUser`], [`Error::Busy`],
+/// [`Error::NoHelper`], [`Error::NotAllowed`], [`Error::Unmount`].
 pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     let failed = |source| Error::Unmount { path: directory.to_owned(), source };
     let place = place_of(directory).map_err(failed)?;
     let mounts = Mounts::read().map_err(failed)?;
     match mounts.seen_on(&place) {
-        Some(seen) if seen.is_ours() => {}
+        Some(seen) if seen.is_ours() => may_unmount(directory, seen.user())?,
         Some(seen) => {
             return Err(Error::MountedByOthers { path: directory.to_owned(), kind: seen.kind.to_owned() });
         }
@@ -46,6 +46,15 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
         Err(Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
         Err(Errno::PERM) => Err(Error::NotAllowed),
         Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// The helper unmounts what the same user has mounted, and says of all else that it is not there.
+fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
+    let user = rustix::process::getuid();
+    match owner.filter(|&owner| !user.is_root() && owner != user.as_raw()) {
+        Some(owner) => Err(Error::OtherUser { path: directory.to_owned(), owner }),
+        None => Ok(()),
     }
 }
 

@@ -376,6 +376,16 @@ fn umount_tells_a_link_a_part_of_a_mount_and_the_mounts_of_others_apart() {
         "sakiyomi: cannot unmount nowhere: No such file or directory\n"
     );
     assert!(scratch.refused("umount files").contains("sakiyomi has mounted nothing on files"));
+    let by_nobody =
+        format!("setpriv --reuid 65534 --clear-groups {} umount disk", env!("CARGO_BIN_EXE_sakiyomi"));
+    let words: Vec<&str> = by_nobody.split_whitespace().collect();
+    let refused = Command::new(words[0]).args(&words[1..]).current_dir(&scratch.0).output();
+    match refused.map(|output| String::from_utf8(output.stderr).unwrap()) {
+        Ok(said) if said.starts_with("sakiyomi: ") => {
+            assert!(said.contains("disk was mounted by user 0: only that user and root"), "{said}");
+        }
+        _ => sakiyomi_testing::skipped("umount_tells_apart", "another user cannot run the program here"),
+    }
     assert_eq!(scratch.ok("umount link"), "");
     assert_eq!(served.ended().0, Some(0));
 }
