@@ -39,11 +39,11 @@ pub fn can_mount() -> Result<(), Error> {
     }
 }
 
-/// Mounts a new empty directory on another one, both in `place`, and unmounts it.
+/// Mounts a new empty directory on another one, both in `place`, in the way that is asked for, and unmounts it.
 ///
 /// # Errors
 /// Those of [`mount()`]; those of making the directories.
-pub fn try_mount(place: &Path) -> Result<(), Error> {
+pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
     can_mount()?;
     let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));
     let made = [&backing, &directory].map(|path| {
@@ -51,7 +51,7 @@ pub fn try_mount(place: &Path) -> Result<(), Error> {
         made.map_err(|source| Error::Directory { role: "trial directory", path: path.clone(), source })
     });
     let tried = made.into_iter().collect::<Result<Vec<()>, Error>>().and_then(|_| {
-        let mounted: Mounted = mount(&backing, &directory, &Options::default())?;
+        let mounted: Mounted = mount(&backing, &directory, options)?;
         mounted.finish(std::time::Duration::from_secs(1)).map(drop)
     });
     // Directories, not what might still be mounted on them.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use sakiyomi_linux::page_cache::{self, By};
 use sakiyomi_linux::{Access, Blocks, Granted, Memory, MethodKind, MethodSpec, Options, Pool, Source};
+use sakiyomi_mount::Regulate;
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
@@ -28,7 +29,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
     let machine = machine();
     let place = TestPlace::find();
     let place = place.as_ref();
-    let mounting = mounting(place);
+    let mounting = |regulate| mounting(place, regulate);
     let findings = [
         memory_is_known(machine.memory_bytes),
         direct_io(place),
@@ -37,10 +38,10 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         aio(place),
         cachestat(place),
         loop_devices(),
-        fuse(&mounting),
+        fuse(&mounting(None)),
         root(),
         cgroups(),
-        regulation(&mounting),
+        regulation(&mounting(Some(Regulate::default()))),
     ];
     if common.json {
         let tested_in = place.map(|place| place.parent().display().to_string());
@@ -168,10 +169,11 @@ fn loop_devices() -> Finding {
 /// Whether this process can mount: none if only the conditions for it are met, as there is no place to try it.
 type Mounting = Result<Option<()>, String>;
 
-/// Mounts an empty directory, by what `mount` mounts with, and unmounts it.
-fn mounting(place: Option<&TestPlace>) -> Mounting {
+/// Mounts an empty directory, by what `mount` mounts with, with rates or without, and unmounts it.
+fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
+    let options = sakiyomi_mount::Options { regulate, ..Default::default() };
     match place {
-        Some(place) => sakiyomi_mount::try_mount(place.directory()).map(Some),
+        Some(place) => sakiyomi_mount::try_mount(place.directory(), &options).map(Some),
         None => sakiyomi_mount::can_mount().map(|()| None),
     }
     .map_err(in_full)

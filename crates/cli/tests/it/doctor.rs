@@ -92,6 +92,24 @@ fn fuse_works_for_doctor_if_and_only_if_it_works_for_mount() {
         if fuse["available"] == false {
             assert_eq!(said, format!("sakiyomi: {}\n", fuse["found"].as_str().unwrap()));
         }
-        assert_eq!(finding(&result, "regulation")["available"], fuse["available"]);
+        let rates = finding(&result, "regulation")["available"] == true;
+        assert!(!rates || fuse["available"] == true, "rates need FUSE");
     }
+}
+
+#[test]
+fn rates_are_said_to_work_only_where_a_mount_can_have_them() {
+    let scratch = with_place("doctor_rates");
+    // The numbers of processes in /proc are not those of this namespace.
+    let prefix = ["unshare", "--pid", "--fork"];
+    let Some(result) = result(&scratch, &prefix) else {
+        sakiyomi_testing::skipped("rates_are_said_to_work", "needs namespaces of processes");
+        return;
+    };
+    let rates = finding(&result, "regulation");
+    assert_eq!(rates["available"], false, "{rates}");
+    if finding(&result, "FUSE")["available"] == true {
+        assert!(rates["found"].as_str().unwrap().contains("/proc is that of another namespace"), "{rates}");
+    }
+    assert_eq!(scratch.names("place"), [""; 0]);
 }
