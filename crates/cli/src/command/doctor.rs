@@ -15,6 +15,11 @@ use crate::console::{Common, say, say_result, without_numbers};
 use crate::machine::machine;
 use place::TestPlace;
 
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi doctor
+  sakiyomi doctor --json
+";
+
 /// One thing looked at.
 #[derive(Serialize)]
 struct Finding {

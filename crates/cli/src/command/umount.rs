@@ -11,12 +11,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi umount /mnt/disk --lazy
 ";
 
-/// Unmount a directory that sakiyomi has mounted.
+/// Unmount a directory mounted by sakiyomi.
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
     /// The mount point, or a symbolic link to it
     dir: PathBuf,
-    /// Unmount at once, even if files are open; those stay usable until they are closed
+    /// Unmount even if files are open; they stay usable until they are closed
     #[arg(long)]
     lazy: bool,
 }

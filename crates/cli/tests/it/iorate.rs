@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use crate::stdout::redirected;
 use sakiyomi_testing::skipped;
 use serde_json::Value;
 
@@ -192,6 +193,31 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
     let others = owners(&scratch, "iorate list disk --all --json");
     assert!(others.iter().all(|owner| owner["pid"] != pid), "{others:?}");
     assert!(scratch.refused("iorate set 4194304 disk 20").contains("there is no process 4194304"));
+}
+
+#[test]
+fn a_view_of_rates_that_cannot_be_written_is_an_error() {
+    if !can_mount("a_view_of_rates") {
+        return;
+    }
+    let scratch = Scratch::new("iorate_stdout");
+    let _regulated = Regulated::new(&scratch);
+    let reader = Reader::new(&scratch);
+    let pid = reader.pid();
+    for words in [
+        "iorate list disk --all".to_owned(),
+        "iorate top disk --count 1".to_owned(),
+        "iorate top disk --prometheus".to_owned(),
+        format!("iorate set {pid} disk 20"),
+        "iorate clear --all disk".to_owned(),
+    ] {
+        // What was asked of the mount is done when the answer is printed: there must be a rate to take back each time.
+        scratch.ok(&format!("iorate set {pid} disk 10"));
+        let output = redirected(&scratch, &words, ">/dev/full");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains("cannot write the result to standard output"), "{words}: {said}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cli;
+mod completion;
 mod doctor;
 mod documented;
 mod fifo;
@@ -10,7 +11,9 @@ mod fuse;
 mod gnu;
 mod import;
 mod iorate;
+mod manual;
 mod mount;
+mod pipe;
 mod probe;
 mod run;
 mod run_unusual;
@@ -18,4 +21,7 @@ mod scratch;
 mod slow;
 mod stand_in;
 mod stand_in_random;
+mod stdout;
+mod tables;
 mod validate;
+mod version;

@@ -96,6 +96,26 @@ fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
 }
 
 #[test]
+fn a_summary_that_cannot_be_written_is_an_error_and_leaves_no_mount() {
+    if !can_mount("a_summary_that_cannot_be_written") {
+        return;
+    }
+    let scratch = Scratch::new("mount_stdout");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    let mut command = Command::new("timeout");
+    let words = "exec \"$0\" mount files disk --json >/dev/full";
+    command.args(["-s", "KILL", "60", "sh", "-c", words, env!("CARGO_BIN_EXE_sakiyomi")]);
+    let served = Served::started(&scratch, {
+        command.current_dir(&scratch.0);
+        command
+    });
+    scratch.ok("umount disk");
+    assert_eq!(served.ended().0, Some(2));
+}
+
+#[test]
 fn signals_end_a_mount_as_umount_does() {
     if !can_mount("signals_end_a_mount") {
         return;
