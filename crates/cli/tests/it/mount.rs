@@ -214,7 +214,7 @@ fn who_is_not_root_mounts_with_fusermount3() {
 
 /// Whether another user reaches FUSE, its helper and this program here; says so if not.
 fn others_can_mount(user: u32) -> bool {
-    let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
+    let script = "command -v fusermount3 >&2 && test -c /dev/fuse && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
     let able =
@@ -354,7 +354,7 @@ fn each_reason_why_nothing_can_be_mounted_is_told_with_its_remedy() {
         fs::create_dir_all(scratch.0.join(name)).unwrap();
     }
     let node = |mode: u32, number: &str| format!("{EMPTY_DEV}; mknod -m {mode} /dev/fuse c {number}");
-    let no_helper = ": <>/dev/fuse; for name in /bin/fusermount3 /sbin/fusermount3; do if test -e $name; then mount --bind /dev/null $name; fi; done";
+    let no_helper = "test -c /dev/fuse; : <>/dev/fuse; for name in /bin/fusermount3 /sbin/fusermount3; do if test -e $name; then mount --bind /dev/null $name; fi; done";
     let (closed, no_driver, other) = (node(600, "10 229"), node(666, "10 77"), node(666, "1 3"));
     let nodev = "mount -t tmpfs -o nodev none /dev; mknod -m 666 /dev/fuse c 10 229";
     let no_admin = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin";
