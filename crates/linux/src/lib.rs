@@ -39,6 +39,7 @@ pub mod page_cache;
 pub mod priority;
 pub mod process;
 pub mod read;
+pub mod readiness;
 pub mod standard;
 pub mod tracefs;
 pub mod writer;
