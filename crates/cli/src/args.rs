@@ -30,15 +30,14 @@ pub(crate) struct DriveArgs {
 impl DriveArgs {
     /// The drive with its changes, checked.
     pub(crate) fn spec(&self, common: &Common) -> Result<DriveSpec> {
-        let mut spec = drive_spec(&self.drive, common)?;
-        for setting in &self.set {
+        let settings = self.set.iter().map(|setting| {
             let (key, value) = setting.split_once('=').with_context(|| {
                 format!("--set {setting}: there is no `=`; write it like --set cache.read_ahead.max=1MiB")
             })?;
-            spec.set(key.trim(), value.trim())?;
-        }
-        spec.check()?;
-        Ok(spec)
+            Ok((key.trim(), value.trim()))
+        });
+        let settings: Vec<(&str, &str)> = settings.collect::<Result<_>>()?;
+        Ok(drive_spec(&self.drive, common)?.with_settings(settings)?)
     }
 }
 

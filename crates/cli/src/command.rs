@@ -17,6 +17,8 @@ mod umount;
 mod validate;
 mod wc;
 
+use std::error::Error;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -24,7 +26,7 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::Common;
+use crate::console::{Colour, Common, note};
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -127,8 +129,6 @@ impl Command {
 /// Who calls `run` must be able to tell our failures from those of the program, even those of its command line; and `wc`
 /// ends as GNU's does.
 pub(crate) fn refuse(error: &clap::Error) -> ! {
-    // Nobody may be there to read it.
-    let _ = error.print();
     let words = std::env::args_os()
         .skip(1)
         .filter_map(|word| word.into_string().ok())
@@ -136,6 +136,13 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
         .take(2)
         .collect::<Vec<_>>();
     let word = |place: usize| words.get(place).map_or("", String::as_str);
+    if error.use_stderr() {
+        let tool = if matches!(word(0), "wc" | "grep") { word(0) } else { "" };
+        complain_of(error, tool);
+    } else {
+        // Nobody may be there to read it.
+        let _ = error.print();
+    }
     let code = match (word(0), word(1)) {
         _ if !error.use_stderr() => error.exit_code(),
         ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),
@@ -143,6 +150,36 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
         _ => error.exit_code(),
     };
     std::process::exit(code)
+}
+
+/// Says what is wrong with a command line as it is said of anything else: clap's words, with its tip and usage, behind
+/// our name and that of the tool that the command stands in for.
+fn complain_of(error: &clap::Error, tool: &str) {
+    let rendered = error.render();
+    let text =
+        if Colour::Auto.style_of_notes().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    let name = if tool.is_empty() { "sakiyomi:".to_owned() } else { format!("sakiyomi: {tool}:") };
+    let mut text = text.replacen("error:", &name, 1);
+    if let Some((std, own)) = error.source().and_then(number_problem) {
+        text = text.replacen(&std, own, 1);
+    }
+    note(text.trim_end());
+}
+
+/// What the standard library says of a text that is not a number, and what we say.
+fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
+    let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large",
+            IntErrorKind::NegOverflow => "the number is too small",
+            _ => "expected a whole number, such as 3",
+        }
+    } else if source.is::<ParseFloatError>() {
+        "expected a number, such as 0.5"
+    } else {
+        return None;
+    };
+    Some((source.to_string(), own))
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {

@@ -185,6 +185,22 @@ pub fn from_table<T: DeserializeOwned>(table: &Table) -> Result<T, Fault> {
     T::deserialize(Tree(&Value::Table(table.clone())))
 }
 
+/// A value that was typed, in place of the one that stands `now`: as TOML has it, or as text where it is none, so that
+/// `1MiB` needs no quotes. Where text stands now, as for sizes and durations, a number is text as well, so that one rule
+/// says what is wrong with it.
+#[must_use]
+pub fn typed_value(now: &Value, typed: &str) -> Value {
+    let parsed: Option<Table> = toml::from_str(&format!("value = {typed}")).ok();
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    let text = || Value::String(typed.to_owned());
+    match parsed {
+        Some(scalar) if now.is_str() && !(scalar.is_table() || scalar.is_array() || scalar.is_str()) => {
+            text()
+        }
+        parsed => parsed.unwrap_or_else(text),
+    }
+}
+
 /// Reads `text`; `problem` puts a fault in words, without its key. `origin` names the text.
 ///
 /// # Errors

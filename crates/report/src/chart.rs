@@ -29,6 +29,35 @@ use crate::schema::{
 pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
 pub(crate) use over_time::{TimeChart, TimeRange};
 
+/// The names of all charts: whoever writes them into a directory can so tell beforehand what would be overwritten.
+pub const NAMES: [&str; 25] = [
+    "accuracy",
+    "backlog",
+    "breakdown",
+    "commands",
+    "course",
+    "cpu",
+    "cpu-against-throughput",
+    "disk-time",
+    "distance",
+    "distribution",
+    "distributions",
+    "errors",
+    "hits",
+    "limit",
+    "positions",
+    "response",
+    "response-curve",
+    "runs",
+    "search",
+    "seeks",
+    "spread",
+    "threads",
+    "throughput",
+    "times",
+    "trade-off",
+];
+
 /// One picture.
 #[derive(Clone, Debug)]
 pub struct Chart {

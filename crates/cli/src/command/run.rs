@@ -22,7 +22,7 @@ use sakiyomi_report::{Document, RunResult, chart, html, text};
 use crate::child;
 use crate::console::{Common, complain, note, note_json};
 use crate::outcome;
-use crate::output::OutDir;
+use crate::output::{OutDir, Overwrite};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run -- gzip -k big.tar
@@ -62,6 +62,8 @@ pub(crate) struct Run {
     /// Write result.json, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Follow this running process and what it starts, until it ends or Ctrl-C
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -95,7 +97,7 @@ impl Run {
 
     fn followed(&self, common: &Common) -> Result<ExitCode> {
         let options = self.options()?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let signals = Signals::hold().context("cannot hold signals back")?;
         let begun = Instant::now();
         if let Some(process) = self.pid {

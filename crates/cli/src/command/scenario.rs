@@ -21,7 +21,7 @@ use crate::drive_file::drive_spec;
 use crate::outcome::regulation;
 use crate::outcome::scenario::point;
 use crate::outcome::simulation_run;
-use crate::output::OutDir;
+use crate::output::{OutDir, Overwrite};
 use crate::parallel;
 use crate::vary;
 
@@ -60,6 +60,8 @@ pub(crate) struct RunCommand {
     /// Write result.json, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Command {
@@ -86,7 +88,7 @@ impl RunCommand {
         let varied = self.varied(&base)?;
         let combinations = combinations(&base, &varied)?;
         let drives = drives(&combinations, common)?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let outcomes = explore(&combinations, &drives, common)?;
 
         let simulated: Nanos = outcomes.values().flatten().map(|outcome| outcome.elapsed).sum();
@@ -216,6 +218,13 @@ fn drives(combinations: &[Combination], common: &Common) -> Result<Drives> {
     for name in combinations.iter().filter_map(|combination| combination.scenario.drive.model.as_ref()) {
         if !drives.contains_key(name) {
             drives.insert(name.clone(), drive_spec(name, common)?);
+        }
+    }
+    // All figures that are changed, before any is run.
+    for Combination { scenario, .. } in combinations {
+        if let Some(drive) = drive(scenario, &drives) {
+            let settings = scenario.drive.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            drive.with_settings(settings).context("drive.set")?;
         }
     }
     Ok(drives)

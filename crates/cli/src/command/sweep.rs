@@ -16,7 +16,7 @@ use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 use crate::args::WorkloadArgs;
 use crate::console::Common;
 use crate::outcome::simulation_run;
-use crate::output::{OutDir, cannot_write};
+use crate::output::{OutDir, Overwrite, cannot_write};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::simulation::simulate;
@@ -39,6 +39,8 @@ pub(crate) struct Sweep {
     /// Write result.json, points.parquet, report.html and the pictures into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Sweep {
@@ -52,8 +54,11 @@ impl Sweep {
         let varied = vary::parse(&self.vary, "cache.read_ahead.max=64KiB,256KiB,1MiB")?;
         let drives = vary::combinations(&spec, &varied, |drive, key, value| Ok(drive.set(key, value)?))?;
         // All, before any is simulated.
-        drives.iter().try_for_each(|(_, drive)| drive.check())?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        for (values, _) in &drives {
+            let keys = varied.iter().map(|(key, _)| key.as_str());
+            spec.with_settings(keys.zip(values.iter().map(String::as_str)))?;
+        }
+        let out = self.overwrite.out(self.out.as_deref(), &["points.parquet"])?;
 
         let tried =
             parallel::each(&drives, "combinations", common, |(values, drive)| self.point(values, drive))?;

@@ -351,7 +351,9 @@ fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecE
                 .try_for_each(|(time, name)| check.mechanical(*time, &format!("{key}.{name}")))
         }
         SeekSpec::Table { points } => {
-            check.that(!points.is_empty(), key, || "a table without points; give at least one point".to_owned())?;
+            check.that(!points.is_empty(), key, || {
+                "a table without points; give at least one point".to_owned()
+            })?;
             check.that(points.windows(2).all(|pair| pair[0].0 < pair[1].0), key, || {
                 "the points are not in ascending order of distance".to_owned()
             })?;

@@ -4,7 +4,7 @@ use sakiyomi_model::suggest::similar_keys;
 use toml::{Table, Value};
 
 use super::{DriveSpec, Explanation, SpecError, explain};
-use crate::document::{Fault, FaultKind, from_table, from_text, line_of_key};
+use crate::document::{Fault, FaultKind, from_table, from_text, line_of_key, typed_value};
 
 impl DriveSpec {
     /// Reads and checks a drive. `origin` names the text in errors: a file, or a built-in drive.
@@ -39,7 +39,7 @@ impl DriveSpec {
         let mut table = Table::try_from(&*self).expect("a drive is plain data");
         spell_out(&mut table, key);
         let place = place(&mut table, key)?;
-        *place = literal(place, value);
+        *place = typed_value(place, value);
         *self = from_table(&table).map_err(|fault| {
             let problem = match (&fault.kind, fault.key() == key) {
                 // What was found has just been said.
@@ -93,20 +93,6 @@ fn spell_out(table: &mut Table, key: &str) {
         if let Some(value) = around_it.get(stand_in).cloned() {
             around_it.entry(absent).or_insert(value);
         }
-    }
-}
-
-/// The value as TOML has it, or as text where it is none: `1MiB` needs no quotes. Where text stands now, as for sizes and
-/// durations, a number is text as well, so that one rule says what is wrong with it.
-fn literal(now: &Value, value: &str) -> Value {
-    let parsed: Option<Table> = toml::from_str(&format!("value = {value}")).ok();
-    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
-    let text = || Value::String(value.to_owned());
-    match parsed {
-        Some(scalar) if now.is_str() && !(scalar.is_table() || scalar.is_array() || scalar.is_str()) => {
-            text()
-        }
-        parsed => parsed.unwrap_or_else(text),
     }
 }
 

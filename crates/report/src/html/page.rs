@@ -8,6 +8,8 @@ use crate::number;
 use crate::schema::Run;
 use crate::verdict;
 
+/// By this a page is known to be one of ours.
+const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
@@ -36,6 +38,7 @@ pub(super) fn page_with_words(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                meta name="generator" content=(GENERATOR);
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
