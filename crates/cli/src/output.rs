@@ -63,10 +63,11 @@ impl OutDir {
         let holds_our_result = is_ours(&result, RESULT_MARK);
         if !overwrite.force && !holds_our_result {
             let page = path.join("report.html");
-            let page = Some(page.clone()).filter(|page| page.exists() && !is_ours(page, PAGE_MARK));
+            let page = Some(page.clone()).filter(|page| page.is_file() && !is_ours(page, PAGE_MARK));
             let pictures = chart::NAMES.map(|name| path.join(format!("{name}.svg")));
             let others = others.iter().map(|name| path.join(name));
-            let mut foreign = [result].into_iter().chain(pictures).chain(others).filter(|file| file.exists());
+            let mut foreign =
+                [result].into_iter().chain(pictures).chain(others).filter(|file| file.is_file());
             if let Some(file) = page.or_else(|| foreign.next()) {
                 bail!(
                     "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with \

@@ -148,6 +148,26 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn every_chart_s_name_is_known_beforehand() {
+        let (a, b) = (sample::result("short"), sample::result("long"));
+        let all = [
+            sim(&a),
+            compare(&a, &b),
+            sweep(&sample::sweep().result),
+            validate(&sample::validation().result),
+            probe(&sample::probe()),
+            run(&sample::followed().result),
+            scenario(&sample::scenario().result),
+            scenario(&sample::jobs().result),
+            scenario(&sample::regulated().result),
+            scenario(&sample::searched().result),
+        ];
+        let drawn: std::collections::BTreeSet<&str> = all.iter().flatten().map(|chart| chart.name).collect();
+        let unknown: Vec<_> = drawn.iter().filter(|name| !NAMES.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
     fn a_small_chart() {
         let mut result = sample::result("long");
         result.chunks.truncate(4);

@@ -161,7 +161,7 @@ pub(crate) fn sweep() -> Document<SweepResult> {
                 response_max_ns: max * MS,
                 seeks: 6908 / mean,
                 idle_ratio: 0.6,
-                undominated: false,
+                ..SweepPoint::default()
             });
     let mut result = SweepResult {
         trace: "office.csv".to_owned(),
@@ -336,6 +336,15 @@ pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
         seeks,
         idle_ratio: hit_ratio,
         undominated,
+        same_drive_as_point: (seeks % 3 == 0).then_some(seeks % 11),
+        limits: (0..seeks % 5)
+            .map(|number| SweepLimit {
+                key: "k".repeat(number as usize),
+                value: max.to_string(),
+                acts_as: (number % 2 == 0).then(|| mean.to_string()),
+                limited_by: vec!["l".to_owned(); (number % 3) as usize],
+            })
+            .collect(),
     });
     (any::<String>(), vec(any::<String>(), 0..3), vec(point, 0..8)).prop_map(|(trace, varied, points)| {
         SweepResult { drive: trace.clone(), settings: vec![trace.clone()], trace, varied, points }

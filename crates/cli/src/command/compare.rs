@@ -2,17 +2,17 @@
 
 mod check;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use sakiyomi_report::schema::SIM_SCHEMA;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
 use serde::Serialize;
 
 use crate::console::{Common, Told, complain};
+use crate::drive_file::read_text;
 use crate::output::Overwrite;
 use check::Check;
 
@@ -76,9 +76,7 @@ fn load(path: &Path) -> Result<Document<SimResult>> {
         !path.is_dir() || file.exists(),
         "there is no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one"
     );
-    let text = fs::read_to_string(&file).with_context(|| {
-        format!("cannot read {}; `sakiyomi sim … --out DIR` makes a result", file.display())
-    })?;
+    let text = read_text(&file, "the result", "`sakiyomi sim … --out DIR` makes one")?;
     let not_a_result = format!("{} is not a result of `sakiyomi sim`", file.display());
     let value: serde_json::Value = serde_json::from_str(&text)
         .map_err(|error| anyhow!("{not_a_result}: it is not JSON from line {} on", error.line().max(1)))?;

@@ -99,7 +99,7 @@ impl Drive {
             Drive::List => list(common)?,
             Drive::Show(show) => show.run(common)?,
             Drive::Import(import) => import.run(common)?,
-            Drive::Fit(fit) => fit.run(common)?,
+            Drive::Fit(fit) => return fit.run(common),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,7 +1,6 @@
 //! `scenario`: the whole stack in virtual time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,7 +16,7 @@ use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
 
 use crate::args::HELP;
 use crate::console::Common;
-use crate::drive_file::drive_spec;
+use crate::drive_file::{drive_spec, read_text};
 use crate::outcome::regulation;
 use crate::outcome::scenario::point;
 use crate::outcome::simulation_run;
@@ -125,9 +124,8 @@ impl RunCommand {
 
     fn scenario(&self) -> Result<Scenario> {
         let name = self.file.display().to_string();
-        let text = fs::read_to_string(&self.file).with_context(|| {
-            format!("cannot read the experiment {name}; scenarios/ has some, and docs/scenario.md says what is in one")
-        })?;
+        let hint = "scenarios/ has some, and docs/scenario.md says what is in one";
+        let text = read_text(&self.file, "the experiment", hint)?;
         let mut scenario = Scenario::from_toml(&text, &name)?;
         if let Some(seed) = self.seed {
             scenario.run.seed = seed;

@@ -1,5 +1,6 @@
 //! `sweep`: all combinations of settings, on all cores.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,7 +10,7 @@ use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::SweepPoint;
+use sakiyomi_report::schema::{SweepLimit, SweepPoint};
 use sakiyomi_report::{Document, SweepResult, chart, html, text};
 use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
@@ -64,7 +65,8 @@ impl Sweep {
             parallel::each(&drives, "combinations", common, |(values, drive)| self.point(values, drive))?;
         let commands = tried.iter().map(|tried| tried.commands).sum();
         let simulated = tried.iter().map(|tried| tried.simulated).sum();
-        let points = tried.into_iter().map(|tried| tried.point).collect();
+        let mut points: Vec<SweepPoint> = tried.into_iter().map(|tried| tried.point).collect();
+        mark_same_drives(&mut points, &drives, &varied);
         let keys = varied.into_iter().map(|(key, _)| key).collect();
         let trace = self.workload.trace.display().to_string();
         let settings = self.workload.drive.set.clone();
@@ -95,9 +97,33 @@ impl Sweep {
             response_max_ns: response.max().0,
             seeks: summary.usage.seeks.total(),
             idle_ratio: summary.usage.time.idle.0 as f64 / simulated.0.max(1) as f64,
-            undominated: false,
+            ..SweepPoint::default()
         };
         Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
+    }
+}
+
+/// Says of each point whose drive it has, if an earlier one comes to the same, and which of the varied settings do not act
+/// as they are written.
+fn mark_same_drives(
+    points: &mut [SweepPoint],
+    drives: &[(Vec<String>, DriveSpec)],
+    varied: &[(String, Vec<String>)],
+) {
+    let mut first_of: BTreeMap<String, u64> = BTreeMap::new();
+    for (number, (point, (_, drive))) in (0..).zip(points.iter_mut().zip(drives)) {
+        let first = *first_of.entry(drive.effective().to_toml()).or_insert(number);
+        point.same_drive_as_point = Some(first).filter(|first| *first != number);
+        let limits =
+            drive.limits().into_iter().filter(|limit| varied.iter().any(|(key, _)| *key == limit.key));
+        point.limits = limits
+            .map(|limit| SweepLimit {
+                key: limit.key,
+                value: limit.value,
+                acts_as: limit.acts_as,
+                limited_by: limit.limited_by.into_iter().map(str::to_owned).collect(),
+            })
+            .collect();
     }
 }
 
@@ -117,6 +143,7 @@ fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
             .map(|name| Column::new(name, Kind::U64)),
     );
     columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
+    columns.push(Column::new("same_drive_as_point", Kind::U64).nullable());
     let write = || {
         let mut table = TableFile::create(&path, columns)?;
         for point in &result.points {
@@ -127,6 +154,7 @@ fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
                     .map(Value::U64),
             );
             row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
+            row.push(point.same_drive_as_point.map_or(Value::Null, Value::U64));
             table.row(&row)?;
         }
         table.finish()

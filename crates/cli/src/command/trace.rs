@@ -217,7 +217,7 @@ fn written(common: &Common, records: u64, path: &Path) -> Result<()> {
         let result = serde_json::json!({ "records": records, "path": path });
         return say_result("sakiyomi.trace_written/1", &result);
     }
-    common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
+    common.note(&format!("written: {}, {}", path.display(), number::plural(records, "record")));
     Ok(())
 }
 

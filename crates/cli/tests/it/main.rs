@@ -8,6 +8,7 @@ mod fuse;
 mod gnu;
 mod import;
 mod iorate;
+mod mistakes;
 mod mount;
 mod probe;
 mod run;

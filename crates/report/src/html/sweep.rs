@@ -23,6 +23,10 @@ pub fn sweep(document: &Document<SweepResult>) -> String {
         section {
             h2 { "All points" }
             (table(result))
+            @if !result.limits().is_empty() {
+                p { "Settings that do not act as they are written:" }
+                ul { @for limit in result.limits() { li { (limit.describe()) } } }
+            }
         }
         footer { (page::provenance("", &document.run)) }
     };
@@ -33,6 +37,7 @@ pub fn sweep(document: &Document<SweepResult>) -> String {
 fn table(result: &SweepResult) -> Markup {
     // A point may have more or fewer values than there are keys; rows and header then still line up.
     let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);
+    let repeated = result.repeated() > 0;
     html! {
         table.points {
             thead {
@@ -40,14 +45,15 @@ fn table(result: &SweepResult) -> Markup {
                     th {}
                     @for index in 0..keys { th.text scope="col" { (result.varied.get(index).map_or("", String::as_str)) } }
                     @for name in ["hit rate", "mean", "p99", "longest", "seeks", "idle"] { th scope="col" { (name) } }
+                    @if repeated { th.text scope="col" { "same drive as" } }
                 }
             }
-            tbody { @for point in &result.points { (row(point, keys)) } }
+            tbody { @for point in &result.points { (row(result, point, keys, repeated)) } }
         }
     }
 }
 
-fn row(point: &SweepPoint, keys: usize) -> Markup {
+fn row(result: &SweepResult, point: &SweepPoint, keys: usize, repeated: bool) -> Markup {
     html! {
         tr.undominated[point.undominated] {
             td { @if point.undominated { span title="undominated" { "●" } } }
@@ -58,6 +64,7 @@ fn row(point: &SweepPoint, keys: usize) -> Markup {
             td { (duration(point.response_max_ns)) }
             td { (count(point.seeks)) }
             td { (percent(point.idle_ratio)) }
+            @if repeated { td.text { (result.same_drive(point).unwrap_or_default()) } }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::number::{NONE, bytes, count, duration, percent, ratio};
+use crate::number::{NONE, bytes, count, duration, percent, plural, ratio};
 use crate::schema::{RunAdvice, RunReason, RunResult};
 
 /// What came of a run: the verdict first.
@@ -148,15 +148,6 @@ pub(crate) fn figures(result: &RunResult) -> Vec<(&'static str, String)> {
         ),
         ("cost", format!("{} of CPU time", duration(result.own_cpu_ns))),
     ]
-}
-
-fn plural(number: u64, name: &str) -> String {
-    let ending = match (number, name.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{} {name}{ending}", count(number))
 }
 
 #[cfg(test)]
