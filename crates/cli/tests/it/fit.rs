@@ -46,12 +46,19 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     assert!(!result["changes"].as_array().unwrap().is_empty());
     assert_eq!(result["is_gain"], true);
     let figures = result["figures"].as_array().unwrap();
-    let figure = |key: &str| figures.iter().find(|figure| figure["key"] == key).unwrap_or_else(|| panic!("{key}"));
+    let figure =
+        |key: &str| figures.iter().find(|figure| figure["key"] == key).unwrap_or_else(|| panic!("{key}"));
     // No request reads what another one has read.
     let hits = figure("interface.overhead.read_hit");
-    assert_eq!((hits["state"].as_str(), hits["reason"].as_str()), (Some("kept"), Some("there is no read hit")));
+    assert_eq!(
+        (hits["state"].as_str(), hits["reason"].as_str()),
+        (Some("kept"), Some("there is no read hit"))
+    );
     assert_eq!((hits["samples"].as_u64(), &hits["from"]), (Some(0), &hits["to"]));
-    assert!(figures.iter().any(|figure| figure["state"] == "fitted" && figure["reason"].is_null()), "{figures:?}");
+    assert!(
+        figures.iter().any(|figure| figure["state"] == "fitted" && figure["reason"].is_null()),
+        "{figures:?}"
+    );
 
     // The file is a drive, and `validate` says the same of it.
     let from = result["fit_until_ns"].as_u64().unwrap();
@@ -79,9 +86,10 @@ fn a_fit_that_makes_the_rest_worse_says_so_first_and_fails_where_a_gain_is_requi
     }
     let trace = scratch.file("changing.trace", trace);
     let drive = scratch.file("small.toml", SMALL);
-    let words = format!("drive fit {trace} --drive {drive} --quiet --fit-share 0.6 --out fitted.toml");
+    let words = format!("drive fit {trace} --drive {drive} --quiet --fit-until 5200ms --out fitted.toml");
     let required = scratch.run(&format!("{words} --require-gain"));
-    let (text, said) = (String::from_utf8(required.stdout).unwrap(), String::from_utf8(required.stderr).unwrap());
+    let (text, said) =
+        (String::from_utf8(required.stdout).unwrap(), String::from_utf8(required.stderr).unwrap());
     assert_eq!(required.status.code(), Some(1), "{said}");
     assert!(text.starts_with("The fitted drive is FURTHER OFF on the part of the trace"), "{text}");
     assert!(said.starts_with("sakiyomi: --require-gain: the fitted drive is FURTHER OFF"), "{said}");

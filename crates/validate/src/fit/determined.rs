@@ -71,9 +71,13 @@ impl Search<'_> {
         start: &DriveSpec,
     ) -> Option<(Best, Vec<Determined>)> {
         let (mut best, mut told) = self.switches(candidates, start)?;
-        let mut replays = self.replays_of(&best.spec)?;
+        let switches = told.len();
+        // What is put back is held against the best drive each time: many small steps together would be a large one.
+        let of_best = self.replays_of(&best.spec)?;
+        let mut replays = of_best.clone();
         let mut fitted = Vec::new();
-        for figure in parameters() {
+        // Those that matter least first, so that of two that make good the same error the other one stays.
+        for figure in parameters().into_iter().rev() {
             let Some(from) = (figure.get)(start) else { continue };
             let samples = figure.sample.count(&best.spec, self.measured, &replays[0]);
             let mut back = best.spec.clone();
@@ -81,7 +85,7 @@ impl Search<'_> {
             let moved = back != best.spec;
             let mut verdict = match samples {
                 ..SAMPLES_MIN => Verdict::TooFew,
-                _ if moved => self.verdict(&replays, &[back.clone()]),
+                _ if moved => self.verdict(&of_best, &[back.clone()]),
                 _ => self.verdict(&replays, &moved_both_ways(&figure, &best.spec)),
             };
             if moved && verdict != Verdict::Fitted {
@@ -106,6 +110,8 @@ impl Search<'_> {
                 fitted.push(figure);
             }
         }
+        told[switches..].reverse();
+        fitted.reverse();
         self.climb(&mut best, start, &fitted);
         for figure in parameters() {
             let own = told.iter_mut().filter(|told| told.key == figure.key);
