@@ -23,10 +23,10 @@ use crate::demerit::demerit;
 use crate::distribution::Distribution;
 use crate::measured::Measured;
 use crate::replay::{Pace, free};
-use determined::Replays;
 pub use determined::{Determined, Verdict};
+use determined::{Replays, SAMPLES_MIN};
 use groups::groups;
-use parameter::{Parameter, parameters, switched};
+use parameter::{Parameter, Switch, parameters, switched, switches};
 use skew::skewed;
 
 /// First step, as a share of a figure; it is halved down to the last.
@@ -63,17 +63,25 @@ pub fn fit(
 ) -> Option<Fitted> {
     let mut search = Search { measured, groups: groups(measured), pace, replays: 0, go_on, stopped: false };
     let first = search.error(start)?;
-    let figures = parameters();
     let start_as_given = start.clone();
     let mut candidates = vec![Best { spec: start.clone(), error: first }];
     let skewed = skewed(start, measured);
     let start = skewed.as_ref().unwrap_or(start);
+    let decided = search.decided(start)?;
     for spec in switched(start) {
         if search.stopped {
             break;
         }
-        let Some(error) = search.error(&spec) else { continue };
-        let mut found = Best { spec, error };
+        if decided.iter().any(|switch| (switch.get)(&spec) != (switch.get)(start)) {
+            continue;
+        }
+        let Some(replays) = search.replays_of(&spec) else { continue };
+        let mut found = Best { error: search.error_of(&replays), spec };
+        // What hardly a request depends on would only make good what others are wrong by.
+        let figures: Vec<Parameter> = parameters()
+            .into_iter()
+            .filter(|figure| figure.sample.count(&found.spec, measured, &replays[0]) >= SAMPLES_MIN)
+            .collect();
         search.climb(&mut found, start, &figures);
         let is_right = found.error == 0.0;
         candidates.push(found);
@@ -113,6 +121,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// The switches on which too few requests depend: they stay as they are.
+    fn decided(&mut self, start: &DriveSpec) -> Option<Vec<Switch>> {
+        let replays = self.replays_of(start)?;
+        let count = |switch: &Switch| switch.sample.count(start, self.measured, &replays[0]);
+        Some(switches().into_iter().filter(|switch| count(switch) < SAMPLES_MIN).collect())
+    }
+
     /// Moves `figures` until nothing more is gained.
     fn climb(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter]) {
         for step in STEPS {

@@ -26,7 +26,7 @@ const PARTS: usize = 10;
 /// made it better (cheetah9LP, barracuda).
 const CLEAR: f64 = 1.0;
 /// Requests on which a figure must depend.
-const SAMPLES_MIN: usize = 30;
+pub(super) const SAMPLES_MIN: usize = 30;
 /// A figure that has not moved is moved by this share of its value.
 const MOVE: f64 = 0.25;
 
