@@ -1,8 +1,10 @@
 //! Made-up results for tests: the shape of the paper's table 4, and anything at all.
 
+mod any_live;
 mod any_probe;
 mod iorate;
 mod job;
+pub(crate) mod live;
 mod probe;
 mod regulation;
 mod run;
@@ -13,6 +15,7 @@ use proptest::prelude::*;
 
 use crate::schema::*;
 
+pub(crate) use any_live::{any_mount, any_top};
 pub(crate) use any_probe::{any_broken_probe, any_probe};
 pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;
@@ -134,6 +137,7 @@ pub(crate) fn run() -> Run {
     Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
         version: "0.1.0".to_owned(),
+        commit: None,
         wall_ns: 7700 * MS,
         machine: Machine {
             kernel: "Linux 6.18".to_owned(),

@@ -5,18 +5,21 @@
 
 mod iorate;
 mod job;
+mod mount;
 mod probe;
 mod regulation;
 mod run;
 mod scenario;
 mod sim;
 mod sweep;
+mod top;
 mod validate;
 
 use serde::{Deserialize, Serialize};
 
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use job::{ScenarioJob, ScenarioJobRun};
+pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
 pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
@@ -26,6 +29,7 @@ pub use sim::{
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
 };
 pub use sweep::{SweepLimit, SweepPoint, SweepResult};
+pub use top::{TopResult, TopShare, TopWindow};
 pub use validate::{
     Accuracy, ErrorBin, Kind, KindError, LabelAgreement, Labels, QuantilePoint, RequestError, ValidateResult,
 };
@@ -47,6 +51,12 @@ pub const RUN_SCHEMA: &str = "sakiyomi.run/1";
 
 /// The name and version of an [`IorateResult`].
 pub const IORATE_SCHEMA: &str = "sakiyomi.iorate/1";
+
+/// The name and version of a [`MountResult`].
+pub const MOUNT_SCHEMA: &str = "sakiyomi.mount/1";
+
+/// The name and version of a [`TopResult`] document.
+pub const TOP_SCHEMA: &str = "sakiyomi.iorate_top/1";
 
 /// The name and version of a [`ScenarioResult`] document.
 pub const SCENARIO_SCHEMA: &str = "sakiyomi.scenario/1";
@@ -102,6 +112,22 @@ impl Document<RunResult> {
     }
 }
 
+impl Document<MountResult> {
+    /// A document of one mount.
+    #[must_use]
+    pub fn mount(run: Run, result: MountResult) -> Self {
+        Document { schema: MOUNT_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<TopResult> {
+    /// A document of what was seen of a regulated device.
+    #[must_use]
+    pub fn top(run: Run, result: TopResult) -> Self {
+        Document { schema: TOP_SCHEMA.to_owned(), run, result }
+    }
+}
+
 impl Document<ScenarioResult> {
     /// A document of one experiment in virtual time.
     #[must_use]
@@ -117,6 +143,9 @@ pub struct Run {
     pub command: Vec<String>,
     /// The version of sakiyomi.
     pub version: String,
+    /// The commit that sakiyomi was built from, abbreviated; none for a build outside a git checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// How long it took.
     pub wall_ns: u64,
     /// Where it ran.
@@ -127,6 +156,16 @@ pub struct Run {
     /// Simulated time over wall time: 130 means 130 times as fast as the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_per_wall_ratio: Option<f64>,
+}
+
+impl Run {
+    /// The build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
+    pub(crate) fn build(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} ({commit})", self.version),
+            None => self.version.clone(),
+        }
+    }
 }
 
 /// The machine that a run was made on.
@@ -156,6 +195,18 @@ mod tests {
         document.result.response_histogram.truncate(1);
         document.result.breakdown_mean_ns.truncate(1);
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn a_run_names_the_commit_where_it_is_known() {
+        let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
+        assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
+        assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
+        // Of results that an older sakiyomi, or one from a source archive, has left.
+        let unknown = serde_json::to_value(sample::run()).unwrap();
+        assert!(unknown.get("commit").is_none());
+        let read: Run = serde_json::from_value(unknown).unwrap();
+        assert_eq!((read.commit.as_deref(), read.build().as_str()), (None, "0.1.0"));
     }
 
     #[test]
@@ -219,6 +270,26 @@ mod tests {
         regulation.owners[0].quantile_ratios.truncate(1);
         let text = serde_json::to_string_pretty(&document).unwrap();
         assert_eq!(serde_json::from_str::<Document<ScenarioResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn keys_of_a_mount_are_stable_and_read_back() {
+        let mut document = Document::mount(Run::default(), sample::live::mount());
+        document.result.windows.drain(..60);
+        document.result.windows.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<MountResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn keys_of_a_watched_device_are_stable_and_read_back() {
+        let mut document = Document::top(Run::default(), sample::live::top());
+        document.result.windows.truncate(1);
+        document.result.owners.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<TopResult>>(&text).unwrap(), document);
         insta::assert_snapshot!(text);
     }
 

@@ -8,11 +8,15 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
-use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_report::schema::MOUNT_SCHEMA;
+use sakiyomi_report::{Document, MountResult, chart, html};
 
 use crate::args::DriveArgs;
 use crate::console::{Common, note, say, say_line, say_result};
-use crate::outcome::mount::{Second, Summary};
+use crate::outcome;
+use crate::outcome::mount::{Course, Second};
+use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -21,7 +25,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/far --drive fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2
   sakiyomi mount files /mnt/disk --record trace.csv
   sakiyomi mount files /mnt/disk --regulate
-  sakiyomi mount files /mnt/disk --drive hitachi-hdp725050gla360 --regulate --service 12.5ms
+  sakiyomi mount files /mnt/disk --drive deskstar-p7k500 --regulate --service 12.5ms
 ";
 
 /// How often a mount is looked at.
@@ -33,9 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
-    /// Nobody goes in who would make a regulated one late
+    /// A request is admitted unless it would make a regulated one late
     Ours,
-    /// An allowance, as in the thesis
+    /// A fixed number of other requests is admitted: the allowance of the thesis
     Thesis,
 }
 
@@ -48,84 +52,106 @@ impl From<PolicyArg> for Policy {
     }
 }
 
-/// Show a directory's files at the speed of a drive.
+/// Mount a directory at the speed of a drive.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the true content; do not change it \
-        behind the mount's back. The kernel's page cache lies over the drive as over any other: drop it, or use \
-        --direct-io, to meet the drive at each access."
+    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the current content; do not change \
+        it while it is mounted. The kernel caches the mount's files as any others: drop its caches, or use --direct-io, for \
+        every access to reach the drive."
 )]
 pub(crate) struct Mount {
     /// The directory that holds the files
     backing: PathBuf,
-    /// The empty directory to show them in
+    /// The empty directory to mount on
     dir: PathBuf,
     /// A built-in drive (`sakiyomi drive list`), a TOML file, DiskSim's .diskspecs or .parv, or
     /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: none, the files' own speed]
     #[arg(long, value_name = "NAME|FILE|fixed:…")]
     drive: Option<String>,
-    /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
+    /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
     set: Vec<String>,
-    /// Seconds of the drive in a second: 0.5 is half as fast
+    /// Speed relative to real time; 0.5 is half as fast
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive", allow_negative_numbers = true)]
     speed: f64,
-    /// Scatter files over the drive in pieces of this size, as on one that has aged
+    /// Scatter files over the drive in pieces of this size, as on an aged file system
     #[arg(long, value_name = "SIZE")]
     fragment: Option<Bytes>,
-    /// Decides what is random: places of --fragment, times of spread
+    /// Seed of everything random: the places of --fragment, the times of spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep in FILE where files lie on the drive, from mount to mount
+    /// Keep the places of files on the drive in FILE, from mount to mount
     #[arg(long, value_name = "FILE")]
     layout: Option<PathBuf>,
     /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print a line a second; with --json, each line is an object
+    /// Print a line each second; with --json, an object a line
     #[arg(long)]
     stats: bool,
-    /// Without the page cache: each access goes to the drive
+    /// Write result.json, report.html and the charts to this directory when the mount ends
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+    /// Bypass the page cache: every access goes to the drive
     #[arg(long)]
     direct_io: bool,
-    /// Names and attributes cost time, too: what is not in memory is read, what changes goes to a journal
+    /// Charge for metadata as well: names and attributes are read from the drive, changes go to a journal
     #[arg(long)]
     metadata: bool,
-    /// Keep the I/O time of processes constant that are given a rate with `sakiyomi iorate`; there is no page cache then
+    /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
     #[arg(
         long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "ours",
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,
-    /// What one I/O counts for, as found out before, such as 12.3ms [default: as measured all the time]
+    /// Service time of an I/O, such as 12.3ms [default: measured continuously]
     #[arg(long, value_name = "TIME", requires = "regulate")]
     service: Option<Nanos>,
-    /// The page cache keeps what is written for a while
+    /// Let the page cache delay writes
     #[arg(long, conflicts_with = "direct_io")]
     writeback: bool,
 }
 
 impl Mount {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
+        let wall = Instant::now();
         let mounted = self.mounted(common)?;
         // Before anybody is told, who might use it at once.
-        let begun = mounted.seen();
-        common.note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
-        let watched = self.watch(&mounted, begun, common);
+        let mut before = mounted.seen();
+        let directory = mounted.directory().display().to_string();
+        common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
+        let mut course = Course::default();
+        let watched = self.watch(&mounted, &mut before, &mut course, common);
         let finished = mounted.finish(PATIENCE)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
         }
+        course.add(&before, &finished.seen);
+        let result = self.result(&finished, directory);
+        if let Some(out) = &out {
+            let document = Document::mount(
+                outcome::run(wall.elapsed()),
+                MountResult { windows: course.finish(), ..result.clone() },
+            );
+            out.write_report(&document, &html::mount(&document), &chart::mount(&document.result))?;
+            common.note(&out.report());
+        }
         watched?;
-        let summary = Summary::new(&finished);
         if common.json && self.stats {
-            say_line("sakiyomi.mount/1", &summary)?;
+            say_line(MOUNT_SCHEMA, &result)?;
         } else if common.json {
-            say_result("sakiyomi.mount/1", &summary)?;
+            say_result(MOUNT_SCHEMA, &result)?;
         } else if !common.quiet {
-            say(&summary.in_words())?;
+            say(&outcome::mount::in_words(&result))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn result(&self, finished: &Finished, directory: String) -> MountResult {
+        MountResult { directory, drive: self.drive.clone(), ..outcome::mount::result(finished) }
     }
 
     /// Mounts. Where there are many files, to look at them all takes a while.
@@ -176,8 +202,13 @@ impl Mount {
     }
 
     /// Waits for the end, and says each second how things are.
-    fn watch(&self, mounted: &Mounted, begun: Snapshot, common: &Common) -> Result<()> {
-        let mut before = begun;
+    fn watch(
+        &self,
+        mounted: &Mounted,
+        before: &mut Snapshot,
+        course: &mut Course,
+        common: &Common,
+    ) -> Result<()> {
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
         let mut rates = RatesTold::default();
@@ -188,9 +219,10 @@ impl Mount {
             }
             next += Duration::from_secs(1);
             let now = mounted.seen();
-            let second = Second::between(&before, &now);
+            let second = Second::between(before, &now);
+            course.add(before, &now);
             rates.tell(mounted, &now);
-            before = now;
+            *before = now;
             if self.stats && common.json {
                 say_line("sakiyomi.mount_second/1", &second)?;
             } else if self.stats {

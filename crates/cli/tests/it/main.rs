@@ -2,14 +2,17 @@
 
 mod accuracy;
 mod cli;
+mod completion;
 mod documented;
 mod fit;
 mod fuse;
 mod gnu;
 mod import;
 mod iorate;
+mod manual;
 mod mistakes;
 mod mount;
+mod pipe;
 mod probe;
 mod run;
 mod run_unusual;
@@ -17,4 +20,7 @@ mod scratch;
 mod slow;
 mod stand_in;
 mod stand_in_random;
+mod stdout;
+mod tables;
 mod validate;
+mod version;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use sakiyomi_testing::skipped;
 
 /// A mount that is taken away at the end in any case.
 struct Served {
@@ -77,6 +78,32 @@ impl Drop for Served {
 }
 
 #[test]
+fn a_mount_leaves_a_report_when_it_ends_by_ctrl_c() {
+    if !can_mount("a_mount_leaves_a_report_when_it_ends_by_ctrl_c") {
+        return;
+    }
+    let scratch = Scratch::new("mount_report");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --direct-io --json --out report");
+    fs::write(scratch.0.join("disk/file"), vec![7; 100_000]).unwrap();
+    assert_eq!(scratch.names("report"), [""; 0], "nothing half-written before the end");
+    served.signal("INT");
+    let (code, text) = served.ended();
+    assert_eq!(code, Some(0));
+    let page = fs::read_to_string(scratch.0.join("report/report.html")).unwrap();
+    assert!(page.ends_with("</html>") && page.contains("deskstar-7k250 under "));
+    let document = json(&fs::read_to_string(scratch.0.join("report/result.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.mount/1");
+    assert!(document["run"]["wall_ns"].as_u64().unwrap() > 0);
+    let windows = document["result"]["windows"].as_array().unwrap();
+    let sum = |key: &str| windows.iter().map(|window| window[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(document["result"]["written_bytes"], sum("written_bytes"));
+    assert_eq!(document["result"]["accesses"], sum("accesses"));
+    // What is told on standard output is the same, without the seconds.
+    assert_eq!(json(&text)["result"]["accesses"], document["result"]["accesses"]);
+    assert!(json(&text)["result"]["windows"].is_null());
+}
+
+#[test]
 fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
     if !can_mount("a_mount_lasts") {
         return;
@@ -92,6 +119,26 @@ fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
     assert!(result["lateness_ns"]["p99"].is_u64());
     let records = result["recorded"].as_u64().unwrap();
     assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap().lines().count() as u64, records + 1);
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_is_an_error_and_leaves_no_mount() {
+    if !can_mount("a_summary_that_cannot_be_written") {
+        return;
+    }
+    let scratch = Scratch::new("mount_stdout");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    let mut command = Command::new("timeout");
+    let words = "exec \"$0\" mount files disk --json >/dev/full";
+    command.args(["-s", "KILL", "60", "sh", "-c", words, env!("CARGO_BIN_EXE_sakiyomi")]);
+    let served = Served::started(&scratch, {
+        command.current_dir(&scratch.0);
+        command
+    });
+    scratch.ok("umount disk");
+    assert_eq!(served.ended().0, Some(2));
 }
 
 #[test]
@@ -192,17 +239,16 @@ fn who_is_not_root_mounts_with_fusermount3() {
 }
 
 /// Whether another user reaches FUSE, its helper and this program here; says so if not.
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn others_can_mount(user: u32) -> bool {
     let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
     let able =
-        command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().is_ok_and(|tried| tried.status.success());
+        command.current_dir(sakiyomi_testing::directory()).output().is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!(
-            "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
-        );
+        let why =
+            "others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory";
+        skipped("mounts by another user", why);
     }
     able
 }
@@ -242,12 +288,11 @@ const FEW: usize = 64;
 /// Runs its words so that not even root may have more.
 const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn limits_can_be_kept() -> bool {
     let tried = Command::new("sh").args(["-c", FEW_DESCRIPTORS, "true"]).output();
     let able = tried.is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!("SKIPPED: needs setpriv (package util-linux)");
+        skipped("as_many_files_can_be_open", "needs setpriv (package util-linux)");
     }
     able
 }

@@ -9,6 +9,8 @@
 
 #[path = "../../src/sample/run.rs"]
 mod followed;
+#[path = "../../src/sample/live.rs"]
+mod live;
 /// The tests' own, which is plausible enough to be looked at.
 #[path = "../../src/sample/probe.rs"]
 mod probe;
@@ -38,6 +40,16 @@ fn main() -> std::io::Result<()> {
         ["sakiyomi", "run", "--", "gzip", "-3"].map(str::to_owned).into_iter().chain(files).collect();
     let followed =
         Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
+    let watched = |words: &str| Run {
+        command: words.split(' ').map(str::to_owned).collect(),
+        commands_per_s: None,
+        simulated_per_wall_ratio: None,
+        ..run()
+    };
+    let mounted = watched("sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted");
+    std::fs::write(directory.join("mount.html"), html::mount(&Document::mount(mounted, live::mount())))?;
+    let top = watched("sakiyomi iorate top /mnt/disk --out watched");
+    std::fs::write(directory.join("top.html"), html::top(&Document::top(top, live::top())))?;
     std::fs::write(
         directory.join("run.html"),
         html::run(&Document::run(followed, followed::followed().result)),
@@ -66,6 +78,7 @@ fn run() -> Run {
     Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some("1a2b3c4d5e".to_owned()),
         wall_ns: 7_700 * MS,
         machine: Machine {
             kernel: "Linux 6.18".to_owned(),
