@@ -76,7 +76,10 @@ mod tests {
 
     fn sizes(values: &str) -> Result<Vec<(Vec<String>, Bytes)>> {
         let varied = parse(&[format!("size={values}")], "size=1KiB,2KiB")?;
-        combinations(&Bytes(0), &varied, |size, _, value| Ok(*size = value.parse()?))
+        combinations(&Bytes(0), &varied, |size, _, value| {
+            *size = value.parse()?;
+            Ok(())
+        })
     }
 
     #[test]

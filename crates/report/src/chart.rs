@@ -204,8 +204,8 @@ mod tests {
             scenario(&sample::jobs().result),
             scenario(&sample::regulated().result),
             scenario(&sample::searched().result),
-            mount(&sample::mount()),
-            top(&sample::top()),
+            mount(&sample::live::mount()),
+            top(&sample::live::top()),
         ];
         let drawn: std::collections::BTreeSet<&str> = all.iter().flatten().map(|chart| chart.name).collect();
         let unknown: Vec<_> = drawn.iter().filter(|name| !NAMES.contains(name)).collect();
