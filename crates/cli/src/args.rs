@@ -34,6 +34,10 @@ impl DriveArgs {
             let (key, value) = setting.split_once('=').with_context(|| {
                 format!("--set {setting}: there is no `=`; write it like --set cache.read_ahead.max=1MiB")
             })?;
+            anyhow::ensure!(
+                !key.trim().is_empty(),
+                "--set {setting}: there is no key; write it like --set cache.read_ahead.max=1MiB"
+            );
             Ok((key.trim(), value.trim()))
         });
         let settings: Vec<(&str, &str)> = settings.collect::<Result<_>>()?;

@@ -22,6 +22,7 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
         text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {like}"))?;
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
     ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {like}");
+    ensure!(!key.trim().is_empty(), "--vary {text}: there is no key; {like}");
     Ok((key.trim().to_owned(), values))
 }
 

@@ -26,12 +26,18 @@ const PART_MIN: usize = 3;
 /// matter, nor does whether `-`, `_` or a space stands between words.
 pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = folded(typed);
+    if typed.is_empty() {
+        return Vec::new();
+    }
     nearest(known.into_iter().map(|name| (name_distance(&typed, &folded(name)), name)), NAME_MAX)
 }
 
 /// Those of the keys `known` that `typed` may have been meant to be, the nearest first; three at most. `*` in a known
 /// key stands for a number, and is replaced by the typed one.
 pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    if typed.trim().is_empty() {
+        return Vec::new();
+    }
     let words: Vec<String> = typed.split('.').map(folded).collect();
     let number = typed.split('.').find(|word| is_number(word)).unwrap_or("0");
     let whole = folded(&typed.replace('.', "-"));
@@ -187,6 +193,7 @@ mod tests {
         assert_eq!(similar("deskstar", drives), ["deskstar-7k250", "deskstar-p7k500"]);
         assert_eq!(similar("neraline-18tb", drives), ["nearline-18tb"]);
         assert_eq!(similar("floppy", drives), [""; 0]);
+        assert_eq!((similar(" ", drives), similar_keys("", KEYS)), (Vec::new(), Vec::new()));
         assert_eq!(did_you_mean(&similar("floppy", drives)), "");
         assert_eq!(did_you_mean(&["a", "b"]), "; did you mean a or b?");
     }

@@ -54,6 +54,9 @@ fn every_refusal_begins_with_our_name_and_repeats_no_message_of_a_library() {
             format!("sweep {} --drive deskstar-7k250 --vary queue.depth=1,2,1", trace()),
             "the value 1 stands twice",
         ),
+        (format!("{sim} --drive deskstar-7k250 --set =5"), "--set =5: there is no key"),
+        (format!("{sim} --drive deskstar-7k250 --set name="), "the drive: name: it is empty"),
+        ("drive import mine.toml".to_owned(), "it is TOML already; give it to --drive as it is"),
         (format!("{sim} --drive latin.toml"), "cannot read the drive latin.toml: it is not a text"),
         (format!("{sim} --drive missing.toml"), "missing.toml: No such file or directory; "),
         (

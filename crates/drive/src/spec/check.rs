@@ -90,7 +90,8 @@ impl DriveSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         let check = Check { drive: &self.name };
         let named = !self.name.trim().is_empty() && !self.name.contains(char::is_control);
-        check.that(named, "name", || "it is empty, or more than a line; give maker and model".to_owned())?;
+        Check { drive: "the drive" }
+            .that(named, "name", || "it is empty, or more than a line; give maker and model".to_owned())?;
         check_geometry(&check, &self.geometry)?;
         self.check_servo(&check)?;
         self.check_capacity(&check)?;
