@@ -298,7 +298,19 @@ impl<'de> de::Deserializer<'de> for Tree<'_> {
                     left => Err(de::Error::invalid_length(items.number + left, &"fewer items")),
                 }
             }
-            Value::Table(table) => visitor.visit_map(Entries { entries: table.iter(), next: None }),
+            Value::Table(table) => visitor.visit_map(Entries::new(table, &[])),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0 {
+            Value::Table(table) => visitor.visit_map(Entries::new(table, fields)),
+            _ => self.deserialize_any(visitor),
         }
     }
 
@@ -334,7 +346,7 @@ impl<'de> de::Deserializer<'de> for Tree<'_> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 
@@ -355,8 +367,17 @@ impl<'de> SeqAccess<'de> for &mut Items<'_> {
 }
 
 struct Entries<'a> {
-    entries: toml::map::Iter<'a, String, Value>,
+    entries: std::vec::IntoIter<(&'a String, &'a Value)>,
     next: Option<(&'a String, &'a Value)>,
+}
+
+impl<'a> Entries<'a> {
+    /// Keys that are not among `fields` come first: a name that is written wrong is the cause of what is missing.
+    fn new(table: &'a Table, fields: &[&str]) -> Entries<'a> {
+        let mut entries: Vec<(&String, &Value)> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| fields.contains(&key.as_str()));
+        Entries { entries: entries.into_iter(), next: None }
+    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
@@ -476,6 +497,10 @@ mod tests {
             (refused("name = 'a'\npart = 3"), "x.toml:2: part: 3; expected a list in brackets"),
             (refused("name = 'a'\npart = [3]"), "x.toml:2: part.0: 3; expected a table of keys"),
             (refused("name = 'a'\n[[part]]"), "x.toml:2: part.0.size: it is missing"),
+            (
+                refused("name = 'a'\n[[part]]\n[[prat]]\nsize = 1"),
+                "x.toml:3: prat: there is no such key; did you mean part?",
+            ),
         ] {
             assert_eq!(said, expected);
         }
