@@ -6,7 +6,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_linux::{MethodKind, MethodSpec};
 use sakiyomi_model::Nanos;
+use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
@@ -190,4 +192,15 @@ impl MeasurementArgs {
         let wrapped = self.wrap.then(|| "wrapped".to_owned());
         pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
     }
+}
+
+/// A method of reading by its name, with the nearest name in the error.
+pub(crate) fn parse_method(text: &str) -> Result<MethodSpec, String> {
+    text.parse::<MethodSpec>().map_err(|error| {
+        let (name, _) = text.split_once(':').unwrap_or((text, ""));
+        let names = MethodKind::ALL.map(MethodKind::name);
+        let is_known = names.contains(&name);
+        let near = if is_known { Vec::new() } else { similar(name, names) };
+        format!("{error}{}", did_you_mean(&near))
+    })
 }

@@ -17,6 +17,7 @@ use sakiyomi_probe::setting::{Buffers, Path};
 use sakiyomi_probe::target::{Target, Watch};
 use sakiyomi_report::{Document, ProbeResult, chart, html, text};
 
+use crate::args::parse_method;
 use crate::console::Common;
 use crate::machine::machine;
 use crate::outcome::probe::{Probed, result};
@@ -50,7 +51,8 @@ pub(crate) struct Probe {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "read,pread:4,aio:8,uring:8,mmap:4,null"
+        default_value = "read,pread:4,aio:8,uring:8,mmap:4,null",
+        value_parser = parse_method
     )]
     method: Vec<MethodSpec>,
     /// Sizes of a request

@@ -67,6 +67,8 @@ fn every_refusal_begins_with_our_name_and_repeats_no_message_of_a_library() {
         ("trace info /".to_owned(), "/"),
         ("probe /missing --size 4KiB".to_owned(), "/missing"),
         ("scenario run missing.toml".to_owned(), "missing.toml: No such file or directory"),
+        ("probe . --method pred".to_owned(), "; did you mean pread?"),
+        ("wc --method urign x".to_owned(), "; did you mean uring?"),
         ("wc --frob".to_owned(), "wc: unexpected argument"),
     ] {
         let output = scratch.run(&words);
