@@ -87,25 +87,17 @@ const SHORTEST: Nanos = Nanos(300_000);
 const LONGEST: Nanos = Nanos(50_000_000);
 
 /// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
-/// What was seen is told at once; this returns when nothing of ours is left but what the kernel removes beside us, where
-/// programs were traced.
+/// What the kernel removes where programs were traced, it removes beside us.
 ///
 /// # Errors
 /// If there is no such process.
-pub fn follow(
-    process: u32,
-    options: Options,
-    stop: &AtomicBool,
-    tell: impl FnOnce(Summary),
-) -> io::Result<()> {
+pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
     let mut follower = Follower::new(process, options)?;
     while !stop.load(Ordering::Acquire) {
         let pause = follower.step();
         thread::park_timeout(pause);
     }
-    let (summary, _tracer) = follower.finish();
-    tell(summary);
-    Ok(())
+    Ok(follower.finish())
 }
 
 struct Follower {
@@ -212,8 +204,8 @@ impl Follower {
         self.controller.on(now, event, &mut self.todo);
     }
 
-    /// What was seen and done, in the end; and what is still to be removed.
-    fn finish(mut self) -> (Summary, Tracer) {
+    /// What was seen and done, in the end.
+    fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);
         self.take_touches(now);
@@ -224,7 +216,7 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        (self.tally.summary(now, self.tracer.refusal()), self.tracer)
+        self.tally.summary(now, || self.tracer.refusal())
     }
 }
 

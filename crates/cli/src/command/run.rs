@@ -103,22 +103,15 @@ impl Run {
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
             let elapsed = begun.elapsed();
             self.tell(follower.finish(), elapsed, None, out.as_ref(), common);
-            follower.clear_up();
             return Ok(ExitCode::SUCCESS);
         }
         let running = Running::start(&self.command, &signals)?;
         let follower = Follower::start(running.number(), options);
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
-        let (summary, follower) = match follower {
-            Ok(follower) => (follower.finish(), Some(follower)),
-            Err(error) => (Err(error), None),
-        };
+        let summary = follower.and_then(|follower| follower.finish());
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
-        if let Some(follower) = follower {
-            follower.clear_up();
-        }
         Ok(child::end_as(end.status))
     }
 
@@ -195,28 +188,19 @@ impl Follower {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let body = move || {
+            let summary = follow(process, options, &stopped);
             // Nobody may want it any more.
-            let tell = |summary| drop(sender.send(Ok(summary)));
-            if let Err(error) = follow(process, options, &stopped, tell) {
-                let error = anyhow::Error::new(error).context(format!("cannot follow process {process}"));
-                drop(sender.send(Err(error)));
-            }
+            drop(sender.send(summary.with_context(|| format!("cannot follow process {process}"))));
         };
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(body);
         let thread = thread.context("cannot start a thread that follows the program")?.thread().clone();
         Ok(Follower { thread, stop, summary })
     }
 
-    fn finish(&self) -> Result<Summary> {
+    fn finish(self) -> Result<Summary> {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
         let summary = self.summary.recv_timeout(PATIENCE);
         summary.context("following has failed")?
-    }
-
-    /// Waits until nothing is left of what following has set up, but not for ever.
-    fn clear_up(self) {
-        // Nothing more is told: this ends when the thread does.
-        let _ = self.summary.recv_timeout(PATIENCE);
     }
 }

@@ -88,7 +88,9 @@ fn streams_are_the_programs_own() {
 
 /// Starts a program that says `ready` when it is.
 fn ready(scratch: &Scratch, options: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = command(scratch, options, &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = command(scratch, options, &["sh", "-c", script]);
+    // As a job of a shell: what stops a job does nothing to a group that nobody could continue.
+    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
@@ -136,19 +138,51 @@ fn when_it_is_killed_the_program_goes_on_alone() {
     soon("the program's end", || scratch.0.join("done").exists());
 }
 
+/// The state of a process, as `/proc` names it: `T` if it is stopped.
+fn state(process: u32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
+}
+
 #[test]
 fn a_program_that_is_stopped_stops_it_and_both_go_on() {
     let scratch = Scratch::new("run_stopped");
     let (mut child, mut output) = ready(&scratch, "", "echo ready; kill -STOP $$; echo on");
-    let state = |process: u32| {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
-    };
     soon("the stop", || state(child.id()) == 'T');
     send("CONT", child.id());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
     assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
+}
+
+/// A signal to stop that is sent to `sakiyomi` alone is for the program, as one to end is.
+#[test]
+fn it_and_the_program_stop_and_continue_together() {
+    let scratch = Scratch::new("run_tstp");
+    for end in ["CONT", "TERM"] {
+        let script = "echo ready; echo $$ > number; while [ ! -e go ]; do sleep 0.01; done; echo on";
+        let (mut child, mut output) = ready(&scratch, "", script);
+        let number = || fs::read_to_string(scratch.0.join("number")).ok()?.trim().parse::<u32>().ok();
+        soon("its number", || number().is_some());
+        let program = number().unwrap();
+        for _ in 0..2 {
+            send("TSTP", child.id());
+            soon("the stop of both", || state(child.id()) == 'T' && state(program) == 'T');
+            send("CONT", child.id());
+            soon("both go on", || state(child.id()) != 'T' && state(program) != 'T');
+        }
+        if end == "TERM" {
+            send("TERM", child.id());
+            assert_eq!(child.wait().unwrap().signal(), Some(15));
+            continue;
+        }
+        scratch.file("go", "");
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &*rest), (Some(0), "on\n"));
+        fs::remove_file(scratch.0.join("go")).unwrap();
+        fs::remove_file(scratch.0.join("number")).unwrap();
+    }
 }
 
 #[test]

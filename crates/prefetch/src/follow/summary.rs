@@ -164,9 +164,11 @@ impl Tally {
         readings.truncate(TOLD);
     }
 
-    /// `untraced` says why files that are read without moving a position cannot be followed here.
-    pub(super) fn summary(mut self, now: Nanos, untraced: Option<String>) -> Summary {
-        self.summary.untraced = untraced;
+    /// `untraced` says why files that are read without moving a position cannot be followed here, which takes time.
+    pub(super) fn summary(mut self, now: Nanos, untraced: impl FnOnce() -> Option<String>) -> Summary {
+        if self.summary.still > 0 {
+            self.summary.untraced = untraced();
+        }
         self.summary.elapsed = now;
         self.summary.programs = self.programs;
         self.summary.files = self.files.len() as u64;

@@ -201,19 +201,10 @@ impl Tracer {
     }
 }
 
-impl Drop for Tracer {
-    /// What is being made is removed, too, before the process ends.
-    fn drop(&mut self) {
-        if let State::Starting(receiver) = &self.state {
-            drop(receiver.recv());
-        }
-    }
-}
-
 /// Makes an instance and names all threads of these processes and of their children, until none is missing.
 fn start(processes: &[u32]) -> Result<Instance, String> {
     const TIMES: usize = 4;
-    let instance = Instance::create()?;
+    let mut instance = Instance::create()?;
     let mut named = std::collections::BTreeSet::new();
     for _ in 0..TIMES {
         let new: Vec<u32> =
