@@ -70,6 +70,10 @@ impl Follower {
     }
 
     pub(super) fn end_program(&mut self, number: u32, now: Nanos) {
+        // What it touched last has been told, and not been looked at.
+        if self.traced.knows(number) {
+            self.take_touches(now);
+        }
         let of_it: Vec<ReadingId> = self
             .readings
             .values()

@@ -274,6 +274,11 @@ impl Follower {
 }
 
 impl Traced {
+    /// Whether a program has been seen to touch something.
+    pub(super) fn knows(&self, program: u32) -> bool {
+        self.threads.values().any(|&number| number == program)
+    }
+
     /// A reading by positions has told of this file: what was touched meanwhile is no other's.
     pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {

@@ -86,7 +86,10 @@ fn read(file: &File, from: u64, to: u64) {
 /// This program again, reading so.
 fn own(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
+    // A test is called after its module, without the crate.
+    let (_, module) = module_path!().split_once("::").expect("this is a module of the tests");
+    let name = format!("{module}::reads");
+    command.args(["--exact", &name, "--quiet"]).env(TASK, task).stdout(Stdio::null());
     command
 }
 
