@@ -31,6 +31,7 @@ mod program;
 mod reading;
 mod row;
 mod signs;
+mod storage_rate;
 mod streams;
 mod summary;
 mod times;
@@ -52,6 +53,7 @@ use crate::{Action, Controller, Event, Limit, ReadingId};
 use errand::{Answer, Errand, THREADS};
 use program::Program;
 use reading::Reading;
+use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
@@ -106,6 +108,8 @@ struct Follower {
     begun: Instant,
     programs: BTreeMap<u32, Program>,
     readings: BTreeMap<ReadingId, Reading>,
+    /// How many readings of a program have come on shortly before: what it spends is divided among them.
+    moving: BTreeMap<u32, u64>,
     /// Where files were left by a process that shared them with others, which may read on: by their devices and numbers.
     left_at: BTreeMap<(u64, u64), u64>,
     fetcher: Fetcher<Errand>,
@@ -121,6 +125,8 @@ struct Follower {
     tracer: Tracer,
     traced: Traced,
     tally: summary::Tally,
+    /// Where, while only watching, the storage's rate can be measured in the end.
+    candidate: Option<Candidate>,
 }
 
 impl Follower {
@@ -133,6 +139,7 @@ impl Follower {
             begun: Instant::now(),
             programs,
             readings: BTreeMap::new(),
+            moving: BTreeMap::new(),
             left_at: BTreeMap::new(),
             fetcher: Fetcher::new(THREADS),
             answers: Vec::new(),
@@ -145,6 +152,7 @@ impl Follower {
             tracer: Tracer::new(),
             traced: Traced::default(),
             tally: summary::Tally::default(),
+            candidate: None,
         })
     }
 
@@ -216,7 +224,8 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        self.tally.summary(now, || self.tracer.refusal())
+        let rate = self.candidate.take().and_then(Candidate::measure);
+        self.tally.summary(now, rate, || self.tracer.refusal())
     }
 }
 

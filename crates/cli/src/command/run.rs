@@ -32,8 +32,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run --pid 4711
 ";
 
-/// How long the follower's summary is waited for when the program has ended.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the follower's summary is waited for when the program has ended: longer than it may take to measure what
+/// `--dry-run` wants to know of the storage.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Run a program while what it reads is read ahead of it, at a controlled distance.
 #[derive(Debug, Args)]
@@ -53,7 +54,7 @@ pub(crate) struct Run {
     /// Memory that may be filled ahead [default: a quarter of what is available, and half of what its group has left]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Only watch, and print what would help
+    /// Only watch, and print what would help; at the end up to 16 MiB are read once more, to see what the storage delivers
     #[arg(long)]
     dry_run: bool,
     /// Print the report also where standard error is not a terminal

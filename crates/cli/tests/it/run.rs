@@ -220,6 +220,9 @@ fn watching_alone_reads_nothing_and_says_what_would_help() {
     let _slow = Slow::new(&scratch, &[("file", 8 << 20)]);
     let result = result(&scratch, "--dry-run", &["md5sum", "slow/file"]);
     assert_eq!(number(&result, "prefetched_bytes"), 0, "{result}");
+    let (saved, elapsed) = (number(&result, "could_save_ns"), number(&result, "elapsed_ns"));
+    assert!(saved > 0 && saved <= elapsed, "{result}");
+    assert!(number(&result, "storage_bytes_per_second") > 0, "{result}");
     let advice = &result["readings"][0]["advice"];
     assert!(number(advice, "wanted_bytes") > number(advice, "read_ahead_bytes"), "{result}");
 }
@@ -514,6 +517,51 @@ sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 
     let said = result["notes"].to_string().contains("without moving a position");
     assert_eq!(said, tracefs::check().is_err(), "where it can be followed, it is: {result}");
     assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
+}
+
+/// Where tracefs is mounted and where it is not: root can mount one that nobody else sees.
+#[test]
+fn who_reads_by_pread_is_read_ahead_of_by_root_also_where_tracefs_is_not_mounted() {
+    if !can_mount("who_reads_by_pread") || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    if let Err(why) = tracefs::check() {
+        return skipped("who_reads_by_pread", &why);
+    }
+    let scratch = Scratch::new("run_pread");
+    let _slow = Slow::new(&scratch, &[("file", 24 << 20)]);
+    let python = "import os
+f, at = os.open('slow/file', os.O_RDONLY), 0
+while d := os.pread(f, 65536, at): at += len(d)";
+    // A namespace of mounts of its own, without tracefs; where that cannot be had, it is as it is.
+    let without = "umount /sys/kernel/tracing /sys/kernel/debug/tracing 2> /dev/null; exec \"$@\"";
+    let is_able = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    for unshared in [false, true] {
+        if unshared && !is_able {
+            continue;
+        }
+        unless_too_busy(|| {
+            fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+            let run = command(&scratch, "--json", &["python3", "-c", python]);
+            let mut all = if unshared {
+                let mut unshare = Command::new("unshare");
+                unshare.args(["-m", "sh", "-c", without, "sh"]).arg(run.get_program()).args(run.get_args());
+                unshare.current_dir(&scratch.0);
+                unshare
+            } else {
+                run
+            };
+            let told = String::from_utf8(all.output().unwrap().stderr).unwrap();
+            let result = json(&told)["result"].clone();
+            let is_helped = number(&result, "prefetched_bytes") > 4 << 20;
+            if is_helped { Ok(()) } else { Err(result.to_string()) }
+        });
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn skipped(test: &str, why: &str) {
+    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// Tracing needs root: without, such a program is left alone, and told why.

@@ -33,6 +33,8 @@ pub(super) struct Program {
     /// Of threads that have ended.
     past: Spent,
     spent: Spent,
+    /// How long the thread was on a core that was so for longest.
+    busiest: Nanos,
     got: Got,
     /// When it was seen to begin as the program that it is.
     pub(super) begun: Nanos,
@@ -51,6 +53,8 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,
+    /// It has shown signs of reads that move no position.
+    pub(super) reads_unseen: bool,
 }
 
 /// What was found in a look at a program's files.
@@ -75,6 +79,7 @@ impl Program {
             shared,
             threads: BTreeMap::new(),
             past: Spent::default(),
+            busiest: Nanos::ZERO,
             spent: Spent::default(),
             got: Got::default(),
             begun: now,
@@ -89,6 +94,7 @@ impl Program {
             moved: 0,
             faults: 0,
             signs: Signs::default(),
+            reads_unseen: false,
         })
     }
 
@@ -98,6 +104,11 @@ impl Program {
 
     pub(super) fn spent(&self) -> Spent {
         self.spent
+    }
+
+    /// How long one of its threads was on a core, at least; whoever waits for what that does is not faster.
+    pub(super) fn busiest(&self) -> Nanos {
+        self.busiest
     }
 
     /// Whether it has just begun.
@@ -111,9 +122,10 @@ impl Program {
             return;
         }
         self.sampled = now;
-        let past = &mut self.past;
+        let (past, busiest) = (&mut self.past, &mut self.busiest);
         self.threads.retain(|_, timed| {
             let is_there = timed.sample(now).is_ok();
+            *busiest = timed.ran().max(*busiest);
             if !is_there {
                 past.add(timed);
             }

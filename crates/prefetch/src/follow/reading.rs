@@ -4,7 +4,7 @@ mod files;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
 
 use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::{Descriptor, Identity};
@@ -18,6 +18,7 @@ use super::program::Program;
 use super::row::Row;
 use super::streams::Stream;
 use super::times::Spent;
+use crate::cached_file::CachedFile;
 use crate::{ReadingId, State};
 
 /// How often a file's size is looked at.
@@ -33,8 +34,8 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
-    /// Whether it has been seen how long an access takes.
-    pub(super) is_timed: Arc<AtomicBool>,
+    /// How often it has been seen how long an access takes.
+    pub(super) timed: Arc<AtomicU32>,
     seat: Option<Seat>,
     /// Other descriptors that are the same open file, each by its process and its number; and those that were so until
     /// the program left it, and are to be looked at anew.
@@ -73,6 +74,17 @@ pub(super) struct Reading {
     pub(super) stream: Option<u64>,
     /// Touches of the same file are followed instead of its position, which does not move.
     pub(super) is_traced: bool,
+}
+
+/// What is taken down of a look.
+pub(super) struct Accounted {
+    pub(super) at: Nanos,
+    /// What the program has spent.
+    pub(super) spent: Spent,
+    /// Among how many readings of the program that is divided.
+    pub(super) readings: u64,
+    /// Up to where has been asked for.
+    pub(super) prefetch: u64,
 }
 
 /// A descriptor: a process, and the number of the file there.
@@ -165,7 +177,7 @@ impl Reading {
             name,
             visited: vec![member.identity],
             row: Row::new(member, size),
-            is_timed: Arc::default(),
+            timed: Arc::default(),
             seat: None,
             sharers: Vec::new(),
             is_shared: false,
@@ -233,6 +245,11 @@ impl Reading {
 
     pub(super) fn current(&self) -> &Identity {
         &self.row.get(self.index()).identity
+    }
+
+    /// Our own descriptor of that; none if there is none any more.
+    pub(super) fn current_file(&self) -> Option<Arc<CachedFile>> {
+        self.row.get(self.index()).handle.file()
     }
 
     /// Looks where the program is.
@@ -351,10 +368,18 @@ impl Reading {
     }
 
     /// Takes down what was seen.
-    pub(super) fn account_for(&mut self, at: Nanos, spent: Spent, state: Option<State>, prefetch: u64) {
+    pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
+        let Accounted { at, spent, readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
         let files = self.visited.len() as u64;
-        self.account.see(Sight { at, position, prefetch, gone, files, was_begun, spent }, state);
+        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings };
+        self.account.see(sight, state, watch_only);
+    }
+
+    /// Whether the program has come on shortly before.
+    pub(super) fn is_moving(&self, now: Nanos) -> bool {
+        const SHORTLY: Nanos = Nanos(100_000_000);
+        now.saturating_sub(self.moved.0) < SHORTLY
     }
 
     /// Before anything is fetched: where the kernel's own windows are to be looked for.

@@ -6,9 +6,9 @@ use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
-use super::account::Point;
+use super::account::{Point, Share};
+use super::program::Program;
 use super::reading::Reading;
-use super::times::Spent;
 use crate::{Idle, State};
 
 /// Readings that are told one by one: the largest.
@@ -23,8 +23,14 @@ pub struct Summary {
     pub ran: Nanos,
     /// Time in which they waited for I/O.
     pub waited: Nanos,
+    /// Time in which they waited for a core.
+    pub queued: Nanos,
     /// Time for which they would have waited besides; none where nothing is known.
     pub hidden: Option<Nanos>,
+    /// While only watching: elapsed time that reading ahead would have saved.
+    pub could_save: Option<Nanos>,
+    /// And how fast the storage delivers what is asked for side by side, in bytes per second, where that was measured.
+    pub storage_rate: Option<u64>,
     /// How many processes were followed.
     pub programs: u64,
     /// How many files of those that they read.
@@ -43,7 +49,9 @@ pub struct Summary {
     pub refused: u64,
     /// Files that were read without moving the position in them, and were not followed otherwise.
     pub still: u64,
-    /// Why such files cannot be followed otherwise here; none if they can.
+    /// Programs that seem to read in such a way and could not be followed in that.
+    pub unseen: u64,
+    /// Why such reads cannot be followed here; none if they can.
     pub untraced: Option<String>,
 }
 
@@ -90,19 +98,37 @@ pub(super) struct Tally {
     /// Files that programs came to, each once.
     files: BTreeSet<(u64, u64)>,
     pub(super) refused: BTreeSet<u32>,
+    /// Programs that have shown signs of reads that move no position.
+    unseen: u64,
+    /// How long the thread was on a core that was so for longest.
+    busiest: Nanos,
+    /// While only watching: what would have been read ahead.
+    would_help: Option<Share>,
     summary: Summary,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally { programs: 1, files: BTreeSet::new(), refused: BTreeSet::new(), summary: Summary::default() }
+        Tally {
+            programs: 1,
+            files: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            unseen: 0,
+            busiest: Nanos::ZERO,
+            would_help: None,
+            summary: Summary::default(),
+        }
     }
 }
 
 impl Tally {
-    pub(super) fn end_program(&mut self, spent: Spent) {
+    pub(super) fn end_program(&mut self, program: &Program) {
+        let spent = program.spent();
         self.summary.ran += spent.ran;
         self.summary.waited += spent.waited;
+        self.summary.queued += spent.queued;
+        self.unseen += u64::from(program.reads_unseen);
+        self.busiest = self.busiest.max(program.busiest());
     }
 
     /// A reading has ended, with so much ahead of it.
@@ -114,6 +140,9 @@ impl Tally {
         if reading.is_traced && read == 0 {
             return;
         }
+        if watched {
+            self.would_help.get_or_insert_default().add(account.would_help);
+        }
         let told = ReadingSummary {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
@@ -122,7 +151,7 @@ impl Tally {
             brought: account.brought,
             wasted: account.wasted(reading.position).min(ahead) + account.passed_over,
             hidden: account.hidden(),
-            idle: why_idle(reading, state),
+            idle: why_idle(reading, state, watched),
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },
         };
@@ -165,9 +194,18 @@ impl Tally {
     }
 
     /// `untraced` says why files that are read without moving a position cannot be followed here, which takes time.
-    pub(super) fn summary(mut self, now: Nanos, untraced: impl FnOnce() -> Option<String>) -> Summary {
-        if self.summary.still > 0 {
+    /// `rate`: what the storage delivers, in bytes per second, if that was measured.
+    pub(super) fn summary(
+        mut self,
+        now: Nanos,
+        rate: Option<u64>,
+        untraced: impl FnOnce() -> Option<String>,
+    ) -> Summary {
+        self.summary.storage_rate = rate;
+        self.summary.could_save = self.would_help.map(|share| could_save(share, now, self.busiest, rate));
+        if self.summary.still + self.unseen > 0 {
             self.summary.untraced = untraced();
+            self.summary.unseen = if self.summary.untraced.is_some() { self.unseen } else { 0 };
         }
         self.summary.elapsed = now;
         self.summary.programs = self.programs;
@@ -178,8 +216,12 @@ impl Tally {
 }
 
 /// Why a reading was left alone for most of the time, if it was; or why it was in the end, if nothing was done.
-fn why_idle(reading: &Reading, state: Option<State>) -> Option<Idle> {
+fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Idle> {
     let account = &reading.account;
+    let all: Nanos = account.idle.values().fold(Nanos::ZERO, |all, &time| all + time);
+    if watched && account.would_help.time > all {
+        return None;
+    }
     let longest = account.idle.iter().filter(|(idle, _)| **idle != Idle::Done).max_by_key(|(_, time)| **time);
     let last = match state {
         Some(State::Idle(idle)) if idle != Idle::Done => Some(idle),
@@ -189,6 +231,20 @@ fn why_idle(reading: &Reading, state: Option<State>) -> Option<Idle> {
         return longest.map(|(idle, _)| *idle).or(last);
     }
     longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
+}
+
+/// Elapsed time that reading ahead saves, of what it would have been done for: the waits; but it takes as long as the
+/// storage needs for the bytes if it delivers `rate` bytes per second (equation 2 of the paper), and all together takes as
+/// long as the `busiest` thread computes.
+fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
+    let Share { bytes, waited, ran, divided, .. } = share;
+    // Threads that wait side by side wait at the same time, and so do processes.
+    let threads = ((waited + ran).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
+    let time = divided.min(elapsed).as_secs_f64();
+    let waited = waited.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
+    let transfer = rate.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
+    let saved = time - transfer.max(time - waited);
+    Nanos((saved.max(0.0) * 1e9) as u64).min(elapsed.saturating_sub(busiest))
 }
 
 /// While the kernel reads ahead, it delivers a window in the time that an access takes, and the program computes and

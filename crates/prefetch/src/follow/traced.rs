@@ -82,11 +82,10 @@ enum Source {
 impl Follower {
     /// Begins to trace if a program seems to read without moving a position, in a file that could be read ahead.
     pub(super) fn consider_tracing(&mut self, number: u32, now: Nanos) -> Option<()> {
-        if !self.tracer.is_idle(now) {
+        let program = self.programs.get_mut(&number)?;
+        if !self.tracer.is_idle(now) || program.reads_unseen && self.tracer.is_refused() {
             return None;
         }
-        let program = self.programs.get_mut(&number)?;
-        program.sample(now);
         let (spent, moved) = (program.spent(), program.moved);
         if program.signs.waits(spent) || program.faults == 0 {
             program.faults = program.process.all_faults().ok()?;
@@ -101,6 +100,7 @@ impl Follower {
             Some((Sign::Faults, _)) => has_data(program),
         };
         if found {
+            self.programs.get_mut(&number)?.reads_unseen = true;
             self.tracer.begin(self.programs.keys().copied().collect(), now);
         }
         Some(())

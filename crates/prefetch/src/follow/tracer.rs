@@ -91,11 +91,18 @@ impl Tracer {
         }
     }
 
-    /// Whether it might be begun now, if there were signs.
+    /// Whether it might be begun now, if there were signs; also where it is refused, so that it is known for whom.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
-        let can =
-            matches!(self.state, State::Never) || matches!(self.state, State::Made(_)) && !self.is_wanted();
+        let can = match self.state {
+            State::Never | State::Refused(_) => true,
+            State::Made(_) => !self.is_wanted(),
+            State::Starting(_) => false,
+        };
         can && now >= self.not_before
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.state, State::Refused(_))
     }
 
     fn is_wanted(&self) -> bool {

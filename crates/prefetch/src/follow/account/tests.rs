@@ -20,8 +20,8 @@ fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     account.bring(200..300, 0);
     assert_eq!([0, 50, 100, 130, 150, 200].map(|at| account.wasted(at)), [140, 90, 40, 10, 0, 0]);
     // Who goes back finds what he has passed.
-    account.see(Sight { position: 120, ..Sight::default() }, None);
-    account.see(Sight { position: 10, ..Sight::default() }, None);
+    account.see(Sight { position: 120, ..Sight::default() }, None, false);
+    account.see(Sight { position: 10, ..Sight::default() }, None, false);
     assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
 }
 
@@ -71,8 +71,9 @@ impl Made {
             files,
             was_begun,
             spent,
+            readings: 1,
         };
-        self.account.see(sight, Some(state));
+        self.account.see(sight, Some(state), false);
     }
 
     fn wait(&mut self, time: u64, state: State) {
