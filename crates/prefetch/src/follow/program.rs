@@ -53,8 +53,19 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,
-    /// It has shown signs of reads that move no position.
-    pub(super) reads_unseen: bool,
+    /// Whether it reads without moving a position, for the case that this cannot be followed.
+    pub(super) unseen: Unseen,
+}
+
+/// Whether a program reads without moving a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// It does not seem to.
+    No,
+    /// It waits, has data mapped, and had mapped so many bytes of files when that was seen: it may wait for other things.
+    Perhaps { mapped: u64 },
+    /// It does.
+    Yes,
 }
 
 /// What was found in a look at a program's files.
@@ -94,7 +105,7 @@ impl Program {
             moved: 0,
             faults: 0,
             signs: Signs::default(),
-            reads_unseen: false,
+            unseen: Unseen::No,
         })
     }
 

@@ -7,7 +7,7 @@ use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
 use super::account::{Point, Share};
-use super::program::Program;
+use super::program::{Program, Unseen};
 use super::reading::Reading;
 use crate::{Idle, State};
 
@@ -89,6 +89,8 @@ pub struct Advice {
     pub read_ahead: u64,
     /// As it should be, in bytes.
     pub wanted: u64,
+    /// How long an access seems to take.
+    pub access: Nanos,
 }
 
 /// Collects what ends.
@@ -98,7 +100,7 @@ pub(super) struct Tally {
     /// Files that programs came to, each once.
     files: BTreeSet<(u64, u64)>,
     pub(super) refused: BTreeSet<u32>,
-    /// Programs that have shown signs of reads that move no position.
+    /// Programs that read without moving a position and could not be followed in that.
     unseen: u64,
     /// How long the thread was on a core that was so for longest.
     busiest: Nanos,
@@ -127,7 +129,7 @@ impl Tally {
         self.summary.ran += spent.ran;
         self.summary.waited += spent.waited;
         self.summary.queued += spent.queued;
-        self.unseen += u64::from(program.reads_unseen);
+        self.unseen += u64::from(program.unseen == Unseen::Yes);
         self.busiest = self.busiest.max(program.busiest());
     }
 
@@ -203,6 +205,14 @@ impl Tally {
     ) -> Summary {
         self.summary.storage_rate = rate;
         self.summary.could_save = self.would_help.map(|share| could_save(share, now, self.busiest, rate));
+        let advices = self.summary.readings.iter_mut().filter_map(|told| told.advice.as_mut());
+        for advice in advices {
+            // More than is delivered while an access takes its time is of no use.
+            let amount = rate.map(|rate| u128::from(rate) * u128::from(advice.access.0) / 1_000_000_000);
+            let most = amount.and_then(|amount| u64::try_from(2 * amount).ok()).unwrap_or(1 << 62);
+            let most = most.clamp(2 * advice.read_ahead, 1 << 62).next_power_of_two();
+            advice.wanted = advice.wanted.min(most);
+        }
         if self.summary.still + self.unseen > 0 {
             self.summary.untraced = untraced();
             self.summary.unseen = if self.summary.untraced.is_some() { self.unseen } else { 0 };
@@ -257,7 +267,13 @@ fn advice(reading: &Reading) -> Option<Advice> {
     if spent.waited.0 < spent.time.0 / WORTH || spent.bytes < 1 << 20 || read_ahead == 0 {
         return None;
     }
+    // Where files are short, it is each file's first bytes that are waited for.
+    if reading.gone < 2 * read_ahead * reading.visited.len() as u64 {
+        return None;
+    }
     let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
     let wanted = (read_ahead as f64 * factor) as u64;
-    Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20) })
+    // Two windows are on their way at a time.
+    let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
+    Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20), access })
 }

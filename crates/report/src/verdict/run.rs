@@ -10,7 +10,12 @@ pub(crate) fn run(result: &RunResult) -> Vec<String> {
     let mut sentences = vec![verdict(result)];
     sentences
         .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
-    sentences.extend(result.notes.iter().cloned());
+    // What the verdict has said is not said again.
+    let is_said = |note: &&String| {
+        result.unseen.as_ref().is_some_and(|why| sentences[0].contains(why) && note.contains(why))
+    };
+    let notes: Vec<String> = result.notes.iter().filter(|note| !is_said(note)).cloned().collect();
+    sentences.extend(notes);
     sentences
 }
 
@@ -122,7 +127,7 @@ fn would_help(result: &RunResult, waits: f64) -> String {
     }
     let waited = format!("The program waited for I/O {} of the time", percent(waits));
     if ratio(saved, result.elapsed_ns) < LITTLE {
-        let but = |why: String| format!("{waited}, but reading ahead would gain next to nothing: {why}.");
+        let but = |why: String| format!("{waited}, and nothing to speak of would be read ahead: {why}.");
         return why(result, waits)
             .map_or_else(|| format!("{waited}; reading ahead would gain next to nothing."), but);
     }
@@ -174,7 +179,10 @@ pub(crate) fn figures(result: &RunResult) -> Vec<(&'static str, String)> {
         if result.dry_run {
             (
                 "could be saved",
-                result.could_save_ns.map_or(NONE.to_owned(), |saved| format!("about {}", duration(saved))),
+                result
+                    .could_save_ns
+                    .filter(|&saved| saved > 0)
+                    .map_or(NONE.to_owned(), |saved| format!("about {}", duration(saved))),
             )
         } else {
             (
