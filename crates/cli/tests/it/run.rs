@@ -273,6 +273,22 @@ fn files_in_a_row_are_begun_before_they_are_opened() {
     assert!((50..=60).contains(&files) && number(&named, "read_bytes") <= 60 * 4096, "{named}");
 }
 
+/// The second is opened before it could be read ahead, and is then one of a row.
+#[test]
+fn each_of_several_large_files_is_read_ahead() {
+    if !can_mount("each_of_several_large_files") {
+        return;
+    }
+    let scratch = Scratch::new("run_large_row");
+    let _slow = Slow::new(&scratch, &[("a", 12 << 20), ("b", 12 << 20)]);
+    unless_too_busy(|| {
+        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        let result = result(&scratch, "", &["cat", "slow/a", "slow/b"]);
+        let is_helped = number(&result, "prefetched_bytes") > 15 << 20;
+        if is_helped { Ok(()) } else { Err(result.to_string()) }
+    });
+}
+
 #[test]
 fn a_directory_is_gone_through_ahead_of_the_program() {
     if !can_mount("a_directory") {

@@ -40,7 +40,6 @@ impl Follower {
     pub(super) fn look_at(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
-        let size = reading.row.size();
         let gone = reading.gone;
         let seen = reading.look(program, now);
         let left_to = std::mem::take(&mut reading.left_to);
@@ -62,8 +61,9 @@ impl Follower {
         let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
         let accounted = Accounted { at: now, spent, readings, prefetch };
         reading.account_for(accounted, state, self.options.watch_only);
-        if reading.row.size() != size {
-            let size = reading.row.size();
+        // It may have grown since the last look, when the program opened a file that comes after those of the row.
+        let size = reading.row.size();
+        if std::mem::replace(&mut reading.told_size, size) != size {
             self.tell(now, Event::Resized { id, size });
         }
         let Spent { ran, waited, read, .. } = spent;

@@ -34,6 +34,8 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
+    /// How long it was when the controller was last told.
+    pub(super) told_size: u64,
     /// How often it has been seen how long an access takes.
     pub(super) timed: Arc<AtomicU32>,
     seat: Option<Seat>,
@@ -177,6 +179,7 @@ impl Reading {
             name,
             visited: vec![member.identity],
             row: Row::new(member, size),
+            told_size: size,
             timed: Arc::default(),
             seat: None,
             sharers: Vec::new(),
