@@ -1,6 +1,6 @@
 //! Programs in C, compiled and run: one that calls everything, and the example.
-#![allow(clippy::print_stderr)] // what is skipped is said
 
+use sakiyomi_testing::{can_mount, skipped};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -31,7 +31,7 @@ fn libraries() -> PathBuf {
 }
 
 fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}-{}", std::process::id()))
+    sakiyomi_testing::directory().join(format!("capi-{name}-{}", std::process::id()))
 }
 
 /// Compiles a program; none where there is no compiler, or none that watches memory, which is said.
@@ -47,7 +47,7 @@ fn compiled(test: &str, source: &str, linked: Linked) -> Option<PathBuf> {
     };
     let watches: &[&str] = if matches!(linked, Linked::Watched) { &["-fsanitize=address"] } else { &[] };
     if !able(watches) {
-        eprintln!("SKIPPED {test}, {linked:?}: no C compiler `cc` that makes such programs");
+        skipped(&format!("{test}, {linked:?}"), "no C compiler `cc` that makes such programs");
         return None;
     }
     let program = scratch(&format!("{test}-{linked:?}"));
@@ -159,9 +159,7 @@ fn the_example_says_why_a_rate_is_not_given() {
 
 #[test]
 fn the_example_gives_a_rate_and_takes_it_back() {
-    let fuse = fs::File::options().read(true).write(true).open("/dev/fuse");
-    if fuse.is_err() || !fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0") {
-        eprintln!("SKIPPED the_example_gives_a_rate: needs /dev/fuse and root");
+    if !can_mount("the_example_gives_a_rate") {
         return;
     }
     let Some(program) = compiled("iorate-mounted", "examples/iorate.c", Linked::Shared) else { return };
@@ -205,7 +203,7 @@ fn the_header_is_one_for_cpp_too() {
     cpp.args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).arg(format!("-I{HERE}/include")).arg(&source);
     match cpp.output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => eprintln!("SKIPPED the_header_is_one_for_cpp_too: no C++ compiler `c++`"),
+        Err(_) => skipped("the_header_is_one_for_cpp_too", "no C++ compiler `c++`"),
     }
     let _ = fs::remove_file(&source);
 }

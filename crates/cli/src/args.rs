@@ -22,7 +22,7 @@ pub(crate) struct DriveArgs {
     /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) drive: String,
-    /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
+    /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -43,28 +43,28 @@ impl DriveArgs {
 }
 
 // Headings in a command's help. Each option names its own: a heading for the group would hold for what comes after, too.
-const READING: &str = "How the trace is read";
-const REPLAYING: &str = "How the trace is replayed";
+const READING: &str = "Reading the trace";
+const REPLAYING: &str = "Replaying the trace";
 
 /// How a trace is read.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// The trace's format, where it cannot be recognised (`sakiyomi trace formats`)
+    /// The trace's format, if it is not recognised (`sakiyomi trace formats`)
     #[arg(long, help_heading = READING, value_name = "NAME")]
     format: Option<Format>,
-    /// Only this device of a trace of many
+    /// Use only this device of a trace of several
     #[arg(long, help_heading = READING, value_name = "N", value_parser = parse_device, conflicts_with = "map")]
     device: Option<u32>,
-    /// What to do with a trace of many devices: put them one behind the other
+    /// How to put several devices on one drive: concat places them one after the other
     #[arg(long, help_heading = READING, value_name = "HOW", value_parser = ["concat"])]
     map: Option<String>,
-    /// Records this much out of order are put in their place
+    /// Sort records that are out of order by up to this time
     #[arg(long, help_heading = READING, value_name = "TIME", default_value = "1s")]
     sort_window: Nanos,
-    /// Factor on arrival and think times: 0.5 is twice as fast
+    /// Multiply arrival and think times by this factor; 0.5 is twice as fast
     #[arg(long, help_heading = READING, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
-    /// blkparse: the event that stands for a command
+    /// blkparse: the action that is taken as the arrival of a command
     #[arg(long, help_heading = READING, value_name = "LETTER", default_value = "Q")]
     action: char,
 }
@@ -100,22 +100,22 @@ const HOST_QUEUE: u32 = 1 << 20;
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Each request at its time, however the drive fares [default, unless the trace is of a closed loop]
+    /// Issue each request at its recorded time [default, unless the trace is of a closed loop]
     #[arg(long, help_heading = REPLAYING, conflicts_with = "closed_loop")]
     open_loop: bool,
-    /// Each request when another has ended, after the trace's think time if it has one
+    /// Issue each request when an earlier one completes, after the trace's think time if it has one
     #[arg(long, help_heading = REPLAYING)]
     closed_loop: bool,
-    /// Closed loop: requests outstanding [default: 1]
+    /// Closed loop: number of requests outstanding [default: 1]
     #[arg(long, help_heading = REPLAYING, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     outstanding: Option<u32>,
-    /// Requests that wait in the host at most while the drive's queue is full
+    /// Maximum requests queued in the host while the drive's queue is full
     #[arg(
         long, help_heading = REPLAYING, value_name = "N", default_value_t = HOST_QUEUE,
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     host_queue: u32,
-    /// Map addresses beyond the drive's end onto it
+    /// Wrap addresses beyond the end of the drive around to its start
     #[arg(long, help_heading = REPLAYING)]
     pub(crate) wrap: bool,
 }
@@ -139,11 +139,11 @@ impl ReplayArgs {
 /// A trace on a drive: what `sim` and `sweep` have in common.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
-    /// The trace: any of the formats, plain or packed; `-` is stdin
+    /// The trace, in any supported format, plain or compressed; `-` is standard input
     pub(crate) trace: PathBuf,
     #[command(flatten)]
     pub(crate) drive: DriveArgs,
-    /// Nothing before this time is counted
+    /// Leave everything before this time out of the results
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(crate) warm_up: Nanos,
     #[command(flatten)]
@@ -170,11 +170,11 @@ impl WorkloadArgs {
 /// A trace with measured times, and a drive to hold against it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeasurementArgs {
-    /// The trace, of a format with measured response times, plain or packed; `-` is stdin
+    /// The trace, in a format with measured response times, plain or compressed; `-` is standard input
     pub(crate) trace: PathBuf,
     #[command(flatten)]
     pub(crate) drive: DriveArgs,
-    /// Map addresses beyond the drive's end onto it
+    /// Wrap addresses beyond the end of the drive around to its start
     #[arg(long)]
     pub(crate) wrap: bool,
     #[command(flatten)]

@@ -24,13 +24,13 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::Common;
+use crate::console::{self, Common};
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
 #[command(
     name = "sakiyomi",
-    version,
+    version = env!("SAKIYOMI_VERSION"),
     help_template = HELP,
     before_help = "Examples:
   sakiyomi sim trace.csv.gz --drive deskstar-7k250 --out result
@@ -46,7 +46,7 @@ use crate::console::Common;
     after_help = "Sizes: KiB MiB GiB are powers of 1024, kB MB GB powers of 1000; a bare K, M, G means the 1024 kind.
 Durations need their unit: 250us, 1.5ms, 10s.
 Exit codes: 0 done, 1 a check that was asked for failed, 2 usage or operating error; 130 ended by Ctrl-C.
-`run` and `iorate run` end as their program does, `wc` and `grep` as GNU's."
+`run` and `iorate run` exit with the code of their command, `wc` and `grep` with those of GNU's."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -59,54 +59,56 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
-    /// Simulate a block trace on a hard disk: hits and misses, response times, what the mechanism does
+    /// Simulate a block trace on a hard disk: cache hits, response times, what the mechanism does
     #[command(help_template = HELP, before_help = sim::EXAMPLES)]
     Sim(sim::Sim),
     /// Compare two simulations, side by side on the same scales
     #[command(help_template = HELP, before_help = compare::EXAMPLES)]
     Compare(compare::Compare),
-    /// Simulate all combinations of settings, and show which are worth having
+    /// Simulate every combination of settings, and mark those that no other one beats
     #[command(help_template = HELP, before_help = sweep::EXAMPLES)]
     Sweep(sweep::Sweep),
-    /// Hold a simulated drive against a measured one: how far off are distributions, single requests, hits and misses?
+    /// Compare a simulated drive with a measured one: distributions, single requests, hits and misses
     #[command(help_template = HELP, before_help = validate::EXAMPLES)]
     Validate(validate::Validate),
-    /// Run a program while what it reads is read ahead of it, at a controlled distance
+    /// Run a command and prefetch the files it reads
     #[command(help_template = HELP, before_help = run::EXAMPLES)]
     Run(run::Run),
-    /// Show a directory's files at the speed of a hard disk: any program meets the drive
+    /// Mount a directory at the speed of a hard disk, for any program
     #[command(help_template = HELP, before_help = mount::EXAMPLES)]
     Mount(mount::Mount),
-    /// Keep the I/O time of a process on a mount constant: give it a rate, and watch how it is kept
+    /// Keep the I/O times of processes on a mount constant: set rates, and watch how they are kept
     #[command(subcommand, help_template = HELP, before_help = iorate::EXAMPLES)]
     Iorate(iorate::Iorate),
-    /// Take a mount away
+    /// Unmount a directory mounted by sakiyomi
     #[command(help_template = HELP, before_help = umount::EXAMPLES)]
     Umount(umount::Umount),
-    /// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
+    /// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit
     #[command(help_template = HELP, before_help = probe::EXAMPLES)]
     Probe(probe::Probe),
-    /// Experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
+    /// Run experiments in virtual time: programs, page cache, prefetching, regulation and a drive together
     #[command(subcommand, help_template = HELP, before_help = scenario::EXAMPLES)]
     Scenario(scenario::Command),
-    /// Count lines, words, characters and bytes, as GNU wc does, on all cores while reading
+    /// Count lines, words, characters and bytes as GNU wc does, on all cores
     #[command(help_template = HELP, before_help = wc::EXAMPLES)]
     Wc(wc::Wc),
-    /// Print the lines that a pattern matches, or count them, on all cores while reading
+    /// Print or count the lines that match a pattern, on all cores
     #[command(help_template = HELP, before_help = grep::EXAMPLES)]
     Grep(grep::Grep),
-    /// Block traces: describe, convert, generate
+    /// Describe, convert and generate block traces
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
-    /// Drives: list, show, import, fit to a measured one
+    /// List, show, import and fit drives
     #[command(subcommand, help_template = HELP, before_help = drive::EXAMPLES)]
     Drive(drive::Drive),
-    /// What this machine allows, and what follows from it
+    /// Check what this machine supports, and what that means for sakiyomi
+    #[command(help_template = HELP, before_help = doctor::EXAMPLES)]
     Doctor,
-    /// Print completions for a shell
+    /// Print the completion script of a shell
     #[command(help_template = HELP, before_help = shell::COMPLETIONS_EXAMPLES)]
     Completions(shell::Completions),
-    /// Print the manual page
+    /// Print the manual page, or write the pages of all commands
+    #[command(help_template = HELP, before_help = shell::MAN_EXAMPLES)]
     Man(shell::Man),
 }
 
@@ -122,13 +124,28 @@ impl Command {
     }
 }
 
-/// Says what is wrong with a command line, or what was asked for about it, and ends.
-///
-/// Who calls `run` must be able to tell our failures from those of the program, even those of its command line; and `wc`
-/// ends as GNU's does.
-pub(crate) fn refuse(error: &clap::Error) -> ! {
-    // Nobody may be there to read it.
-    let _ = error.print();
+/// Prints what clap has to say about a command line, an error or the help that was asked for, and exits.
+pub(crate) fn exit_with(error: &clap::Error) -> ! {
+    let code = if error.use_stderr() {
+        // The exit code says it too, so a closed standard error changes nothing.
+        let _ = error.print();
+        usage_error_code()
+    } else {
+        match console::print_help(error) {
+            Ok(()) => 0,
+            Err(error) if crate::is_closed_pipe(&error) => 0,
+            Err(error) => {
+                console::complain(&format!("{error:#}"));
+                usage_error_code()
+            }
+        }
+    };
+    std::process::exit(code)
+}
+
+/// The exit code of a command whose arguments are wrong: callers of `run` must be able to tell our failures from those of
+/// the command it runs, and `wc` exits as GNU's does.
+fn usage_error_code() -> i32 {
     let words = std::env::args_os()
         .skip(1)
         .filter_map(|word| word.into_string().ok())
@@ -136,13 +153,11 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
         .take(2)
         .collect::<Vec<_>>();
     let word = |place: usize| words.get(place).map_or("", String::as_str);
-    let code = match (word(0), word(1)) {
-        _ if !error.use_stderr() => error.exit_code(),
+    match (word(0), word(1)) {
         ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),
         ("wc", _) => 1,
-        _ => error.exit_code(),
-    };
-    std::process::exit(code)
+        _ => 2,
+    }
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
@@ -197,6 +212,64 @@ mod tests {
         }
         takes.retain(|_, names| names.len() > 1);
         assert!(takes.is_empty(), "{takes:?}");
+    }
+
+    /// The sakiyomi commands in a text of examples, as words: lines that end in a backslash go on, and pipelines have several.
+    fn example_commands(examples: &str) -> Vec<Vec<String>> {
+        let joined = examples.replace("\\\n", " ");
+        let parts = joined.lines().flat_map(|line| line.split(" | ")).map(str::trim);
+        let ours = parts.filter(|part| part.starts_with("sakiyomi "));
+        let words = |part: &str| {
+            let part = part.split(" > ").next().unwrap_or(part);
+            let mut words = vec![String::new()];
+            let mut quoted = false;
+            for character in part.chars() {
+                match character {
+                    '\'' => quoted = !quoted,
+                    ' ' if !quoted => words.push(String::new()),
+                    other => words.last_mut().unwrap().push(other),
+                }
+            }
+            words.retain(|word| !word.is_empty());
+            words
+        };
+        ours.map(words).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_which_can_be_typed() {
+        let cli = Cli::command();
+        for command in all(&cli) {
+            let name = command.get_name();
+            let examples = command.get_before_help().unwrap_or_else(|| panic!("{name} has no examples"));
+            let examples = example_commands(&examples.to_string());
+            assert!(examples.iter().any(|words| words.contains(&name.to_owned())), "{name}: {examples:?}");
+            for words in examples {
+                if let Err(error) = Cli::command().try_get_matches_from(&words) {
+                    panic!("{words:?}: {error}");
+                }
+                let drives = words.windows(2).filter(|pair| pair[0] == "--drive").map(|pair| &pair[1]);
+                for drive in drives.filter(|drive| !drive.contains(['.', ':'])) {
+                    assert!(
+                        sakiyomi_drive::spec::builtin(drive).is_ok(),
+                        "{words:?}: no drive is called {drive}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn help_is_sentences_with_a_verb_and_an_object() {
+        let odd = ["Who", "Whom", "What", "Of", "Has", "So", "Somebody", "Nobody", "One"];
+        let cli = Cli::command();
+        for command in all(&cli) {
+            let arguments = command.get_arguments().filter_map(|argument| argument.get_help());
+            for help in arguments.chain(command.get_about()).map(ToString::to_string) {
+                let first = help.split(' ').next().unwrap_or_default();
+                assert!(!odd.contains(&first), "{}: {help}", command.get_name());
+            }
+        }
     }
 
     #[test]

@@ -15,10 +15,10 @@ pub(crate) struct Common {
     /// Print the result as one JSON object
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// No progress and no notes on stderr
+    /// Suppress progress and notes on standard error
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
-    /// Colour on stdout
+    /// When to colour standard output
     #[arg(
         long,
         global = true,
@@ -107,6 +107,15 @@ pub(crate) fn say(text: &str) -> Result<()> {
     write!(out, "{text}{end}")
         .and_then(|()| out.flush())
         .context("cannot write the result to standard output")
+}
+
+/// Prints the help or the version that clap was asked for to stdout.
+pub(crate) fn print_help(help: &clap::Error) -> Result<()> {
+    let out = io::stdout();
+    standard::was_open(out.as_fd())
+        .and_then(|()| help.print())
+        .and_then(|()| out.lock().flush())
+        .context("cannot write to standard output")
 }
 
 /// Writes a result to stdout as JSON, on several lines.

@@ -17,9 +17,9 @@ use crate::output::cannot_write;
 /// How logs are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Columns, packed: for DuckDB, Polars, pandas.
+    /// Compressed columns, for DuckDB, Polars and pandas.
     Parquet,
-    /// Text.
+    /// Comma-separated values.
     Csv,
 }
 

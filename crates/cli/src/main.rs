@@ -7,10 +7,12 @@
 mod args;
 mod child;
 mod command;
+mod completion;
 mod console;
 mod drive_file;
 mod log;
 mod machine;
+mod manual;
 mod measurement;
 mod outcome;
 mod output;
@@ -30,11 +32,18 @@ use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| command::refuse(&error));
+    if let Some(answered) = completion::requested() {
+        return exit_code(answered);
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));
     if cli.command.ends_at_a_look() {
         progress::end_at_ctrl_c();
     }
-    match command::run(cli) {
+    exit_code(command::run(cli))
+}
+
+fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Interrupted>() => {

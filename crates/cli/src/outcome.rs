@@ -26,6 +26,7 @@ pub(crate) fn run(wall: Duration) -> Run {
         // Names of files need not be text.
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some(env!("SAKIYOMI_COMMIT")).filter(|commit| !commit.is_empty()).map(str::to_owned),
         wall_ns: nanos(wall),
         machine: machine(),
         ..Run::default()

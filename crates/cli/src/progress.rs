@@ -37,7 +37,7 @@ pub(crate) struct Interrupted;
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted; nothing was written")
+        f.write_str("interrupted; no file was written")
     }
 }
 

@@ -18,34 +18,34 @@ use serde::Serialize;
 
 use crate::outcome;
 
-const FILES: &str = "How files are read";
+const FILES: &str = "Reading files";
 
 /// How files are read while their blocks are worked on.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadingArgs {
-    /// Read all by this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: what is in memory is mapped or copied, whichever is faster; the rest is brought there by the I/O thread]
+    /// Read with this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: cached data is mapped or copied, whichever is faster, and the I/O thread reads the rest into the page cache]
     #[arg(long, help_heading = FILES, value_name = "METHOD")]
     method: Option<MethodSpec>,
-    /// Around the page cache
+    /// Bypass the page cache
     #[arg(long, help_heading = FILES)]
     direct: bool,
-    /// Threads that compute [default: as many as there are cores]
+    /// Number of compute threads [default: the number of cores]
     #[arg(long, help_heading = FILES, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Bytes of a block
+    /// Size of a block
     #[arg(long, help_heading = FILES, value_name = "SIZE", default_value = "128KiB")]
     block: Bytes,
-    /// Who reads: a thread of its own, or each thread the blocks that it works on
-    #[arg(long, help_heading = FILES, value_enum, value_name = "WHO", default_value = "dedicated")]
+    /// Which thread reads
+    #[arg(long, help_heading = FILES, value_enum, value_name = "THREAD", default_value = "dedicated")]
     io_thread: Reader,
 }
 
 /// As `--io-thread` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Reader {
-    /// A thread that does nothing else.
+    /// A dedicated I/O thread.
     Dedicated,
-    /// Each thread reads the blocks that it works on.
+    /// Each compute thread reads its own blocks.
     Shared,
 }
 

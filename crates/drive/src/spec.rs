@@ -13,6 +13,7 @@ mod geometry;
 mod interface;
 mod queue;
 mod servo;
+mod setting;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,7 @@ pub use geometry::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 pub use interface::{Before, InterfaceSpec, Overhead, OverheadSpec};
 pub use queue::{QueuePolicy, QueueSpec};
 pub use servo::{SeekSpec, ServoSpec, SignedNanos};
+pub use setting::Setting;
 
 /// A drive: every figure that the model uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -77,23 +77,24 @@ impl FileHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use sakiyomi_testing::{Scratch, skipped};
     use std::fs::{self, File};
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    #[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
     fn a_file_is_opened_again_whatever_its_name_is() {
         let scratch = Scratch::new("file_handle");
         let file = File::create(scratch.path("file")).unwrap();
         let beside = File::open(scratch.root()).unwrap();
         let Ok(handle) = FileHandle::of(&file) else {
-            return eprintln!("SKIPPED: the file system has no handles");
+            return skipped("a_file_is_opened_again", "the file system has no handles");
         };
         fs::rename(scratch.path("file"), scratch.path("other")).unwrap();
         let again = match handle.open_path(&beside) {
             Ok(again) => File::from(again),
-            Err(error) => return eprintln!("SKIPPED: handles cannot be opened here: {error}"),
+            Err(error) => {
+                return skipped("a_file_is_opened_again", format_args!("handles cannot be opened: {error}"));
+            }
         };
         assert_eq!(again.metadata().unwrap().ino(), file.metadata().unwrap().ino());
         assert_eq!(FileHandle::of(&again).unwrap(), handle);

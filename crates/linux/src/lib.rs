@@ -44,8 +44,6 @@ pub mod writer;
 mod crew;
 mod error;
 mod mapping;
-#[cfg(test)]
-mod scratch;
 
 pub use blocks::{Block, Blocks, Options, Order, Pattern};
 pub use buffer::{Buffer, Granted, Memory, Pool};

@@ -157,8 +157,8 @@ fn attribute(device: &Path, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::page_cache::{By, drop_pages, fetch, residency_by};
-    use crate::scratch::{Scratch, skipped};
     use crate::{Access, Source};
+    use sakiyomi_testing::{Scratch, skipped};
     use std::os::unix::fs::FileExt;
     use std::time::{Duration, Instant};
 

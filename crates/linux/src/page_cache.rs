@@ -356,8 +356,8 @@ fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::{Scratch, skipped};
     use proptest::prelude::*;
+    use sakiyomi_testing::{Scratch, skipped};
     use std::collections::BTreeSet;
     use std::os::unix::fs::FileExt;
     use std::time::{Duration, Instant};

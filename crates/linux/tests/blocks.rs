@@ -5,7 +5,7 @@ mod on_disk;
 
 use std::fs::{self, File};
 
-use on_disk::{Scratch, content, open};
+use on_disk::{content, file_with, open};
 use proptest::prelude::*;
 use sakiyomi_linux::blocks::{Block, Blocks, Options, Order, Pattern};
 use sakiyomi_linux::fake::{Fake, Faults};
@@ -57,8 +57,8 @@ proptest! {
     #[test]
     fn every_method_gives_the_same_bytes(options in any_options(), size in 0usize..120_000) {
         let bytes = content(size);
-        let file = Scratch::with("same", &bytes);
-        if let Some(blocks) = open(&file.0, &options) {
+        let file = file_with("same", &bytes);
+        if let Some(blocks) = open(file.path(), &options) {
             prop_assert!(joined(blocks, size).unwrap() == bytes);
         }
     }
@@ -66,11 +66,11 @@ proptest! {
     #[test]
     fn any_part_of_a_file_can_be_read(options in any_options(), from in 0u64..60_000, length in 0u64..60_000) {
         let bytes = content(100_001);
-        let file = Scratch::with("part", &bytes);
+        let file = file_with("part", &bytes);
         let range = from..from + length;
         let expected = &bytes[from as usize..(from + length).min(100_001) as usize];
         let options = Options { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
-        if let Some(blocks) = open(&file.0, &options) {
+        if let Some(blocks) = open(file.path(), &options) {
             let mut got = Vec::new();
             blocks.for_each(|block| got.extend_from_slice(&block.unwrap()));
             prop_assert!(got == expected);
@@ -188,11 +188,11 @@ fn a_call_that_is_interrupted_for_ever_is_an_error() {
 #[test]
 fn a_stream_can_be_dropped_at_any_time() {
     let bytes = content(3 << 20);
-    let file = Scratch::with("dropped", &bytes);
+    let file = file_with("dropped", &bytes);
     for kind in MethodKind::ALL {
         for taken in [0, 1, 7] {
             let options = Options { method: MethodSpec::usual(kind), block: 64 << 10, ..Options::default() };
-            let Some(mut blocks) = open(&file.0, &options) else { continue };
+            let Some(mut blocks) = open(file.path(), &options) else { continue };
             let kept: Vec<Block> = blocks.by_ref().take(taken).map(Result::unwrap).take(1).collect();
             drop(blocks);
             if kind != MethodKind::Null {
@@ -205,11 +205,11 @@ fn a_stream_can_be_dropped_at_any_time() {
 #[test]
 fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
     for text in ["mmap:3", "populate:2"] {
-        let file = Scratch::with("mapped", &content(1 << 20));
+        let file = file_with("mapped", &content(1 << 20));
         let options = Options { method: text.parse().unwrap(), block: 128 << 10, ..Options::default() };
-        let mut blocks = Blocks::open(&file.0, &options).unwrap();
+        let mut blocks = Blocks::open(file.path(), &options).unwrap();
         let first = blocks.next().unwrap().unwrap();
-        File::options().write(true).open(&file.0).unwrap().set_len(5000).unwrap();
+        File::options().write(true).open(file.path()).unwrap().set_len(5000).unwrap();
         // What is touched now is no longer there.
         let sum: u64 = first.iter().map(|&byte| u64::from(byte)).sum();
         assert!(sum > 0 && matches!(first.intact(), Err(Error::Shrunk { at: 5000, .. })));
@@ -225,9 +225,9 @@ fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
 fn no_more_is_mapped_than_was_asked_for() {
     // Many more blocks than there can be mappings at a time.
     let bytes = content(4 << 20);
-    let file = Scratch::with("many", &bytes);
+    let file = file_with("many", &bytes);
     let options = Options { method: "mmap:8".parse().unwrap(), block: 1000, hold: 3, ..Options::default() };
-    let mut blocks = Blocks::open(&file.0, &options).unwrap();
+    let mut blocks = Blocks::open(file.path(), &options).unwrap();
     let kept: Vec<_> = blocks.by_ref().take(3).collect();
     let all = kept.into_iter().chain(blocks);
     assert!(joined(all, bytes.len()).unwrap() == bytes);
@@ -237,12 +237,12 @@ fn no_more_is_mapped_than_was_asked_for() {
 fn a_file_that_is_cut_under_any_method_is_an_error() {
     for kind in MethodKind::ALL.into_iter().filter(|&kind| kind != MethodKind::Null) {
         let bytes = content(1 << 20);
-        let file = Scratch::with("cut", &bytes);
+        let file = file_with("cut", &bytes);
         let options =
             Options { method: MethodSpec { depth: 1, kind }, block: 16 << 10, ..Options::default() };
-        let Some(mut blocks) = open(&file.0, &options) else { continue };
+        let Some(mut blocks) = open(file.path(), &options) else { continue };
         assert_eq!(&blocks.next().unwrap().unwrap()[..], &bytes[..16 << 10]);
-        File::options().write(true).open(&file.0).unwrap().set_len(300_000).unwrap();
+        File::options().write(true).open(file.path()).unwrap().set_len(300_000).unwrap();
         let results: Vec<_> = blocks
             .map(|block| block.map(|block| block[..] == bytes[block.offset() as usize..][..block.len()]))
             .collect();
@@ -254,10 +254,10 @@ fn a_file_that_is_cut_under_any_method_is_an_error() {
 #[test]
 fn what_a_file_gains_while_it_is_read_is_not_read() {
     let bytes = content(10_000);
-    let file = Scratch::with("grown", &bytes);
+    let file = file_with("grown", &bytes);
     let options = Options { block: 4096, ..Options::default() };
-    let blocks = Blocks::open(&file.0, &options).unwrap();
-    fs::write(&file.0, content(100_000)).unwrap();
+    let blocks = Blocks::open(file.path(), &options).unwrap();
+    fs::write(file.path(), content(100_000)).unwrap();
     assert!(joined(blocks, 10_000).unwrap() == bytes);
 }
 
@@ -269,7 +269,7 @@ fn what_cannot_be_read_in_blocks_is_refused_with_a_sentence() {
     assert!(refused("/", &plain).contains("/ is a directory"));
     assert!(refused("/dev/null", &plain).contains("a character device"));
     assert!(refused("/nowhere", &plain).contains("/nowhere"));
-    let file = Scratch::with("refused", b"x");
+    let file = file_with("refused", b"x");
     let odd = Options { access: Access::Direct, block: 1000, ..plain };
-    assert!(refused(file.0.to_str().unwrap(), &odd).contains("multiple of"));
+    assert!(refused(file.path().to_str().unwrap(), &odd).contains("multiple of"));
 }

@@ -1,7 +1,6 @@
 //! What happens around a stream must not show in it: signals, threads that come and go, limits, requests as large as there
 //! can be.
 #![allow(unsafe_code)] // signals are sent and caught
-#![allow(clippy::print_stderr)] // what is skipped is said
 
 mod on_disk;
 
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use on_disk::{Scratch, content, open};
+use on_disk::{content, file_with, open};
 use sakiyomi_linux::page_cache::drop_pages;
 use sakiyomi_linux::{Access, Blocks, Memory, MethodKind, MethodSpec, Options, Order, Pattern};
 
@@ -61,7 +60,7 @@ fn interrupt_by(signal: libc::c_int) {
 fn signals_do_not_show() {
     interrupt_by(libc::SIGUSR1);
     let bytes = content((8 << 20) + 77);
-    let file = Scratch::with("signals", &bytes);
+    let file = file_with("signals", &bytes);
     let reader = rustix::thread::gettid().as_raw_nonzero().get();
     let process = rustix::process::getpid().as_raw_nonzero().get();
     let stop = AtomicBool::new(false);
@@ -75,8 +74,8 @@ fn signals_do_not_show() {
         });
         let all = std::panic::catch_unwind(|| {
             for options in ways() {
-                drop_pages(&File::open(&file.0).unwrap(), 0..u64::MAX).unwrap();
-                let Some(blocks) = open(&file.0, &options) else { continue };
+                drop_pages(&File::open(file.path()).unwrap(), 0..u64::MAX).unwrap();
+                let Some(blocks) = open(file.path(), &options) else { continue };
                 rest_is(blocks, &bytes, 0, &options);
             }
         });
@@ -89,15 +88,15 @@ fn signals_do_not_show() {
 #[test]
 fn the_thread_that_began_to_read_may_end() {
     let bytes = content(32 << 20);
-    let file = Scratch::with("moved", &bytes);
+    let file = file_with("moved", &bytes);
     for mut options in ways() {
         // Much must be on its way at that moment, and nothing read ahead by the system.
         options.method.depth = if options.method.kind == MethodKind::Read { 1 } else { 128 };
         options.order = Order::Arrival;
         for seed in 0..5 {
             options.pattern = Pattern::Random { seed };
-            drop_pages(&File::open(&file.0).unwrap(), 0..u64::MAX).unwrap();
-            let begin = || open(&file.0, &options).map(|mut blocks| (blocks.next(), blocks));
+            drop_pages(&File::open(file.path()).unwrap(), 0..u64::MAX).unwrap();
+            let begin = || open(file.path(), &options).map(|mut blocks| (blocks.next(), blocks));
             let begun = thread::scope(|scope| scope.spawn(begin).join().unwrap());
             let Some((first, rest)) = begun else { break };
             for block in first.into_iter().chain(rest.take(200)) {
@@ -111,14 +110,14 @@ fn the_thread_that_began_to_read_may_end() {
 #[test]
 fn streams_that_are_dropped_leave_no_descriptor_open() {
     let bytes = content(1 << 20);
-    let file = Scratch::with("descriptors", &bytes);
+    let file = file_with("descriptors", &bytes);
     let of_file = || {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
-        links.filter(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == file.0)).count()
+        links.filter(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == file.path())).count()
     };
     for options in ways() {
         for taken in [0, 3] {
-            let Some(blocks) = open(&file.0, &options) else { continue };
+            let Some(blocks) = open(file.path(), &options) else { continue };
             blocks.take(taken).for_each(|block| drop(block.unwrap()));
             assert_eq!(of_file(), 0, "{options:?}");
         }
@@ -136,8 +135,8 @@ fn what_goes_on_behind_the_largest_call_is_aligned_on_every_device() {
 fn a_block_may_be_larger_than_a_call_can_be() {
     let block = 2usize << 30;
     let size = block as u64 + 12_345;
-    let scratch = Scratch::inside("/dev/shm", "large");
-    let file = File::options().read(true).write(true).create_new(true).open(&scratch.0).unwrap();
+    let scratch = sakiyomi_testing::ScratchFile::inside(std::path::Path::new("/dev/shm"), "large", []);
+    let file = File::options().read(true).write(true).open(scratch.path()).unwrap();
     file.set_len(size).unwrap();
     let call = sakiyomi_linux::method::CALL_MAX as u64;
     let marks = [
@@ -155,7 +154,7 @@ fn a_block_may_be_larger_than_a_call_can_be() {
     for options in ways() {
         let method = MethodSpec { depth: 1, ..options.method };
         let options = Options { block, method, memory: Memory::Huge, ..options };
-        let Some(blocks) = open(&scratch.0, &options) else { continue };
+        let Some(blocks) = open(scratch.path(), &options) else { continue };
         let mut lengths = Vec::new();
         for read in blocks {
             let read = read.unwrap_or_else(|error| panic!("{options:?}: {error:?}"));

@@ -231,6 +231,7 @@ fn ready(held: &[Entry], next: &mut u64) -> usize {
 mod tests {
     use super::*;
     use sakiyomi_model::{Bytes, Nanos, Op};
+    use sakiyomi_testing::ScratchFile;
     use sakiyomi_trace::Packing;
 
     fn entry(number: u64) -> Entry {
@@ -269,8 +270,8 @@ mod tests {
 
     #[test]
     fn what_several_threads_have_answered_is_all_written() {
-        let path = std::env::temp_dir().join(format!("sakiyomi-threads-{}.csv", std::process::id()));
-        let (recorder, recording) = Recording::start(&path).unwrap();
+        let scratch = ScratchFile::absent("threads.csv");
+        let (recorder, recording) = Recording::start(scratch.path()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let recorder = &recorder;
@@ -282,20 +283,19 @@ mod tests {
             }
         });
         assert_eq!(recording.finish().unwrap(), 60_000);
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let text = std::fs::read_to_string(scratch.path()).unwrap();
         let times = text.lines().skip(1).filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
         assert!(times.eq(0..60_000), "all, in order");
     }
 
     #[test]
     fn a_trace_that_never_ends_is_not_kept() {
-        let path = std::env::temp_dir().join(format!("sakiyomi-unended-{}.csv", std::process::id()));
-        let (recorder, recording) = Recording::start(&path).unwrap();
+        let scratch = ScratchFile::absent("unended.csv");
+        let (recorder, recording) = Recording::start(scratch.path()).unwrap();
         recorder.record(0, Records::Some(Vec::new()));
         drop(recording);
         // Who still answers does not wait for anybody.
         recorder.record(1, Records::Some(Vec::new()));
-        assert!(!path.exists());
+        assert!(!scratch.path().exists());
     }
 }

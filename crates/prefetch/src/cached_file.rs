@@ -135,7 +135,8 @@ fn page_bytes(found: &Residency, length: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::{Scratch, content, skipped};
+    use crate::scratch::{Scratch, content};
+    use sakiyomi_testing::skipped;
     use std::fs::OpenOptions;
 
     const SIZE: u64 = 3_000_000;

@@ -201,6 +201,7 @@ fn mount_of<'a>(mounts: &'a str, path: &Path) -> Option<(&'a str, &'a str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sakiyomi_testing::Scratch;
 
     fn unwatched() -> impl FnMut(u64) -> Result<(), Error> {
         |_| Ok(())
@@ -208,15 +209,14 @@ mod tests {
 
     #[test]
     fn a_test_file_has_its_size_and_no_name_and_does_not_repeat() {
-        let directory = std::env::temp_dir().join(format!("sakiyomi-target-{}", std::process::id()));
-        fs::create_dir(&directory).unwrap();
-        let found = Target::at(&directory, (2 << 20) + 5, &mut unwatched()).unwrap();
+        let scratch = Scratch::new("target");
+        let found = Target::at(scratch.root(), (2 << 20) + 5, &mut unwatched()).unwrap();
         assert_eq!((found.name, found.size), ("path", (2 << 20) + 5));
         let bytes = fs::read(&found.path).unwrap();
         assert_eq!(bytes.len(), (2 << 20) + 5);
         assert!(bytes[..1 << 20] != bytes[1 << 20..2 << 20]);
         // It can be removed, so nothing is in it.
-        fs::remove_dir(&directory).unwrap();
+        fs::remove_dir(scratch.root()).unwrap();
     }
 
     #[test]
@@ -236,13 +236,13 @@ mod tests {
             calls += 1;
             if calls < 3 { Ok(()) } else { Err(Error::Interrupted) }
         };
-        let ended = Target::at(&std::env::temp_dir(), 64 << 20, &mut watch);
+        let ended = Target::at(sakiyomi_testing::directory(), 64 << 20, &mut watch);
         assert!(matches!(ended, Err(Error::Interrupted)) && calls == 3);
     }
 
     #[test]
     fn more_than_fits_is_refused_before_anything_is_written() {
-        let refused = Target::at(&std::env::temp_dir(), 1 << 60, &mut unwatched()).unwrap_err();
+        let refused = Target::at(sakiyomi_testing::directory(), 1 << 60, &mut unwatched()).unwrap_err();
         assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
     }
 }

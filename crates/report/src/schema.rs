@@ -117,6 +117,9 @@ pub struct Run {
     pub command: Vec<String>,
     /// The version of sakiyomi.
     pub version: String,
+    /// The commit that sakiyomi was built from, abbreviated; none for a build outside a git checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// How long it took.
     pub wall_ns: u64,
     /// Where it ran.
@@ -127,6 +130,16 @@ pub struct Run {
     /// Simulated time over wall time: 130 means 130 times as fast as the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_per_wall_ratio: Option<f64>,
+}
+
+impl Run {
+    /// The build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
+    pub(crate) fn build(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} ({commit})", self.version),
+            None => self.version.clone(),
+        }
+    }
 }
 
 /// The machine that a run was made on.
@@ -156,6 +169,18 @@ mod tests {
         document.result.response_histogram.truncate(1);
         document.result.breakdown_mean_ns.truncate(1);
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+    }
+
+    #[test]
+    fn a_run_names_the_commit_where_it_is_known() {
+        let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
+        assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
+        assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
+        // Of results that an older sakiyomi, or one from a source archive, has left.
+        let unknown = serde_json::to_value(sample::run()).unwrap();
+        assert!(unknown.get("commit").is_none());
+        let read: Run = serde_json::from_value(unknown).unwrap();
+        assert_eq!((read.commit.as_deref(), read.build().as_str()), (None, "0.1.0"));
     }
 
     #[test]

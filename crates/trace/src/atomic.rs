@@ -98,7 +98,7 @@ fn temporary_beside(target: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use sakiyomi_testing::Scratch;
 
     #[test]
     fn the_target_is_untouched_until_commit() {

@@ -41,9 +41,6 @@ mod source;
 mod trace;
 mod writer;
 
-#[cfg(test)]
-mod scratch;
-
 pub use error::TraceError;
 pub use fit::Fit;
 pub use format::{Format, parse_device};

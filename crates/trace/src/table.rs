@@ -203,7 +203,7 @@ impl<W: Write + Send> TableWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use sakiyomi_testing::Scratch;
 
     #[test]
     fn a_file_is_stored_as_its_name_says() {

@@ -146,6 +146,12 @@ impl<W: Write + Send> Writer<W> {
         Ok(Writer { path: name.to_owned(), format, sink, records: 0 })
     }
 
+    /// The number of records written so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
     /// Appends a record.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub(crate) struct Compare {
     a: PathBuf,
     /// The second result
     b: PathBuf,
-    /// Write result.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Exit with 1 if a figure of result.json changes by more (KEY>+N%) or less (KEY<-N%) than this; may be repeated

@@ -13,6 +13,11 @@ use serde::Serialize;
 use crate::console::{Common, say, say_result};
 use crate::machine::machine;
 
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi doctor
+  sakiyomi doctor --json
+";
+
 /// One thing looked at.
 #[derive(Serialize)]
 struct Finding {

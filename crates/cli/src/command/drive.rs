@@ -29,18 +29,24 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Drives.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Drive {
-    /// The drives that come with sakiyomi
+    /// List the built-in drives
+    #[command(help_template = HELP, before_help = LIST_EXAMPLES)]
     List,
-    /// A drive as TOML, with the source of every figure
+    /// Print a drive as TOML, with the source of every figure
     #[command(help_template = HELP, before_help = SHOW_EXAMPLES)]
     Show(Show),
-    /// Make TOML of DiskSim's parameter files, and say what in them the simulation does otherwise
+    /// Convert DiskSim's parameter files to TOML, and report what the simulation does differently
     #[command(help_template = HELP, before_help = IMPORT_EXAMPLES)]
     Import(Import),
-    /// Estimate what a datasheet does not tell, from a measured trace
+    /// Estimate what a datasheet leaves out from a measured trace
     #[command(help_template = HELP, before_help = fit::EXAMPLES)]
     Fit(Box<fit::Fit>),
 }
+
+const LIST_EXAMPLES: &str = "Examples:
+  sakiyomi drive list
+  sakiyomi drive list --json
+";
 
 const IMPORT_EXAMPLES: &str = "Examples:
   sakiyomi drive import cheetah9LP.diskspecs --out cheetah9LP.toml
@@ -53,31 +59,31 @@ const SHOW_EXAMPLES: &str = "Examples:
   sakiyomi drive show deskstar-7k250 --explain
 ";
 
-/// A drive as TOML.
+/// Print a drive as TOML.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// A built-in drive (`sakiyomi drive list`), a TOML file, or DiskSim's .diskspecs or .parv
     #[arg(value_name = "NAME|FILE")]
     drive: String,
-    /// Change a figure of the drive first, such as cache.read_ahead.max=1MiB; may be repeated
+    /// Change a setting of the drive first, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Every key with its value, what it may be, and what it does
+    /// Explain every key: its value, what it may be, and what it does
     #[arg(long)]
     explain: bool,
 }
 
-/// Make TOML of DiskSim's parameter files.
+/// Convert DiskSim's parameter files to TOML.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Files that it names (.model, .seek) are looked up beside it. So is the .parv of the same name, which says \
-        on what bus the drive hangs; where there is none, only the drive's own transfer time counts."
+    after_help = "The files that it names (.model, .seek) are read from its directory, and so is the .parv of the same name, \
+        which describes the bus; without one, only the drive's own transfer time counts."
 )]
 pub(crate) struct Import {
-    /// DiskSim's .diskspecs, or the .parv that leads to it
+    /// DiskSim's .diskspecs, or the .parv that refers to it
     #[arg(value_name = "FILE.diskspecs")]
     file: String,
-    /// Write the TOML into this file instead of to stdout
+    /// Write the TOML to this file instead of standard output
     #[arg(long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
 }

@@ -31,25 +31,25 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi grep -F -e 'a.b' -e 'c.d' big.csv --method uring:8 --direct
 ";
 
-/// Print the lines that a pattern matches, or count them, on all cores while reading
+/// Print or count the lines that match a pattern, on all cores.
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
     args_override_self = true,
     override_usage = "sakiyomi grep [OPTIONS] <PATTERN> [FILE]...\n       sakiyomi grep [OPTIONS] <-e PATTERN|-f FILE>... [FILE]...",
-    after_help = "Patterns are Rust's (docs.rs/regex): much like grep -E and Perl, without back-references and look-around. \
-Characters are UTF-8 whatever the locale says, and every file is text, as with grep -a; a byte that is no character is \
-matched by no dot and no class.
-With --quiet nothing is printed, and reading ends with the first line that is found.
-Exit codes, as grep's: 0 a line was found, 1 none was, 2 a file could not be read, or wrong usage."
+    after_help = "Patterns have the syntax of Rust's regex crate (docs.rs/regex): much like grep -E and Perl, without \
+back-references and look-around. Text is UTF-8 in every locale, and every file is text, as with grep -a; bytes that are not \
+UTF-8 match no dot and no class.
+With --quiet, grep prints nothing and stops at the first matching line.
+Exit codes, as grep's: 0 a line matches, 1 no line matches, 2 a file could not be read, or wrong usage."
 )]
 pub(crate) struct Grep {
-    /// The pattern, unless -e or -f gives it; and files. `-` is stdin, which is also read if there are none
+    /// The pattern, unless -e or -f gives it, and the files; `-` is standard input, which is also read if none are given
     #[arg(value_name = "PATTERN", required_unless_present_any = ["regexp", "file"])]
     operands: Vec<OsString>,
-    #[command(flatten, next_help_heading = "Which lines")]
+    #[command(flatten, next_help_heading = "Matching")]
     which: Which,
-    #[command(flatten, next_help_heading = "What is printed")]
+    #[command(flatten, next_help_heading = "Output")]
     shown: Shown,
     #[command(flatten)]
     reading: ReadingArgs,
@@ -64,31 +64,31 @@ struct Which {
     /// A pattern; may be repeated
     #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, action = ArgAction::Append)]
     regexp: Vec<String>,
-    /// Patterns from a file, one a line; may be repeated, and `-` is stdin
+    /// Read patterns from a file, one a line; may be repeated; `-` is standard input
     #[arg(short = 'f', long, value_name = "FILE", action = ArgAction::Append)]
     file: Vec<PathBuf>,
-    /// Patterns are plain texts
+    /// Patterns are plain strings
     #[arg(short = 'F', long, overrides_with = "extended_regexp")]
     fixed_strings: bool,
-    /// Patterns are regular expressions, as they are without it
+    /// Patterns are regular expressions (the default)
     #[arg(short = 'E', long)]
     extended_regexp: bool,
-    /// Upper and lower case are the same
+    /// Ignore case
     #[arg(short, long)]
     ignore_case: bool,
-    /// Only whole words match
+    /// Match only whole words
     #[arg(short, long)]
     word_regexp: bool,
-    /// Only whole lines match
+    /// Match only whole lines
     #[arg(short = 'x', long)]
     line_regexp: bool,
-    /// Lines that do not match
+    /// Select the lines that do not match
     #[arg(short = 'v', long)]
     invert_match: bool,
-    /// So many lines of each file, and no more
+    /// Stop after N matching lines in each file
     #[arg(short, long, value_name = "N")]
     max_count: Option<u64>,
-    /// Every file is text, as it is without it
+    /// Treat every file as text (the default)
     #[arg(short = 'a', long)]
     text: bool,
 }
@@ -96,28 +96,28 @@ struct Which {
 /// What is printed of them.
 #[derive(Debug, Args)]
 struct Shown {
-    /// Print how many lines each file has
+    /// Print only the number of matching lines in each file
     #[arg(short, long)]
     count: bool,
-    /// Print the names of files that have some
+    /// Print only the names of files with matching lines
     #[arg(short = 'l', long, overrides_with = "files_without_match")]
     files_with_matches: bool,
-    /// Print the names of files that have none
+    /// Print only the names of files without matching lines
     #[arg(short = 'L', long)]
     files_without_match: bool,
-    /// Print only what matches, each match on a line
+    /// Print only the matches, one a line
     #[arg(short, long)]
     only_matching: bool,
-    /// Print each line's number before it
+    /// Print the line number before each line
     #[arg(short = 'n', long)]
     line_number: bool,
-    /// Print the file's name before each line [default: if there are several]
+    /// Print the file name before each line [default, if there are several files]
     #[arg(short = 'H', long, overrides_with = "no_filename")]
     with_filename: bool,
-    /// Never print the file's name
+    /// Never print the file name before a line
     #[arg(short = 'h', long)]
     no_filename: bool,
-    /// Say nothing of files that cannot be read
+    /// Suppress messages about files that cannot be read
     #[arg(short = 's', long)]
     no_messages: bool,
 }

@@ -36,19 +36,19 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Rates of processes on a mount.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Iorate {
-    /// Give a process a rate: its I/O takes a constant time, whatever others do
+    /// Set the rate of a process: its I/O takes a constant time, whatever others do
     #[command(help_template = HELP, before_help = change::SET_EXAMPLES, override_usage = change::SET_USAGE)]
     Set(change::Give),
-    /// Take a rate back
+    /// Remove a rate
     #[command(help_template = HELP, before_help = change::CLEAR_EXAMPLES, override_usage = change::CLEAR_USAGE)]
     Clear(change::Clear),
-    /// Who has a rate, and how well it is kept
+    /// List the rates of a mount, and how well they are kept
     #[command(help_template = HELP, before_help = list::EXAMPLES)]
     List(list::List),
-    /// Run a program with a rate from its first I/O to its end
+    /// Run a command with a rate, from its first I/O on
     #[command(help_template = HELP, before_help = run::EXAMPLES, override_usage = run::USAGE)]
     Run(run::Run),
-    /// Watch the device and those who use it
+    /// Watch the device and the processes that use it
     #[command(help_template = HELP, before_help = top::EXAMPLES)]
     Top(top::Top),
 }

@@ -21,7 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/far --drive fixed:latency=10ms,parallel=64,bandwidth=200MB/s,spread=0.2
   sakiyomi mount files /mnt/disk --record trace.csv
   sakiyomi mount files /mnt/disk --regulate
-  sakiyomi mount files /mnt/disk --drive hitachi-hdp725050gla360 --regulate --service 12.5ms
+  sakiyomi mount files /mnt/disk --drive deskstar-p7k500 --regulate --service 12.5ms
 ";
 
 /// How often a mount is looked at.
@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
-    /// Nobody goes in who would make a regulated one late
+    /// A request is admitted unless it would make a regulated one late
     Ours,
-    /// An allowance, as in the thesis
+    /// A fixed number of other requests is admitted: the allowance of the thesis
     Thesis,
 }
 
@@ -48,59 +48,59 @@ impl From<PolicyArg> for Policy {
     }
 }
 
-/// Show a directory's files at the speed of a drive.
+/// Mount a directory at the speed of a drive.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the true content; do not change it \
-        behind the mount's back. The kernel's page cache lies over the drive as over any other: drop it, or use \
-        --direct-io, to meet the drive at each access."
+    after_help = "The mount lasts until Ctrl-C or `sakiyomi umount DIR`. BACKING always holds the current content; do not change \
+        it while it is mounted. The kernel caches the mount's files as any others: drop its caches, or use --direct-io, for \
+        every access to reach the drive."
 )]
 pub(crate) struct Mount {
     /// The directory that holds the files
     backing: PathBuf,
-    /// The empty directory to show them in
+    /// The empty directory to mount on
     dir: PathBuf,
     /// A built-in drive (`sakiyomi drive list`), a TOML file, DiskSim's .diskspecs or .parv, or
     /// fixed:latency=TIME,parallel=N,bandwidth=SIZE/s,spread=SHARE,size=SIZE [default: none, the files' own speed]
     #[arg(long, value_name = "NAME|FILE|fixed:…")]
     drive: Option<String>,
-    /// Change a figure of the drive, such as cache.read_ahead.max=1MiB; may be repeated
+    /// Change a setting of the drive, such as cache.read_ahead.max=1MiB; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "drive")]
     set: Vec<String>,
-    /// Seconds of the drive in a second: 0.5 is half as fast
+    /// Speed relative to real time; 0.5 is half as fast
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "drive", allow_negative_numbers = true)]
     speed: f64,
-    /// Scatter files over the drive in pieces of this size, as on one that has aged
+    /// Scatter files over the drive in pieces of this size, as on an aged file system
     #[arg(long, value_name = "SIZE")]
     fragment: Option<Bytes>,
-    /// Decides what is random: places of --fragment, times of spread
+    /// Seed of everything random: the places of --fragment, the times of spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep in FILE where files lie on the drive, from mount to mount
+    /// Keep the places of files on the drive in FILE, from mount to mount
     #[arg(long, value_name = "FILE")]
     layout: Option<PathBuf>,
     /// Write a trace of all accesses: CSV, or Parquet if FILE ends in .parquet
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print a line a second; with --json, each line is an object
+    /// Print a line each second; with --json, an object a line
     #[arg(long)]
     stats: bool,
-    /// Without the page cache: each access goes to the drive
+    /// Bypass the page cache: every access goes to the drive
     #[arg(long)]
     direct_io: bool,
-    /// Names and attributes cost time, too: what is not in memory is read, what changes goes to a journal
+    /// Charge for metadata as well: names and attributes are read from the drive, changes go to a journal
     #[arg(long)]
     metadata: bool,
-    /// Keep the I/O time of processes constant that are given a rate with `sakiyomi iorate`; there is no page cache then
+    /// Let `sakiyomi iorate` give processes a rate, which keeps their I/O times constant; bypasses the page cache
     #[arg(
         long, value_name = "POLICY", num_args = 0..=1, require_equals = true, default_missing_value = "ours",
         conflicts_with = "writeback"
     )]
     regulate: Option<PolicyArg>,
-    /// What one I/O counts for, as found out before, such as 12.3ms [default: as measured all the time]
+    /// Service time of an I/O, such as 12.3ms [default: measured continuously]
     #[arg(long, value_name = "TIME", requires = "regulate")]
     service: Option<Nanos>,
-    /// The page cache keeps what is written for a while
+    /// Let the page cache delay writes
     #[arg(long, conflicts_with = "direct_io")]
     writeback: bool,
 }

@@ -31,21 +31,21 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe big.dat --cached --method read,mmap:4 --json
 ";
 
-/// Measure methods of I/O: which is fastest, which cheapest, and is the storage or the CPU the limit?
+/// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
-uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (mappings side by side), null (measures ourselves).
-A directory gets a test file that has no name, so that nothing is left behind; other files are only read."
+uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (N mappings), null (no I/O: the cost of measuring).
+In a directory, probe reads an unnamed test file of its own, which leaves nothing behind. It only reads other files."
 )]
 pub(crate) struct Probe {
     /// A file or block device to read, or a directory for a test file
     #[arg(required_unless_present = "on")]
     path: Option<PathBuf>,
-    /// Also measure what only the CPU limits
+    /// Also measure a target that only the CPU limits
     #[arg(long, value_enum, value_name = "TARGET", value_delimiter = ',')]
     on: Vec<On>,
-    /// Methods, with N requests in flight
+    /// Methods of I/O, with N requests in flight (see below)
     #[arg(
         long,
         value_name = "LIST",
@@ -53,43 +53,43 @@ pub(crate) struct Probe {
         default_value = "read,pread:4,aio:8,uring:8,mmap:4,null"
     )]
     method: Vec<MethodSpec>,
-    /// Bytes of a request
+    /// Sizes of a request
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,1MiB")]
     block: Vec<Bytes>,
-    /// Around the page cache [default, where the file system can]
+    /// Bypass the page cache [default, if the file system supports it]
     #[arg(long)]
     direct: bool,
-    /// Through the page cache, which is emptied of the file before
+    /// Read through the page cache, which is emptied of the file before each run
     #[arg(long)]
     buffered: bool,
-    /// From the page cache, which is filled before
+    /// Read from the page cache, which is filled with the file before each run
     #[arg(long)]
     cached: bool,
-    /// Memory to read into: `best` is huge pages, registered where the method can
+    /// Kinds of memory to read into
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "best,ordinary")]
     buffers: Vec<Memory>,
-    /// Blocks at random places
+    /// Read blocks at random offsets
     #[arg(long)]
     random: bool,
     /// Size of test files
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     size: Bytes,
-    /// How long a run lasts
+    /// Duration of a run
     #[arg(long, value_name = "TIME", default_value = "300ms")]
     runtime: Nanos,
-    /// Runs of each case; they are interleaved
+    /// Number of runs of each case; the runs of all cases are interleaved
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repetitions: u64,
-    /// Measure only what is asked for, and not what a verdict needs besides; it is quicker, and cannot tell storage-bound
+    /// Leave out the control runs: faster, but no case can be found storage-bound
     #[arg(long)]
     no_rivals: bool,
-    /// Decides the order of runs, and random places
+    /// Seed of the order of runs and of random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write what a cost model needs into this file; --out writes it as calibration.toml
+    /// Write the parameters of a cost model to this file; --out writes them as calibration.toml
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Write result.json, report.html, calibration.toml and the pictures into this directory
+    /// Write result.json, report.html, calibration.toml and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ enum On {
 /// As `--buffers` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Memory {
-    /// Huge pages, registered where the method can.
+    /// Huge pages, registered if the method supports it.
     Best,
     /// Huge pages.
     Huge,

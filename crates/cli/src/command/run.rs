@@ -36,37 +36,37 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// `--dry-run` wants to know of the storage.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Run a program while what it reads is read ahead of it, at a controlled distance.
+/// Run a command and prefetch the files it reads.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own, and if sakiyomi is \
-        killed it goes on alone. Ends as the program does; 125 if sakiyomi fails, 126 if the program cannot be run, 127 \
-        if there is none. Standard output is the program's, so the report and the object of --json go to standard \
-        error."
+    after_help = "The command runs unmodified: its standard streams, signals, terminal and exit code are its own, and it goes on \
+        alone if sakiyomi is killed. The exit code is that of the command; 125 if sakiyomi fails, 126 if the command cannot \
+        be executed, 127 if it is not found. Standard output belongs to the command, so the report and the object of --json \
+        go to standard error."
 )]
 pub(crate) struct Run {
-    /// How far ahead: as far as pays, or always as far as this
+    /// Prefetch distance: as far as it helps (auto), or always this far
     #[arg(long, value_name = "auto|SIZE", default_value = "auto")]
     limit: Distance,
-    /// With a --limit in bytes: how much is read at a time [default: a quarter of it]
+    /// Size of a prefetching read with a fixed --limit [default: a quarter of it]
     #[arg(long, value_name = "SIZE")]
     step: Option<Bytes>,
-    /// Memory that may be filled ahead [default: a quarter of what is available, and half of what its group has left]
+    /// Maximum memory to prefetch into [default: a quarter of the available memory, and half of what the control group has left]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Only watch, and print what would help; at the end up to 16 MiB are read once more, to see what the storage delivers
+    /// Watch without prefetching, and report what would help; reads up to 16 MiB again at the end to measure the storage
     #[arg(long)]
     dry_run: bool,
-    /// Print the report also where standard error is not a terminal
+    /// Print the report even if standard error is not a terminal
     #[arg(long)]
     report: bool,
-    /// Write result.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Follow this running process and what it starts, until it ends or Ctrl-C
+    /// Follow this running process and its descendants until it exits, or until Ctrl-C
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
-    /// The program and its arguments
+    /// The command and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
 }

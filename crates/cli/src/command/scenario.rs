@@ -46,18 +46,18 @@ pub(crate) enum Command {
 /// Run an experiment.
 #[derive(Debug, Args)]
 pub(crate) struct RunCommand {
-    /// The experiment, as TOML
+    /// The experiment, a TOML file
     file: PathBuf,
-    /// A key with the values to try, in place of those of the file; may be repeated: all combinations are tried
+    /// Values to try for a key, in place of the file's; may be repeated: all combinations are run
     #[arg(long, value_name = "KEY=A,B,…")]
     vary: Vec<String>,
-    /// Decides all that is random, in place of the file's
+    /// Seed of everything random, in place of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How often each point is run, each time with the next seed, in place of the file's
+    /// Number of runs of each point, each with the next seed, in place of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Write result.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

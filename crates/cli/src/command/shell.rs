@@ -8,15 +8,24 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use crate::completion;
 use crate::console::say;
+use crate::manual;
 use crate::output::OutDir;
 
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
   sakiyomi completions bash > ~/.local/share/bash-completion/completions/sakiyomi
   sakiyomi completions zsh > ~/.zfunc/_sakiyomi
+  sakiyomi completions fish > ~/.config/fish/completions/sakiyomi.fish
 ";
 
-/// Print completions for a shell.
+pub(crate) const MAN_EXAMPLES: &str = "Examples:
+  sakiyomi man | man -l -
+  sakiyomi man trace convert | man -l -
+  sakiyomi man --out ~/.local/share/man/man1
+";
+
+/// Print the completion script of a shell.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell
@@ -25,35 +34,36 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "sakiyomi", &mut script);
-        say(&String::from_utf8(script)?)?;
+        say(&completion::script(self.shell)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Print the manual page.
+/// Print the manual page, or write the pages of all commands.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Write a page for each command into this directory instead of printing one
+    /// Print the page of this command instead, such as `trace convert`
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    command: Vec<String>,
+    /// Write a page for each command to this directory instead of printing one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl Man {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        match &self.out {
-            None => {
-                let mut page = Vec::new();
-                clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-                say(&String::from_utf8(page)?)?;
-            }
-            Some(directory) => {
-                let out = OutDir::new(directory)?;
-                clap_mangen::generate_to(Cli::command(), out.path())
-                    .with_context(|| format!("cannot write manual pages into {}", directory.display()))?;
-            }
+        let pages = manual::pages(Cli::command())?;
+        if let Some(directory) = &self.out {
+            let out = OutDir::new(directory)?;
+            pages.iter().try_for_each(|page| out.write(&page.file_name, &page.text))?;
+            return Ok(ExitCode::SUCCESS);
         }
+        let words = ["sakiyomi"].into_iter().chain(self.command.iter().map(String::as_str));
+        let name = format!("{}.1", words.collect::<Vec<_>>().join("-"));
+        let page = pages.iter().find(|page| page.file_name == name).with_context(|| {
+            format!("there is no command `{}`; `sakiyomi --help` lists them", self.command.join(" "))
+        })?;
+        say(&String::from_utf8_lossy(&page.text))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -29,13 +29,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct Sim {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// What makes a chunk: time=1s, bytes=64MiB or commands=1000
+    /// Length of a chunk of the charts and logs, such as time=1s, bytes=64MiB or commands=1000
     #[arg(long, value_name = "KIND=SIZE", default_value = "time=1s", value_parser = parse_chunking)]
     chunk: Chunking,
-    /// Write result.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write the command, cache and disk logs and all chunks there as well
+    /// Also write the command, cache and disk logs and all chunks there, in this format
     #[arg(long, value_name = "FORMAT", value_enum, requires = "out")]
     log: Option<LogFormat>,
 }

@@ -1,22 +1,23 @@
 //! `sweep`: all combinations of settings, on all cores.
 
+mod points;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::SweepPoint;
 use sakiyomi_report::{Document, SweepResult, chart, html, text};
-use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
 use crate::outcome::simulation_run;
-use crate::output::{OutDir, cannot_write};
+use crate::output::OutDir;
 use crate::parallel;
 use crate::progress::Progress;
 use crate::simulation::simulate;
@@ -33,10 +34,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct Sweep {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// A setting with the values to try; may be repeated: all combinations are tried
+    /// Values to try for a setting; may be repeated: all combinations are simulated
     #[arg(long, value_name = "KEY=A,B,…", required = true)]
     vary: Vec<String>,
-    /// Write result.json, points.parquet, report.html and the pictures into this directory
+    /// Write result.json, points.parquet, points.csv, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -68,7 +69,7 @@ impl Sweep {
         let document = Document::sweep(simulation_run(begun.elapsed(), commands, simulated), result);
         if let Some(out) = &out {
             out.write_report(&document, &html::sweep(&document), &chart::sweep(&document.result))?;
-            write_table(out, &document.result)?;
+            points::write(out, &document.result, &drives)?;
             common.note(&out.report());
         }
         common.tell(&document, |style| text::sweep(&document, style))?;
@@ -101,30 +102,4 @@ struct Tried {
     point: SweepPoint,
     commands: u64,
     simulated: Nanos,
-}
-
-fn write_table(out: &OutDir, result: &SweepResult) -> Result<()> {
-    let path = out.path().join("points.parquet");
-    let mut columns: Vec<Column> = result.varied.iter().map(|key| Column::new(key, Kind::Text)).collect();
-    columns.push(Column::new("hit_ratio", Kind::F64));
-    columns.extend(
-        ["response_mean_ns", "response_p99_ns", "response_max_ns", "seeks"]
-            .map(|name| Column::new(name, Kind::U64)),
-    );
-    columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
-    let write = || {
-        let mut table = TableFile::create(&path, columns)?;
-        for point in &result.points {
-            let mut row: Vec<Value<'_>> = point.values.iter().map(|value| Value::Text(value)).collect();
-            row.push(Value::F64(point.hit_ratio));
-            row.extend(
-                [point.response_mean_ns, point.response_p99_ns, point.response_max_ns, point.seeks]
-                    .map(Value::U64),
-            );
-            row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
-            table.row(&row)?;
-        }
-        table.finish()
-    };
-    write().with_context(|| cannot_write(&path))
 }

@@ -1,5 +1,6 @@
 //! `trace`: describe, convert, generate block traces.
 
+mod destination;
 mod generate;
 
 use std::path::{Path, PathBuf};
@@ -9,13 +10,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use sakiyomi_report::number;
 use sakiyomi_trace::stats::{Collector, Distribution, Info};
-use sakiyomi_trace::{DeviceMap, Format, OutFormat, Record, Trace as Records, Writer};
+use sakiyomi_trace::{DeviceMap, Format, Record, Trace as Records};
 use serde::Serialize;
 
 use crate::args::{HELP, TraceArgs};
 use crate::console::{Common, say, say_result};
 use crate::progress::Progress;
 use crate::simulation::trace_size;
+use destination::DestinationArgs;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace info trace.csv.gz
@@ -26,44 +28,46 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Block traces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// What a trace is like: rates, sizes, sequentiality, footprint
+    /// Describe a trace: rates, sizes, sequentiality, footprint
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace info trace.csv.gz
   blkparse -i sda -o - | sakiyomi trace info - --format blkparse
 ")]
     Info(InfoArgs),
-    /// Write a trace in another format
+    /// Convert a trace to another format
     #[command(help_template = HELP, before_help = "Examples:
   sakiyomi trace convert trace.blkparse.gz trace.parquet
   sakiyomi trace convert trace.csv.gz trace.ascii --to disksim --device 0
+  sakiyomi trace convert trace.parquet - | sakiyomi sim - --drive deskstar-7k250
 ")]
     Convert(Convert),
-    /// Make a trace: a pattern, or the life of a PC
+    /// Generate a trace: an access pattern, or the workload of a PC
     #[command(subcommand, help_template = HELP, before_help = generate::EXAMPLES)]
     Generate(generate::Generate),
-    /// The formats that are understood
+    /// List the supported formats
+    #[command(help_template = HELP, before_help = "Examples:
+  sakiyomi trace formats
+  sakiyomi trace formats --json
+")]
     Formats,
 }
 
-/// What a trace is like.
+/// Describe a trace.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
-    /// The trace: any of the formats, plain or packed; `-` is stdin
+    /// The trace, in any supported format, plain or compressed; `-` is standard input
     trace: PathBuf,
     #[command(flatten)]
     reading: TraceArgs,
 }
 
-/// Write a trace in another format.
+/// Convert a trace to another format.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// The trace: any of the formats, plain or packed; `-` is stdin
+    /// The trace, in any supported format, plain or compressed; `-` is standard input
     trace: PathBuf,
-    /// The file to write: .parquet, else CSV, packed for .gz and .zst
-    into: PathBuf,
-    /// The format to write, where the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
-    #[arg(long, value_name = "NAME")]
-    to: Option<OutFormat>,
+    #[command(flatten)]
+    into: DestinationArgs,
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -184,11 +188,9 @@ fn spread(distribution: &Distribution, format: impl Fn(u64) -> String) -> String
 impl Convert {
     fn run(&self, common: &Common) -> Result<()> {
         let mut trace = Records::open(&self.trace, &self.reading.options()?)?;
-        let mut writer =
-            Writer::create(&self.into, self.to.unwrap_or_else(|| OutFormat::of_path(&self.into)))?;
-        each_record(&mut trace, &self.trace, common, |record| Ok(writer.write(record)?))?;
-        let records = writer.finish()?;
-        written(common, records, &self.into)
+        let mut into = self.into.open()?;
+        each_record(&mut trace, &self.trace, common, |record| into.write(record))?;
+        into.finish(common)
     }
 }
 
@@ -208,16 +210,6 @@ fn each_record(
             progress.set(trace.bytes_read(), || format!("{taken} records"))?;
         }
     }
-    Ok(())
-}
-
-/// Tells how much was written where.
-fn written(common: &Common, records: u64, path: &Path) -> Result<()> {
-    if common.json {
-        let result = serde_json::json!({ "records": records, "path": path });
-        return say_result("sakiyomi.trace_written/1", &result);
-    }
-    common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
     Ok(())
 }
 

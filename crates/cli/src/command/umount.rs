@@ -11,12 +11,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi umount /mnt/disk --lazy
 ";
 
-/// Take a mount away.
+/// Unmount a directory mounted by sakiyomi.
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
-    /// Where it is mounted
+    /// The mount point
     dir: PathBuf,
-    /// Now, although files of it are open: those stay usable until they are closed
+    /// Unmount even if files are open; they stay usable until they are closed
     #[arg(long)]
     lazy: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi validate cheetah9LP.trace.gz --drive cheetah9LP.diskspecs --set servo.write_settle=1ms
 ";
 
-/// Hold a simulated drive against a measured one.
+/// Compare a simulated drive with a measured one.
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Validate {
     /// Judge only requests issued before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Nanos>,
-    /// Write result.json, report.html and the pictures into this directory
+    /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

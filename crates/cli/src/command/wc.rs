@@ -30,22 +30,22 @@ pub(crate) const EXAMPLES: &str = "Examples:
   find . -name '*.c' -print0 | sakiyomi wc -l --files0-from=-
 ";
 
-/// Count lines, words, characters and bytes, as GNU wc does, on all cores while reading
+/// Count lines, words, characters and bytes as GNU wc does, on all cores.
 #[derive(Debug, Args)]
 #[command(
     args_override_self = true,
     after_help = "Figures are printed in the order lines, words, characters, bytes, longest line; without any option, \
 lines, words and bytes.
-Characters are those of the locale (LC_ALL, LC_CTYPE, LANG), which must be of single bytes or UTF-8.
+Characters are those of the locale (LC_ALL, LC_CTYPE, LANG), whose encoding must be UTF-8 or of single bytes.
 Exit codes, as wc's: 0 done, 1 a file could not be read, or wrong usage."
 )]
 pub(crate) struct Wc {
-    /// Files; `-` is stdin, which is also read if there are none
+    /// Files to count; `-` is standard input, which is also read if none are given
     #[arg(value_name = "FILE")]
     files: Vec<OsString>,
     #[command(flatten)]
     shown: Shown,
-    /// Read names of files from this one, each ended by a NUL byte; `-` is stdin
+    /// Read file names, each terminated by a NUL byte, from this file; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "files")]
     files0_from: Option<OsString>,
     /// When to print the total
@@ -60,11 +60,11 @@ pub(crate) struct Wc {
 enum Total {
     /// If there are several files.
     Auto,
-    /// In any case.
+    /// Always.
     Always,
-    /// And nothing else.
+    /// Print only the total.
     Only,
-    /// In no case.
+    /// Never.
     Never,
 }
 

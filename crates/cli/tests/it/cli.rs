@@ -406,7 +406,6 @@ fn outputs_that_cannot_be_are_refused_by_name() {
     assert!(scratch.refused(&sim).contains("file is a file, and --out needs a directory"));
     let packed = scratch.refused("trace generate random twice.parquet.gz --count 1");
     assert!(packed.contains("Parquet packs by itself"), "{packed}");
-    assert!(scratch.refused("trace generate random - --count 1").contains("must be a file"));
     assert!(scratch.refused("compare . .").contains("no result.json in ."));
     assert!(scratch.refused("man --out file").contains("file is a file, and --out needs a directory"));
     assert_eq!(scratch.names("."), ["file"]);
@@ -485,7 +484,7 @@ fn many_devices_are_asked_about() {
 fn the_tools_around_it_work() {
     let scratch = Scratch::new("tools");
     assert!(scratch.ok("completions bash").contains("complete -F _sakiyomi"));
-    assert!(scratch.ok("man").contains(".TH sakiyomi 1"));
+    assert!(scratch.ok("man").starts_with(".TH \"SAKIYOMI\" \"1\""));
     scratch.ok("man --out pages");
     assert!(scratch.names("pages").contains(&"sakiyomi-sim.1".to_owned()));
     assert!(scratch.names("pages").contains(&"sakiyomi-validate.1".to_owned()));

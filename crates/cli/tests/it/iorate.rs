@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use crate::stdout::redirected;
+use sakiyomi_testing::skipped;
 use serde_json::Value;
 
 #[test]
@@ -194,6 +196,31 @@ fn a_rate_is_set_changed_shown_and_taken_back() {
 }
 
 #[test]
+fn a_view_of_rates_that_cannot_be_written_is_an_error() {
+    if !can_mount("a_view_of_rates") {
+        return;
+    }
+    let scratch = Scratch::new("iorate_stdout");
+    let _regulated = Regulated::new(&scratch);
+    let reader = Reader::new(&scratch);
+    let pid = reader.pid();
+    for words in [
+        "iorate list disk --all".to_owned(),
+        "iorate top disk --count 1".to_owned(),
+        "iorate top disk --prometheus".to_owned(),
+        format!("iorate set {pid} disk 20"),
+        "iorate clear --all disk".to_owned(),
+    ] {
+        // What was asked of the mount is done when the answer is printed: there must be a rate to take back each time.
+        scratch.ok(&format!("iorate set {pid} disk 10"));
+        let output = redirected(&scratch, &words, ">/dev/full");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains("cannot write the result to standard output"), "{words}: {said}");
+    }
+}
+
+#[test]
 fn all_rates_are_taken_back_also_those_of_trees() {
     if !can_mount("all_rates_are_taken_back") {
         return;
@@ -244,11 +271,6 @@ fn only_root_and_its_own_user_give_a_process_a_rate() {
     // His own he may.
     let own = as_nobody("iorate run 20 disk --json -- dd if=disk/file of=/dev/null bs=4096 count=4").unwrap();
     assert_eq!(own.status.code(), Some(0), "{}", String::from_utf8_lossy(&own.stderr));
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// Runs a program by `iorate run 20 disk`, and says what it ended with and what is told of it.

@@ -2,13 +2,16 @@
 
 mod accuracy;
 mod cli;
+mod completion;
 mod documented;
 mod fit;
 mod fuse;
 mod gnu;
 mod import;
 mod iorate;
+mod manual;
 mod mount;
+mod pipe;
 mod probe;
 mod run;
 mod run_unusual;
@@ -16,4 +19,7 @@ mod scratch;
 mod slow;
 mod stand_in;
 mod stand_in_random;
+mod stdout;
+mod tables;
 mod validate;
+mod version;

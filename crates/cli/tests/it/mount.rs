@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
+use sakiyomi_testing::skipped;
 
 /// A mount that is taken away at the end in any case.
 struct Served {
@@ -92,6 +93,26 @@ fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
     assert!(result["lateness_ns"]["p99"].is_u64());
     let records = result["recorded"].as_u64().unwrap();
     assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap().lines().count() as u64, records + 1);
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_is_an_error_and_leaves_no_mount() {
+    if !can_mount("a_summary_that_cannot_be_written") {
+        return;
+    }
+    let scratch = Scratch::new("mount_stdout");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    let mut command = Command::new("timeout");
+    let words = "exec \"$0\" mount files disk --json >/dev/full";
+    command.args(["-s", "KILL", "60", "sh", "-c", words, env!("CARGO_BIN_EXE_sakiyomi")]);
+    let served = Served::started(&scratch, {
+        command.current_dir(&scratch.0);
+        command
+    });
+    scratch.ok("umount disk");
+    assert_eq!(served.ended().0, Some(2));
 }
 
 #[test]
@@ -192,17 +213,16 @@ fn who_is_not_root_mounts_with_fusermount3() {
 }
 
 /// Whether another user reaches FUSE, its helper and this program here; says so if not.
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn others_can_mount(user: u32) -> bool {
     let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
     let able =
-        command.current_dir(env!("CARGO_TARGET_TMPDIR")).output().is_ok_and(|tried| tried.status.success());
+        command.current_dir(sakiyomi_testing::directory()).output().is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!(
-            "SKIPPED: others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory"
-        );
+        let why =
+            "others than root lack fusermount3 (package fuse3), /dev/fuse, or a way to the build directory";
+        skipped("mounts by another user", why);
     }
     able
 }
@@ -242,12 +262,11 @@ const FEW: usize = 64;
 /// Runs its words so that not even root may have more.
 const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec timeout -s KILL 60 setpriv --bounding-set -sys_resource --inh-caps -sys_resource \"$0\" \"$@\"";
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn limits_can_be_kept() -> bool {
     let tried = Command::new("sh").args(["-c", FEW_DESCRIPTORS, "true"]).output();
     let able = tried.is_ok_and(|tried| tried.status.success());
     if !able {
-        eprintln!("SKIPPED: needs setpriv (package util-linux)");
+        skipped("as_many_files_can_be_open", "needs setpriv (package util-linux)");
     }
     able
 }

@@ -1,8 +1,6 @@
 //! `probe` as a user meets it: what it measures is what was asked for, what it cannot do is one sentence, and nothing is
 //! left behind. How fast anything is, is not looked at.
 
-#![allow(clippy::print_stderr)] // what is skipped is said
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -10,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::scratch::{Scratch, json};
+use sakiyomi_testing::skipped;
 use serde_json::Value;
 
 /// As short as possible.
@@ -90,7 +89,7 @@ fn a_directory_gets_a_test_file_that_leaves_nothing() {
 fn has_shared_memory() -> bool {
     let found = Path::new("/dev/shm").is_dir();
     if !found {
-        eprintln!("SKIPPED: there is no /dev/shm");
+        skipped("probes of shared memory", "there is no /dev/shm");
     }
     found
 }
@@ -161,7 +160,7 @@ fn a_fifo_is_refused_and_not_waited_for() {
     let scratch = Scratch::new("probe_fifo");
     let made = Command::new("mkfifo").arg(scratch.0.join("fifo")).status();
     if !made.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: mkfifo does not work here");
+        skipped("a_fifo_is_refused", "mkfifo does not work here");
         return;
     }
     assert!(scratch.refused("probe fifo").contains("fifo is a FIFO"));
@@ -206,7 +205,7 @@ fn a_method_that_reads_nothing_does_not_hide_that_none_could_read() {
     // It has less in it than its size says.
     let file = "/sys/kernel/uevent_seqnum";
     if !Path::new(file).exists() {
-        eprintln!("SKIPPED: there is no {file}");
+        skipped("a_method_that_reads_nothing", format_args!("there is no {file}"));
         return;
     }
     let scratch = Scratch::new("probe_null_only");

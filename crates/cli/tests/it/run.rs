@@ -11,6 +11,7 @@ use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
 use sakiyomi_linux::tracefs;
+use sakiyomi_testing::skipped;
 
 #[test]
 fn it_ends_as_the_program_ends() {
@@ -582,14 +583,13 @@ fn skipped(test: &str, why: &str) {
 
 /// Tracing needs root: without, such a program is left alone, and told why.
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {
     const NOBODY: u32 = 65534;
     let test = "who_reads_by_pread_without_being_root";
     let has_python = Command::new("python3").arg("-V").output().is_ok();
     let is_root = fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0");
     if !has_python || !is_root {
-        return eprintln!("SKIPPED {test}: needs root, to become another user, and python3");
+        return skipped(test, "needs root, to become another user, and python3");
     }
     let scratch = Scratch::new("run_pread_nobody");
     scratch.file("file", vec![7; 4 << 20]);
@@ -598,7 +598,7 @@ f = os.open('file', os.O_RDONLY)
 for i in range(60): os.pread(f, 1 << 20, (i % 3) << 20); time.sleep(0.01)";
     let mut nobody = command(&scratch, "--json", &["python3", "-c", python]);
     let Ok(output) = nobody.uid(NOBODY).gid(NOBODY).output() else {
-        return eprintln!("SKIPPED {test}: another user may not run the program here");
+        return skipped(test, "another user may not run the program here");
     };
     let said = String::from_utf8(output.stderr).unwrap();
     let notes = json(&said)["result"]["notes"].to_string();

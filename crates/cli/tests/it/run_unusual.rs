@@ -9,13 +9,9 @@ use std::process::{Command, Stdio};
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
+use sakiyomi_testing::skipped;
 
 const NOBODY: u32 = 65534;
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
-}
 
 fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0")

@@ -1,8 +1,6 @@
 //! `wc` and `grep` as their users know them: the same bytes on stdout and the same exit codes as GNU's, where the system
 //! has those.
 
-#![allow(clippy::print_stderr)] // what is skipped is said
-
 use std::fmt::Write as _;
 use std::fs;
 

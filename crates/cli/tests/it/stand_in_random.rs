@@ -1,8 +1,6 @@
 //! `wc` and `grep` told anything at all about files of any bytes: what GNU's print and how they end, where the system has
 //! those. The texts and the options are made at random; a case that fails is printed.
 
-#![allow(clippy::print_stderr)] // what is skipped is said
-
 use std::fs;
 
 use crate::gnu::{is_gnu, same};

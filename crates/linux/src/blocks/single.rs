@@ -102,8 +102,8 @@ impl Single {
 mod tests {
     use super::*;
     use crate::buffer::{Memory, Pool};
-    use crate::scratch::Scratch;
     use proptest::prelude::*;
+    use sakiyomi_testing::Scratch;
 
     proptest! {
         #[test]

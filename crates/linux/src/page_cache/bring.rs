@@ -58,7 +58,7 @@ mod tests {
     use super::super::tests::cold;
     use super::super::{By, residency_by};
     use super::*;
-    use crate::scratch::Scratch;
+    use sakiyomi_testing::Scratch;
 
     #[test]
     fn what_was_brought_has_arrived() {

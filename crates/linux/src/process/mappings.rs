@@ -122,7 +122,7 @@ mod tests {
                 assert_eq!(is.inode, program.inode);
             }
             Err(error) => {
-                crate::scratch::skipped("what_this_process_has_mapped", format_args!("opening it: {error}"))
+                sakiyomi_testing::skipped("what_this_process_has_mapped", format_args!("opening it: {error}"))
             }
         }
         assert_eq!(process_of(std::process::id()), Some(std::process::id()));

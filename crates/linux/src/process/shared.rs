@@ -40,7 +40,7 @@ mod tests {
         let copy = file.try_clone().unwrap();
         let number = |file: &File| file.as_raw_fd().cast_unsigned();
         if !own.shares(number(&file), &own, number(&file)) {
-            return crate::scratch::skipped(
+            return sakiyomi_testing::skipped(
                 "only_what_was_duplicated",
                 "this system does not compare open files",
             );

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scratch::{Scratch, skipped};
+use sakiyomi_testing::{Scratch, skipped};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::buffer::page_size;
-use crate::scratch::{Scratch, skipped};
+use sakiyomi_testing::{Scratch, skipped};
 
 const PAGES: &str = "name: mm_filemap_get_pages
 ID: 599

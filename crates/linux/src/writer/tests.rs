@@ -1,6 +1,6 @@
 use super::*;
-use crate::scratch::{Scratch, skipped};
 use proptest::prelude::*;
+use sakiyomi_testing::{Scratch, skipped};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Write as _;

@@ -1,33 +1,16 @@
 //! Files for tests, under the build directory, which is on a real disk more often than `/tmp` is.
-#![allow(clippy::print_stderr)] // what is skipped is said
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 
 use sakiyomi_linux::{Blocks, Error, Options};
+use sakiyomi_testing::{ScratchFile, skipped};
 
-/// A file, removed at the end.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    /// A place for one in any directory.
-    pub(crate) fn inside(directory: &str, name: &str) -> Scratch {
-        Scratch(Path::new(directory).join(format!("sakiyomi-{name}-{}", std::process::id())))
-    }
-
-    /// One with these bytes, and on the disk, so that its pages can be dropped.
-    pub(crate) fn with(name: &str, bytes: &[u8]) -> Scratch {
-        let scratch = Scratch::inside(env!("CARGO_TARGET_TMPDIR"), name);
-        fs::write(&scratch.0, bytes).unwrap();
-        File::open(&scratch.0).unwrap().sync_all().unwrap();
-        scratch
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+/// A file with these bytes, and on the disk, so that its pages can be dropped.
+pub(crate) fn file_with(name: &str, bytes: &[u8]) -> ScratchFile {
+    let file = ScratchFile::named(name, bytes);
+    File::open(file.path()).unwrap().sync_all().unwrap();
+    file
 }
 
 /// Bytes that differ from place to place.
@@ -40,7 +23,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Option<Blocks> {
     match Blocks::open(path, options) {
         Ok(blocks) => Some(blocks),
         Err(error @ (Error::Method { .. } | Error::NoDirect { .. })) => {
-            eprintln!("skipped, as this machine does not do it: {error}");
+            skipped(&format!("{:?}", options.method), error);
             None
         }
         Err(error) => panic!("{error}"),

@@ -243,11 +243,6 @@ mod tests {
         child.wait().unwrap();
     }
 
-    #[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-    fn skipped(why: &str) {
-        eprintln!("SKIPPED whose_number_is_anothers: {why}");
-    }
-
     /// A process with the number of one that has ended.
     fn successor(number: u32) -> Option<Child> {
         for _ in 0..200 {
@@ -273,7 +268,8 @@ mod tests {
             owners.add(number, first, 0).unwrap();
             end(child);
             let Some(child) = successor(pid) else {
-                return skipped("a number cannot be given anew here: needs /proc/sys/kernel/ns_last_pid");
+                let why = "a number cannot be given anew here: needs /proc/sys/kernel/ns_last_pid";
+                return sakiyomi_testing::skipped("whose_number_is_anothers", why);
             };
             let second = held(owners.process(pid).unwrap());
             assert!(owners.rated(&second).is_none(), "it has no rate");

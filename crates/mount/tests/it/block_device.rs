@@ -10,7 +10,6 @@ use sakiyomi_linux::{Access, Memory, Pool, Source};
 use sakiyomi_mount::{Behind, Options};
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
 fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     if !can_mount("a_block_device_on_a_file_of_a_mount") {
         return;
@@ -22,7 +21,7 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     let behind = Some(Behind::Fixed("latency=3ms".parse().unwrap()));
     let mounted = scratch.mount(&Options { behind, ..Options::default() });
     match LoopDevice::attach(&scratch.path("mounted/disk"), true, true) {
-        Err(error) => eprintln!("SKIPPED a_block_device_on_a_file_of_a_mount: {error}"),
+        Err(error) => sakiyomi_testing::skipped("a_block_device_on_a_file_of_a_mount", error),
         Ok(device) => {
             let source = Source::open(device.path(), Access::Direct).unwrap();
             let mut buffer = Pool::new(1, 4096, Memory::Ordinary).unwrap().take().unwrap();

@@ -14,6 +14,7 @@ use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
 use sakiyomi_linux::exchange::{SIZE, exchange};
 use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
+use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -545,7 +546,7 @@ fn who_holds_back_writes_cannot_keep_rates() {
 /// Asks as a process of its own: this test, called to do only what [`asks`] does.
 fn ask(scratch: &Scratch, set: &Set, command: &mut Command) -> String {
     let message = serde_json::to_string(set).unwrap();
-    let command = command.args(["--exact", "asks", "--nocapture"]).env("SAKIYOMI_SET", message);
+    let command = command.args(["--exact", "regulation::asks", "--nocapture"]).env("SAKIYOMI_SET", message);
     let output = command.env("SAKIYOMI_MOUNT", scratch.path("mounted")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = text.lines().find_map(|line| line.split_once("SAID ")).map(|(_, said)| said.to_owned());
@@ -586,11 +587,6 @@ fn eventually_ios(file: &Path, target: &Target, ios: u64) {
     let read = || owner(&look(file, false), target).unwrap().ios;
     eventually("it has read all", || read() >= ios);
     assert_eq!(read(), ios);
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// A control group with another below it, removed at the end.

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use crate::scratch::{Scratch, content, skipped};
+use crate::scratch::{Scratch, content};
+use sakiyomi_testing::skipped;
 
 /// One that reads ahead whatever it finds.
 fn eager(path: &Path) -> PrefetchReader {

@@ -19,6 +19,7 @@ use sakiyomi_linux::{page_cache, tracefs};
 use sakiyomi_mount::{Behind, Options};
 use sakiyomi_prefetch::follow::{self, Summary, follow};
 use sakiyomi_prefetch::{Idle, Limit};
+use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
@@ -33,11 +34,6 @@ fn can_trace(test: &str) -> bool {
         skipped(test, why);
     }
     why.is_none() && can_mount(test)
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// What this program does as one that is followed. As a test, nothing.
@@ -86,10 +82,7 @@ fn read(file: &File, from: u64, to: u64) {
 /// This program again, reading so.
 fn own(task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    // A test is called after its module, without the crate.
-    let (_, module) = module_path!().split_once("::").expect("this is a module of the tests");
-    let name = format!("{module}::reads");
-    command.args(["--exact", &name, "--quiet"]).env(TASK, task).stdout(Stdio::null());
+    command.args(["--exact", "traced::reads", "--quiet"]).env(TASK, task).stdout(Stdio::null());
     command
 }
 

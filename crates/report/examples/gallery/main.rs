@@ -66,6 +66,7 @@ fn run() -> Run {
     Run {
         command: ["sakiyomi", "sim", "office.csv"].map(str::to_owned).to_vec(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some("1a2b3c4d5e".to_owned()),
         wall_ns: 7_700 * MS,
         machine: Machine {
             kernel: "Linux 6.18".to_owned(),

@@ -88,7 +88,7 @@ pub(super) fn provenance(name: &str, run: &Run) -> Markup {
             @if let Some(ratio) = run.simulated_per_wall_ratio { ", " (number::times(ratio)) " × real time" }
             @if let Some(rate) = run.commands_per_s { ", " (number::round_count(rate.round())) " commands/s" }
             " · " (machine.cpu) ", " (machine.cores) " cores, " (number::bytes(machine.memory_bytes))
-            " · " (machine.kernel) " · sakiyomi " (run.version)
+            " · " (machine.kernel) " · sakiyomi " (run.build())
         }
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn provenance(run: &Run) -> String {
         }
     }
     if !run.version.is_empty() {
-        text.push_str(&format!(" · sakiyomi {}", one_line(&run.version)));
+        text.push_str(&format!(" · sakiyomi {}", one_line(&run.build())));
     }
     text
 }

@@ -127,15 +127,18 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         let mut offset = 0;
         while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
             let mut buffer = pool.take().expect("no more are lent than permitted");
-            let filled = fill_buffer(from, &mut buffer);
-            filled.map_err(|source| Error::Stream { path: file.path.to_owned(), source })?;
-            if buffer.is_empty() {
+            let outcome = fill_buffer(from, &mut buffer);
+            let length = buffer.len() as u64;
+            if length > 0 {
+                let file = file.clone();
+                let work = move |_: &Tasks<'w>| file.piece(offset, Bytes::Buffer(buffer), Some(permit));
+                tasks.task("block").spawn(work).forget();
+                offset += length;
+            }
+            outcome.map_err(|source| Error::Stream { path: file.path.to_owned(), source })?;
+            if length == 0 {
                 break;
             }
-            let (length, file) = (buffer.len() as u64, file.clone());
-            let work = move |_: &Tasks<'w>| file.piece(offset, Bytes::Buffer(buffer), Some(permit));
-            tasks.task("block").spawn(work).forget();
-            offset += length;
         }
         Ok(())
     }

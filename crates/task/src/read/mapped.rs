@@ -247,12 +247,20 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     ) -> Result<Option<bool>, Error> {
         let path = self.read.paths.first().map_or(Path::new("-"), PathBuf::as_path);
         let mut first = Vec::new();
-        let read = from.by_ref().take(SMALL as u64).read_to_end(&mut first);
-        read.map_err(|source| Error::Stream { path: path.to_owned(), source })?;
-        if first.len() < SMALL {
-            return work.alone(path, &mut &first[..]).map(|()| None);
+        let failure = from.by_ref().take(SMALL as u64).read_to_end(&mut first).err();
+        if failure.is_some() || first.len() < SMALL {
+            return work.alone(path, &mut io::Cursor::new(first).chain(Failed(failure))).map(|()| None);
         }
         let whole = Box::new(io::Cursor::new(first).chain(from));
         feed::all(work, vec![Input::Stream(path, whole)]).map(Some)
+    }
+}
+
+/// The end of a stream: its error, if it has one.
+struct Failed(Option<io::Error>);
+
+impl io::Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }

@@ -55,13 +55,15 @@ pub(super) struct Small {
 }
 
 impl Kept {
-    /// Reads as much as there is, up to `most` bytes, which are the same each time.
-    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> io::Result<Small> {
+    /// Reads as much as there is, up to `most` bytes, which are the same each time; and says what ended it before
+    /// that, if an error did.
+    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (Small, io::Result<()>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
         let mut small = Small { bytes, filled: 0, home: self.clone() };
-        small.filled = fill(from, &mut small.bytes)?;
-        Ok(small)
+        let (filled, outcome) = fill(from, &mut small.bytes);
+        small.filled = filled;
+        (small, outcome)
     }
 }
 
@@ -78,23 +80,23 @@ impl Drop for Small {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or there is no more. After an error the buffer holds what was read before it.
 pub(super) fn fill_buffer(from: &mut (impl Read + ?Sized), buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
-    let filled = fill(from, buffer.space())?;
+    let (filled, outcome) = fill(from, buffer.space());
     buffer.set_len(filled);
-    Ok(())
+    outcome
 }
 
-fn fill(from: &mut (impl Read + ?Sized), space: &mut [u8]) -> io::Result<usize> {
+fn fill(from: &mut (impl Read + ?Sized), space: &mut [u8]) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < space.len() {
         match from.read(&mut space[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Err(error)),
         }
     }
-    Ok(filled)
+    (filled, Ok(()))
 }

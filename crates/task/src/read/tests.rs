@@ -9,28 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use sakiyomi_linux::loop_device::LoopDevice;
 use sakiyomi_linux::page_cache::drop_pages;
-
-/// A file of its own, which is gone when this is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(bytes: &[u8]) -> Scratch {
-        static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        // The test lies in target/debug/deps.
-        let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("tmp");
-        std::fs::create_dir_all(&target).unwrap();
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = target.join(format!("sakiyomi-task-{}-{number}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
+use sakiyomi_testing::{ScratchFile, skipped};
 
 fn concatenated(mut first: Vec<u8>, next: Vec<u8>) -> Vec<u8> {
     first.extend(next);
@@ -68,9 +47,9 @@ proptest! {
     fn records_are_whole_and_in_order_however_they_are_read(
         text in "[a\n]{0,60}|[a-zé\r\n]{0,300}|[a-z]{0,40}", block in 1usize..40,
     ) {
-        let scratch = Scratch::new(text.as_bytes());
+        let scratch = ScratchFile::new(text.as_bytes());
         let expected = if text.is_empty() { Vec::new() } else { marked(text.as_bytes()) };
-        for way in ways(&scratch.0) {
+        for way in ways(scratch.path()) {
             let mapped = || way.clone().block(block).records(b'\n').map(marked);
             let (reduced, report) = mapped().reduce(Vec::new(), concatenated).unwrap();
             prop_assert_eq!(&reduced, &expected, "{:?}", &way);
@@ -91,11 +70,11 @@ proptest! {
     fn blocks_of_a_range_are_put_together_in_the_files_order(
         bytes in prop::collection::vec(any::<u8>(), 1..400), block in 1usize..50, from in any::<u64>(), to in any::<u64>(),
     ) {
-        let scratch = Scratch::new(&bytes);
+        let scratch = ScratchFile::new(&bytes);
         let size = bytes.len() as u64;
         let (from, to) = (from % (size + 1), to % (size + 1));
         let expected = bytes.get(from as usize..to as usize).unwrap_or_default();
-        for way in ways(&scratch.0) {
+        for way in ways(scratch.path()) {
             let mapped = || way.clone().range(from..to).block(block).map(<[u8]>::to_vec);
             prop_assert_eq!(&mapped().reduce(Vec::new(), concatenated).unwrap().0, expected);
             let mut written = Vec::new();
@@ -117,8 +96,8 @@ proptest! {
     fn many_files_are_one_text_or_each_its_own(
         texts in prop::collection::vec("[a\n]{0,60}|[a-zé\r\n]{0,300}|[a-z]{0,40}", 2..6), block in 1usize..40,
     ) {
-        let scratch: Vec<Scratch> = texts.iter().map(|text| Scratch::new(text.as_bytes())).collect();
-        let paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.0.clone()).collect();
+        let scratch: Vec<ScratchFile> = texts.iter().map(|text| ScratchFile::new(text.as_bytes())).collect();
+        let paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.path().to_owned()).collect();
         let of = |text: &String| if text.is_empty() { Vec::new() } else { marked(text.as_bytes()) };
         let expected: Vec<Vec<u8>> = texts.iter().map(of).collect();
         for way in ways_of_many(&paths) {
@@ -141,13 +120,13 @@ proptest! {
 }
 
 /// Small files, one that is none, a large one, and so on.
-fn of_all_sizes() -> (Vec<Scratch>, Vec<PathBuf>, Vec<Vec<u8>>) {
+fn of_all_sizes() -> (Vec<ScratchFile>, Vec<PathBuf>, Vec<Vec<u8>>) {
     let lines =
         |count: u32| (0..count).flat_map(|number| format!("{number}\n").into_bytes()).collect::<Vec<u8>>();
     let texts: Vec<Vec<u8>> =
         (0..150).map(|file| lines(if file % 40 == 7 { 100_000 } else { file * 3 })).collect();
-    let scratch: Vec<Scratch> = texts.iter().map(|text| Scratch::new(text)).collect();
-    let mut paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.0.clone()).collect();
+    let scratch: Vec<ScratchFile> = texts.iter().map(ScratchFile::new).collect();
+    let mut paths: Vec<PathBuf> = scratch.iter().map(|scratch| scratch.path().to_owned()).collect();
     paths.insert(60, "/no/such/file".into());
     paths.insert(100, "/".into());
     (scratch, paths, texts)
@@ -159,7 +138,7 @@ fn a_file_that_cannot_be_read_does_not_stop_the_others() {
     for way in ways_of_many(&paths) {
         for cold in [false, true] {
             for file in scratch.iter().filter(|_| cold) {
-                let file = std::fs::File::open(&file.0).unwrap();
+                let file = std::fs::File::open(file.path()).unwrap();
                 let _ = drop_pages(&file, 0..u64::MAX);
             }
             let (mut errors, mut bytes) = (Vec::new(), Vec::new());
@@ -235,8 +214,8 @@ fn who_takes_results_can_end_the_reading() {
 #[test]
 fn a_large_file_is_the_same_whatever_is_in_memory() {
     let text: Vec<u8> = (0..900_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
-    let scratch = Scratch::new(&text);
-    let file = std::fs::File::open(&scratch.0).unwrap();
+    let scratch = ScratchFile::new(&text);
+    let file = std::fs::File::open(scratch.path()).unwrap();
     let sum = |lines: &[u8]| {
         lines
             .split(|&byte| byte == b'\n')
@@ -248,8 +227,11 @@ fn a_large_file_is_the_same_whatever_is_in_memory() {
     for cold in [0..0, 0..u64::MAX, 3 << 20..4 << 20] {
         file.sync_all().unwrap();
         let _ = drop_pages(&file, cold);
-        let (found, report) =
-            blocked_read(&scratch.0).records(b'\n').map(sum).reduce(0, |first, next| first + next).unwrap();
+        let (found, report) = blocked_read(scratch.path())
+            .records(b'\n')
+            .map(sum)
+            .reduce(0, |first, next| first + next)
+            .unwrap();
         assert_eq!(found, expected);
         assert_eq!(report.bytes, text.len() as u64);
     }
@@ -258,8 +240,8 @@ fn a_large_file_is_the_same_whatever_is_in_memory() {
 #[test]
 fn records_come_in_order_from_more_blocks_than_may_wait() {
     let text: Vec<u8> = (0..60_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
-    let scratch = Scratch::new(&text);
-    for way in ways(&scratch.0) {
+    let scratch = ScratchFile::new(&text);
+    for way in ways(scratch.path()) {
         let mut written = Vec::new();
         way.block(100).records(b'\n').map(<[u8]>::to_vec).write_ordered(&mut written).unwrap();
         assert!(written == text);
@@ -272,8 +254,8 @@ fn records_come_in_order_from_more_blocks_than_may_wait() {
 
 #[test]
 fn a_record_longer_than_what_is_read_ahead_is_an_error() {
-    let scratch = Scratch::new(&vec![b'x'; (16 << 20) + (1 << 20)]);
-    for way in ways(&scratch.0) {
+    let scratch = ScratchFile::new(vec![b'x'; (16 << 20) + (1 << 20)]);
+    for way in ways(scratch.path()) {
         let error = way.records(b'\n').map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap_err();
         assert!(matches!(error, Error::LongRecord { .. }), "{error}");
     }
@@ -281,8 +263,8 @@ fn a_record_longer_than_what_is_read_ahead_is_an_error() {
 
 #[test]
 fn a_function_that_panics_is_told_and_nothing_hangs() {
-    let scratch = Scratch::new(&vec![b'\n'; 3 << 20]);
-    for way in ways(&scratch.0) {
+    let scratch = ScratchFile::new(vec![b'\n'; 3 << 20]);
+    for way in ways(scratch.path()) {
         let mapped = way.block(1000).map(|_| -> Vec<u8> { panic!("no such thing") });
         let error = mapped.write_ordered(io::sink()).unwrap_err();
         assert_eq!(error.to_string(), "the task `block` panicked: no such thing");
@@ -300,8 +282,8 @@ fn an_output_that_is_full_ends_the_read() {
             Ok(())
         }
     }
-    let scratch = Scratch::new(&vec![b'\n'; 3 << 20]);
-    for way in ways(&scratch.0) {
+    let scratch = ScratchFile::new(vec![b'\n'; 3 << 20]);
+    for way in ways(scratch.path()) {
         let error = way.block(1000).map(<[u8]>::to_vec).write_ordered(Full).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
     }
@@ -325,15 +307,15 @@ fn make_cold(path: &Path) {
 #[test]
 fn what_is_brought_is_worked_on_where_it_is() {
     let text: Vec<u8> = (0..900_000u32).flat_map(|number| format!("{number}\n").into_bytes()).collect();
-    let scratch = Scratch::new(&text);
+    let scratch = ScratchFile::new(&text);
     for cold in [true, false] {
-        make_cold(&scratch.0);
+        make_cold(scratch.path());
         let (read, report) =
-            blocked_read(&scratch.0).map(<[u8]>::to_vec).reduce(Vec::new(), concatenated).unwrap();
+            blocked_read(scratch.path()).map(<[u8]>::to_vec).reduce(Vec::new(), concatenated).unwrap();
         assert!(read == text);
         assert_eq!((report.bytes, report.mapped_bytes), (text.len() as u64, text.len() as u64), "{cold}");
     }
-    let pread = blocked_read(&scratch.0).method("pread:1".parse().unwrap());
+    let pread = blocked_read(scratch.path()).method("pread:1".parse().unwrap());
     assert_eq!(pread.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap().1.mapped_bytes, 0);
 }
 
@@ -356,12 +338,12 @@ fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
 fn a_device_that_fails_is_an_error_behind_what_it_gave() {
     const GIVEN: usize = 3 << 20;
     let text: Vec<u8> = (0..8 << 20).map(|at: u32| (at / 1000) as u8).collect();
-    let scratch = Scratch::new(&text);
-    let device = match LoopDevice::attach(&scratch.0, false, true) {
+    let scratch = ScratchFile::new(&text);
+    let device = match LoopDevice::attach(scratch.path(), false, true) {
         Ok(device) => device,
-        Err(error) => return skipped("a_device_that_fails", &error.to_string()),
+        Err(error) => return skipped("a_device_that_fails", error),
     };
-    let cut = std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap();
+    let cut = std::fs::OpenOptions::new().write(true).open(scratch.path()).unwrap();
     cut.set_len(GIVEN as u64).unwrap();
     for way in ways(device.path()) {
         make_cold(device.path());
@@ -381,9 +363,29 @@ fn a_device_that_fails_is_an_error_behind_what_it_gave() {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
+/// Blocks that precede an error are still being worked on when it is met; none of them is lost.
+#[test]
+fn all_blocks_before_an_error_have_results() {
+    struct Failing;
+    impl io::Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("no more"))
+        }
+    }
+    // Read by the caller, and by the I/O thread for two others.
+    for size in [20_500, 2_000_500u32] {
+        let text: Vec<u8> = (0..size).map(|at| (at / 100) as u8).collect();
+        let mut given = Vec::new();
+        let slow = |block: &[u8]| {
+            std::thread::sleep(Duration::from_millis(5));
+            block.to_vec()
+        };
+        let read = blocked_read("stream").block(100_000).threads(2);
+        let from = io::Read::chain(Cursor::new(&text), Failing);
+        let ended = read.map(slow).in_order_stream(from, |block| given.write_all(&block));
+        assert!(matches!(ended, Err(Error::Stream { .. })), "{ended:?}");
+        assert!(given == text, "{} of {} bytes", given.len(), text.len());
+    }
 }
 
 /// What a program does to a file while it is read, on the first call of the function that maps.
@@ -393,14 +395,14 @@ fn changed_meanwhile(
     cold: bool,
     change: impl Fn(&Path) + Sync,
 ) -> Result<(Vec<u8>, Report), Error> {
-    let scratch = Scratch::new(text);
+    let scratch = ScratchFile::new(text);
     if cold {
-        make_cold(&scratch.0);
+        make_cold(scratch.path());
     }
     let once = Once::new();
-    let read = BlockedRead { paths: vec![scratch.0.clone()], ..way.clone() };
+    let read = BlockedRead { paths: vec![scratch.path().to_owned()], ..way.clone() };
     let map = |block: &[u8]| {
-        once.call_once(|| change(&scratch.0));
+        once.call_once(|| change(scratch.path()));
         block.to_vec()
     };
     read.map(map).reduce(Vec::new(), concatenated)
@@ -443,11 +445,11 @@ fn results_that_wait_for_their_turn_are_bounded() {
     }
     let mut text = vec![b'\n'; 48 << 20];
     text[0] = b'x';
-    let scratch = Scratch::new(&text);
+    let scratch = ScratchFile::new(&text);
     for cold in [false, true] {
         for block in [1000, 128 << 10, 1 << 20] {
             if cold {
-                make_cold(&scratch.0);
+                make_cold(scratch.path());
             }
             let (live, most, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let map = |lines: &[u8]| {
@@ -465,7 +467,7 @@ fn results_that_wait_for_their_turn_are_bounded() {
                 bytes.fetch_add(result.0, Ordering::Relaxed);
                 Ok(())
             };
-            blocked_read(&scratch.0).threads(3).block(block).map(map).in_order(take).unwrap();
+            blocked_read(scratch.path()).threads(3).block(block).map(map).in_order(take).unwrap();
             assert_eq!(bytes.into_inner(), text.len());
             let most = most.into_inner();
             assert!(most <= 16 << 20, "{most} bytes at the same time, cold: {cold}, blocks of {block}");

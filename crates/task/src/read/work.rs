@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ const FILES: u64 = 64;
 /// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
 const DESCRIPTORS_LEFT: u64 = 16;
 const DESCRIPTORS: u64 = 4;
+
+/// The offset of a failure that concerns no block: beyond every block that was handed over.
+const BEHIND_ALL: u64 = u64::MAX - 1;
 
 /// What the tasks share.
 pub(super) struct Work<'g, T> {
@@ -103,7 +106,7 @@ impl<'g, T: Send> Work<'g, T> {
             joiner: Mutex::new(Joiner::new(most, start)),
             begun: Instant::now(),
             permit,
-            failed: AtomicBool::new(false),
+            failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::default(),
             bytes: AtomicU64::new(0),
             mapped_bytes: AtomicU64::new(0),
@@ -129,8 +132,9 @@ pub(super) struct OneFile<'w, 'g, T> {
     joiner: Mutex<Joiner>,
     begun: Instant,
     permit: Permit,
-    failed: AtomicBool,
-    failure: Mutex<Option<Error>>,
+    /// Offset of the first failure in bytes, as in `failure`; `u64::MAX` if nothing has failed.
+    failed_at: AtomicU64,
+    failure: Mutex<Option<(u64, Error)>>,
     bytes: AtomicU64,
     mapped_bytes: AtomicU64,
     computing_ns: AtomicU64,
@@ -173,10 +177,19 @@ impl<T: Send> OneFile<'_, '_, T> {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
 
-    /// No more of this file is read.
+    /// Stops reading this file behind what has been handed over.
     pub(super) fn fail(&self, error: Error) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.failed.store(true, Ordering::Relaxed);
+        self.fail_at(BEHIND_ALL, error);
+    }
+
+    /// Stops reading this file at an offset. Of several failures the one with the lowest offset is reported, so that
+    /// the outcome does not depend on which thread was first.
+    fn fail_at(&self, offset: u64, error: Error) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
+            *failure = Some((offset, error));
+            self.failed_at.store(offset, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn fail_if(&self, outcome: Result<(), Error>) {
@@ -185,16 +198,27 @@ impl<T: Send> OneFile<'_, '_, T> {
         }
     }
 
-    /// Whether no more of it is wanted.
+    /// Whether no further block of it is handed over.
     pub(super) fn is_over(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.gather.is_enough() || self.work.window.is_closed()
+        self.failed_at.load(Ordering::Relaxed) != u64::MAX || self.is_enough()
     }
 
-    /// Does what may fail for this file alone, or panic for all of them.
-    fn try_to(&self, what: impl FnOnce() -> Result<(), Error>) {
+    fn is_enough(&self) -> bool {
+        self.gather.is_enough() || self.work.window.is_closed()
+    }
+
+    /// Whether the block at an offset that was handed over is still worked on. Results in order include all that
+    /// precedes a failure; otherwise a failure leaves no result.
+    fn wants(&self, offset: u64) -> bool {
+        let failed_at = self.failed_at.load(Ordering::Relaxed);
+        !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)
+    }
+
+    /// Does what may fail at an offset of this file alone, or panic for all of them.
+    fn try_to(&self, offset: u64, what: impl FnOnce() -> Result<(), Error>) {
         match catch_unwind(AssertUnwindSafe(what)) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => self.fail(error),
+            Ok(Err(error)) => self.fail_at(offset, error),
             Err(panic) => self.work.stop(panicked(&*panic)),
         }
     }
@@ -211,13 +235,13 @@ impl<T: Send> OneFile<'_, '_, T> {
     pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
         let mut offset = 0;
         while !self.is_over() {
-            let small = match self.work.kept.read(from, SMALL) {
-                Ok(small) => small,
-                Err(source) => return self.fail(Error::Stream { path: self.path.to_owned(), source }),
-            };
+            let (small, outcome) = self.work.kept.read(from, SMALL);
             let length = small.len();
             if length > 0 {
                 self.piece(offset, Bytes::Small(small), permit.take());
+            }
+            if let Err(source) = outcome {
+                return self.fail(Error::Stream { path: self.path.to_owned(), source });
             }
             if length < SMALL {
                 return;
@@ -229,13 +253,13 @@ impl<T: Send> OneFile<'_, '_, T> {
     /// Fetches a piece and works on it.
     pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
         let mut rest = piece;
-        while !rest.is_empty() && !self.is_over() {
+        while !rest.is_empty() && self.wants(rest.start) {
             let (way, part) = fetch.next(&rest);
             rest.start = part.end;
-            let (length, begun) = (part.end - part.start, Instant::now());
+            let (offset, length, begun) = (part.start, part.end - part.start, Instant::now());
             match self.fetched_so(way, part, fetch, permit.as_ref()) {
                 Ok(way) => fetch.took(way, length, begun.elapsed()),
-                Err(error) => self.fail(error.into()),
+                Err(error) => self.fail_at(offset, error.into()),
             }
         }
     }
@@ -254,7 +278,7 @@ impl<T: Send> OneFile<'_, '_, T> {
             self.piece(block.offset(), Bytes::Block(block), permit.cloned());
             return Ok(Way::Map);
         }
-        for piece in fetch.pieces(part).take_while(|_| !self.is_over()) {
+        for piece in fetch.pieces(part).take_while(|piece| self.wants(piece.start)) {
             let block = fetch.copy(piece)?;
             self.piece(block.offset(), Bytes::Block(block), permit.cloned());
         }
@@ -263,8 +287,8 @@ impl<T: Send> OneFile<'_, '_, T> {
 
     /// Works on a block, of more than no bytes, and on the records that are whole by it.
     pub(super) fn piece(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) {
-        if !self.is_over() {
-            self.try_to(|| self.work_on(offset, bytes, permit));
+        if self.wants(offset) {
+            self.try_to(offset, || self.work_on(offset, bytes, permit));
         }
     }
 
@@ -317,7 +341,7 @@ impl<T: Send> OneFile<'_, '_, T> {
         }
         if self.work.cut.is_some() && !self.is_over() {
             // The record at the end of the file.
-            self.try_to(|| {
+            self.try_to(BEHIND_ALL, || {
                 let last = self.joiner().finish();
                 last.into_iter().for_each(|joined| self.put_joined(joined));
                 Ok(())
@@ -336,7 +360,7 @@ impl<T: Send> OneFile<'_, '_, T> {
             io_is_urgent: None,
         };
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let end = failure.map_or(Ok(report), Err);
+        let end = failure.map_or(Ok(report), |(_, error)| Err(error));
         match catch_unwind(AssertUnwindSafe(|| gather.end(end, permit))) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => work.stop(error),

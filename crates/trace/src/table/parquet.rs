@@ -195,9 +195,9 @@ impl Gathered {
 mod tests {
     use super::super::{TableFormat, TableWriter};
     use super::*;
-    use crate::scratch::Scratch;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
+    use sakiyomi_testing::Scratch;
 
     #[test]
     fn values_of_every_kind_read_back() {

@@ -1,11 +1,10 @@
 //! Order, devices, packing and errors, as a user meets them.
 
-use std::fs;
 use std::io::{Cursor, Write};
-use std::path::PathBuf;
 
 use proptest::prelude::*;
 use sakiyomi_model::{Bytes, Nanos, StreamId};
+use sakiyomi_testing::ScratchFile;
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, Record, Trace, TraceError};
 
 fn open(text: impl Into<Vec<u8>>, options: &ReadOptions) -> Result<Vec<Record>, TraceError> {
@@ -22,23 +21,6 @@ fn error(text: &str, options: &ReadOptions) -> String {
 
 fn times(records: &[Record]) -> Vec<u64> {
     records.iter().map(|record| record.time.0).collect()
-}
-
-/// A file of its own in the directory for temporary ones, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Scratch {
-        let path = std::env::temp_dir().join(format!("sakiyomi-{}-{name}", std::process::id()));
-        fs::write(&path, content).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 #[test]
@@ -102,9 +84,9 @@ fn several_devices_need_a_choice() {
 #[test]
 fn devices_are_put_one_behind_the_other() {
     let text = b"0 5 0 8 1\n1 3 2040 16 1\n2 5 8 8 1\n3 9 0 8 1\n";
-    let scratch = Scratch::new("concat.trace", text);
+    let scratch = ScratchFile::named("concat.trace", text);
     let options = ReadOptions { map: DeviceMap::Concat, ..of(Format::Mqsim) };
-    let trace = Trace::open(&scratch.0, &options).unwrap();
+    let trace = Trace::open(scratch.path(), &options).unwrap();
     assert_eq!(trace.total_bytes(), Some(text.len() as u64));
     let records: Vec<_> = trace.map(Result::unwrap).collect();
     // Device 3 ends at sector 2056, so that 5 begins at 2 MiB, and 9 at 3 MiB.
@@ -154,9 +136,9 @@ fn truncated_and_damaged_files_say_so() {
 fn a_missing_file_and_a_directory_are_named() {
     let error = |path: &std::path::Path| Trace::open(path, &ReadOptions::default()).unwrap_err().to_string();
     assert_eq!(error("no-such.trace".as_ref()), "cannot open the trace no-such.trace");
-    assert!(error(&std::env::temp_dir()).starts_with("cannot open the trace "));
-    let scratch = Scratch::new("broken.parquet", b"PAR1 and no more");
-    assert!(error(&scratch.0).ends_with("as a Parquet trace"));
+    assert!(error(sakiyomi_testing::directory()).starts_with("cannot open the trace "));
+    let scratch = ScratchFile::named("broken.parquet", b"PAR1 and no more");
+    assert!(error(scratch.path()).ends_with("as a Parquet trace"));
     assert!(
         open(*b"PAR1", &ReadOptions::default()).unwrap_err().to_string().contains("Parquet needs a file")
     );

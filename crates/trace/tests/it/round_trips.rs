@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::{Cursor, Read};
-use std::path::PathBuf;
 
 use proptest::prelude::*;
 use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
+use sakiyomi_testing::ScratchFile;
 use sakiyomi_trace::{
     DeviceMap, Format, HitLabel, OutFormat, Packing, ReadOptions, Record, Trace, TraceError, Writer,
 };
@@ -68,21 +68,6 @@ fn full_records() -> impl Strategy<Value = Vec<Record>> {
     })
 }
 
-/// A file of its own in the directory for temporary ones, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        Scratch(std::env::temp_dir().join(format!("sakiyomi-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -94,9 +79,9 @@ proptest! {
 
     #[test]
     fn parquet_holds_everything(records in full_records()) {
-        let scratch = Scratch::new("round-trip.parquet");
-        fs::write(&scratch.0, written(&records, OutFormat::Parquet, Packing::Plain)).unwrap();
-        let trace = Trace::open(&scratch.0, &options(None)).unwrap();
+        let scratch = ScratchFile::absent("round-trip.parquet");
+        fs::write(scratch.path(), written(&records, OutFormat::Parquet, Packing::Plain)).unwrap();
+        let trace = Trace::open(scratch.path(), &options(None)).unwrap();
         prop_assert_eq!(trace.format(), Format::Parquet);
         prop_assert_eq!(without_lines(trace.collect::<Result<_, _>>().unwrap()), records);
     }
@@ -138,13 +123,13 @@ fn a_damaged_parquet_file_is_an_error_at_worst() {
     let records: Vec<_> =
         (0..100).map(|at| Record::new(Nanos(at), Op::Read, Bytes(at * SECTOR), Bytes(SECTOR))).collect();
     let whole = written(&records, OutFormat::Parquet, Packing::Plain);
-    let scratch = Scratch::new("damaged.parquet");
+    let scratch = ScratchFile::absent("damaged.parquet");
     for at in (0..whole.len()).step_by(7) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
-        fs::write(&scratch.0, damaged).unwrap();
+        fs::write(scratch.path(), damaged).unwrap();
         let options = options(Some(Format::Parquet));
-        let read = Trace::open(&scratch.0, &options).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let read = Trace::open(scratch.path(), &options).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         // Where the damage is in a value, it goes unseen: Parquet's check sums are optional.
         assert!(read.is_err() || read.is_ok_and(|read| read.len() <= records.len()));
     }
@@ -170,20 +155,20 @@ fn what_a_format_cannot_hold_is_refused() {
 
 #[test]
 fn an_unfinished_file_is_not_there() {
-    let scratch = Scratch::new("unfinished.csv.gz");
+    let scratch = ScratchFile::absent("unfinished.csv.gz");
     let record = Record::new(Nanos(0), Op::Read, Bytes(0), Bytes(512));
-    let mut writer = Writer::create(&scratch.0, OutFormat::Sakiyomi).unwrap();
+    let mut writer = Writer::create(scratch.path(), OutFormat::Sakiyomi).unwrap();
     writer.write(&record).unwrap();
     drop(writer);
-    assert!(!scratch.0.exists());
+    assert!(!scratch.path().exists());
 
-    let mut writer = Writer::create(&scratch.0, OutFormat::Sakiyomi).unwrap();
+    let mut writer = Writer::create(scratch.path(), OutFormat::Sakiyomi).unwrap();
     writer.write(&record).unwrap();
     assert_eq!(writer.finish().unwrap(), 1);
     let mut magic = [0; 2];
-    fs::File::open(&scratch.0).unwrap().read_exact(&mut magic).unwrap();
+    fs::File::open(scratch.path()).unwrap().read_exact(&mut magic).unwrap();
     assert_eq!(magic, [0x1f, 0x8b]);
-    assert_eq!(Trace::open(&scratch.0, &options(None)).unwrap().count(), 1);
+    assert_eq!(Trace::open(scratch.path(), &options(None)).unwrap().count(), 1);
 
     let missing = Writer::create("no/such/directory/out", OutFormat::Sakiyomi).unwrap_err();
     assert!(matches!(missing, TraceError::Write { .. }));

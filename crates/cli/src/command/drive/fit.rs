@@ -23,20 +23,20 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
 ";
 
-/// Estimate what a datasheet does not tell, from a measured trace.
+/// Estimate what a datasheet leaves out from a measured trace.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Fitted are overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers \
-        overlap, what is read ahead, and whether writes are cached. Of the geometry, only the skew is fitted, where the \
-        times tell it. The rotational speed stays as it is."
+    after_help = "Fits overheads, link rates, settling, head switch, lost turns and the seek curve, and whether transfers overlap, \
+        how far the drive reads ahead, and whether it caches writes. Of the geometry, only the skew is fitted, if the times \
+        determine it. The rotational speed is kept."
 )]
 pub(crate) struct Fit {
     #[command(flatten)]
     measurement: MeasurementArgs,
-    /// Write the fitted drive into this file
+    /// Write the fitted drive to this file
     #[arg(long, value_name = "FILE.toml")]
     out: PathBuf,
-    /// Fit to so much of the trace's beginning, as a share of its time; the rest judges the fit
+    /// Fit to this share of the trace's time, from its start; the rest judges the fit
     #[arg(
         long,
         value_name = "SHARE",
@@ -45,7 +45,7 @@ pub(crate) struct Fit {
         allow_negative_numbers = true
     )]
     fit_share: f64,
-    /// Fit to what was issued before this time; the rest judges the fit
+    /// Fit to the requests issued before this time; the rest judges the fit
     #[arg(long, value_name = "TIME")]
     fit_until: Option<Nanos>,
 }

@@ -35,26 +35,26 @@ pub(super) const CLEAR_USAGE: &str = "sakiyomi iorate clear PID DIR
        sakiyomi iorate clear --group CGROUP DIR
        sakiyomi iorate clear --all DIR";
 
-/// Give a process a rate.
+/// Set the rate of a process.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A rate of 20 % lets a process do a fifth of the I/Os that the device can: each takes five times as long \
-        as the device needs for one. Only root and the process's own user may set it. It ends with the process."
+    after_help = "A rate of 20 % lets a process do a fifth of the I/Os that the device can do: each takes five times the \
+        device's own time. Only root and the owner of the process may set a rate. It ends when the process exits."
 )]
 pub(crate) struct Give {
-    /// The process's number, any file or directory of the mount, and percent of the device (1 to 100)
+    /// The process ID, any file or directory of the mount, and the percentage of the device (1 to 100)
     #[arg(required = true, num_args = 1..=3, value_names = ["PID", "DIR", "PERCENT"])]
     words: Vec<OsString>,
-    /// Instead of percent: how long an I/O is to take
+    /// Time that each I/O is to take, instead of a percentage
     #[arg(long, value_name = "TIME")]
     every: Option<Nanos>,
-    /// Also all that the process starts, and they start: they share the rate
+    /// Include all descendants of the process, which share the rate
     #[arg(long, conflicts_with = "group")]
     children: bool,
-    /// Instead of a process: the control group of this name, as in /proc/PID/cgroup, and those below it
+    /// A control group, as named in /proc/PID/cgroup, and those below it, instead of a process
     #[arg(long, value_name = "CGROUP")]
     group: Option<String>,
-    /// Also if the rate cannot be kept: then as well as can be
+    /// Accept the rate even if it cannot be guaranteed
     #[arg(long)]
     best_effort: bool,
 }
@@ -103,13 +103,13 @@ fn checked(group: &str) -> Result<String> {
     Ok(group.to_owned())
 }
 
-/// Take a rate back.
+/// Remove a rate.
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
-    /// The process's number, and any file or directory of the mount
+    /// The process ID, and any file or directory of the mount
     #[arg(required = true, num_args = 1..=2, value_names = ["PID", "DIR"])]
     words: Vec<OsString>,
-    /// Instead of a process: a control group
+    /// A control group, instead of a process
     #[arg(long, value_name = "CGROUP")]
     group: Option<String>,
     /// All rates of the mount

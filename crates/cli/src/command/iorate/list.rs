@@ -18,17 +18,17 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate list /mnt/disk --all --json
 ";
 
-/// Who has a rate, and how well it is kept.
+/// List the rates of a mount, and how well they are kept.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "ideal: how long an I/O is to take. mean, CoV: what the last ones took, and their standard deviation over \
-        it. accuracy: actual over ideal time; 1 is exact. late: I/Os that the device had not done in time. \
-        queue: requests that have not been answered."
+    after_help = "ideal: time that each I/O is to take. mean, CoV: mean and coefficient of variation of the last I/O times. \
+        accuracy: actual over ideal time; 1 is exact. late: I/Os that the device did not complete in time. \
+        queue: requests without an answer yet."
 )]
 pub(crate) struct List {
     /// Any file or directory of the mount
     dir: PathBuf,
-    /// Also processes that have no rate and have done I/O here
+    /// Also list processes without a rate that have done I/O here
     #[arg(long)]
     all: bool,
 }

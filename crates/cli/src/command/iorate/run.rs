@@ -27,30 +27,31 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 pub(super) const USAGE: &str = "sakiyomi iorate run PERCENT|--every TIME DIR -- COMMAND";
 
-/// Run a program with a rate.
+/// Run a command with a rate.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The program is not touched: standard streams, signals, terminal and exit code are its own. Ends as it \
-        does; 125 if sakiyomi fails or the rate is refused, 126 if the program cannot be run, 127 if there is \
-        none. Standard output is the program's, so the report and the object of --json go to standard error."
+    after_help = "The command runs unmodified: its standard streams, signals, terminal and exit code are its own. The exit \
+        code is that of the command; 125 if sakiyomi fails or the rate is refused, 126 if the command cannot be \
+        executed, 127 if it is not found. Standard output belongs to the command, so the report and the object of \
+        --json go to standard error."
 )]
 pub(crate) struct Run {
-    /// Percent of the device (1 to 100), and any file or directory of the mount
+    /// Percentage of the device (1 to 100), and any file or directory of the mount
     #[arg(required = true, num_args = 1..=2, value_names = ["PERCENT", "DIR"])]
     words: Vec<OsString>,
-    /// Instead of percent: how long an I/O is to take
+    /// Time that each I/O is to take, instead of a percentage
     #[arg(long, value_name = "TIME")]
     every: Option<Nanos>,
-    /// Also all that the program starts, and they start: they share the rate
+    /// Include all descendants of the command, which share the rate
     #[arg(long)]
     children: bool,
-    /// Also if the rate cannot be kept: then as well as can be
+    /// Accept the rate even if it cannot be guaranteed
     #[arg(long)]
     best_effort: bool,
-    /// Print the report also where standard error is not a terminal
+    /// Print the report even if standard error is not a terminal
     #[arg(long)]
     report: bool,
-    /// The program and its arguments
+    /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

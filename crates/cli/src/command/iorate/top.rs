@@ -27,27 +27,26 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// How soon a key, Ctrl-C or another size of the window is seen.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Watch the device and those who use it.
+/// Watch the device and the processes that use it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "On a terminal a view that is drawn again each second, the most active first; q or Ctrl-C ends it. \
-        Elsewhere a line for the device and one for each who uses it. With --json, one object a line. With \
-        --prometheus, once the text that Prometheus collects; with --out, again and again into a file that is \
-        always whole."
+    after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Elsewhere, prints a \
+        line for the device and one for each process at each update. With --json, prints an object a line. With \
+        --prometheus, prints the metrics once; with --out as well, replaces the file at each update."
 )]
 pub(crate) struct Top {
     /// Any file or directory of the mount
     dir: PathBuf,
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
-    /// End after so many looks
+    /// Exit after this many updates
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// The text format of Prometheus
+    /// Print the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
-    /// With --prometheus: write this file at each look
+    /// With --prometheus: write to this file at each update
     #[arg(long, value_name = "FILE", requires = "prometheus")]
     out: Option<PathBuf>,
 }

@@ -1,14 +1,14 @@
 //! `trace generate`: traces of known properties.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_trace::generate::pc::PcParams;
 use sakiyomi_trace::generate::{Arrival, Pattern, Sizes, Workload};
-use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
+use sakiyomi_trace::{Record, TraceError};
 
+use super::destination::DestinationArgs;
+use crate::args::HELP;
 use crate::console::Common;
 use crate::progress::Progress;
 
@@ -18,43 +18,70 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi trace generate zipf zipf.csv --exponent 0.9 --sizes 4KiB:3,64KiB:1 --reads 0.7
 ";
 
-/// Make a trace.
+const RANDOM_EXAMPLES: &str = "Examples:
+  sakiyomi trace generate random random.parquet --count 100000 --span 200GB --arrival poisson:80
+  sakiyomi trace generate random - --count 1000 | sakiyomi sim - --drive deskstar-7k250
+";
+
+const SEQUENTIAL_EXAMPLES: &str = "Examples:
+  sakiyomi trace generate sequential sequential.csv --sizes 128KiB --arrival every:5ms
+";
+
+const INTERLEAVED_EXAMPLES: &str = "Examples:
+  sakiyomi trace generate interleaved streams.csv --streams 8 --sizes 64KiB
+";
+
+const ZIPF_EXAMPLES: &str = "Examples:
+  sakiyomi trace generate zipf zipf.csv --exponent 0.9 --sizes 4KiB:3,64KiB:1 --reads 0.7
+";
+
+const PC_EXAMPLES: &str = "Examples:
+  sakiyomi trace generate pc pc.csv
+  sakiyomi trace generate pc pc.parquet --span 500GB --duration 300s --count 4000 --seed 2
+";
+
+/// Generate a trace.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Generate {
-    /// Anywhere, all places alike
+    /// Uniformly random accesses
+    #[command(help_template = HELP, before_help = RANDOM_EXAMPLES)]
     Random(Shape),
-    /// One after the other
+    /// Sequential accesses
+    #[command(help_template = HELP, before_help = SEQUENTIAL_EXAMPLES)]
     Sequential(Shape),
-    /// Several sequential streams, a command of each in turn
+    /// Several sequential streams, one command of each in turn
+    #[command(help_template = HELP, before_help = INTERLEAVED_EXAMPLES)]
     Interleaved {
-        /// How many streams
+        /// Number of streams
         #[arg(long, value_name = "N", default_value_t = 4)]
         streams: u32,
         #[command(flatten)]
         shape: Shape,
     },
-    /// Some places more popular than others
+    /// Random accesses with popularity by Zipf's law
+    #[command(help_template = HELP, before_help = ZIPF_EXAMPLES)]
     Zipf {
-        /// How unequal: 0 is all alike
+        /// The exponent of Zipf's law; 0 is uniform
         #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
         exponent: f64,
-        /// The size of the places
+        /// Size of the extents that differ in popularity
         #[arg(long, value_name = "SIZE", default_value = "1MiB")]
         extent: Bytes,
         #[command(flatten)]
         shape: Shape,
     },
-    /// The life of a PC in the manner of a PC benchmark: application start, media import, virus scan, video, gaming
+    /// The workload of a PC, as in a PC benchmark: application start, media import, virus scan, video, gaming
+    #[command(help_template = HELP, before_help = PC_EXAMPLES)]
     Pc {
         #[command(flatten)]
         target: Target,
-        /// The disk's size
+        /// Size of the disk
         #[arg(long, value_name = "SIZE", default_value = "200GB")]
         span: Bytes,
-        /// How long it lasts
+        /// Duration of the trace
         #[arg(long, value_name = "TIME", default_value_t = PcParams::default().duration)]
         duration: Nanos,
-        /// How many commands
+        /// Number of commands
         #[arg(long, value_name = "N", default_value_t = PcParams::default().commands)]
         count: u64,
     },
@@ -63,12 +90,9 @@ pub(crate) enum Generate {
 /// Where the trace goes, and from which seed it comes.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The file to write: .parquet, else CSV, packed for .gz and .zst
-    into: PathBuf,
-    /// The format to write, where the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
-    #[arg(long, value_name = "NAME")]
-    to: Option<OutFormat>,
-    /// Same seed, same trace
+    #[command(flatten)]
+    into: DestinationArgs,
+    /// Seed; the same seed gives the same trace
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -78,19 +102,19 @@ pub(crate) struct Target {
 pub(crate) struct Shape {
     #[command(flatten)]
     target: Target,
-    /// How many commands
+    /// Number of commands
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     count: u64,
-    /// The part of the device that is used, from its start
+    /// The part of the device to use, from its start
     #[arg(long, value_name = "SIZE", default_value = "100GB")]
     span: Bytes,
-    /// How long commands are: one size, or several with weights, such as 4KiB:3,64KiB:1
+    /// Size of a command, or several sizes with weights, such as 4KiB:3,64KiB:1
     #[arg(long, value_name = "SIZES", default_value = "4KiB", value_parser = parse_sizes)]
     sizes: Sizes,
-    /// The share of reads, from 0 to 1
+    /// Share of reads, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true)]
     reads: f64,
-    /// When commands come: closed:THINK, every:TIME, poisson:RATE, bursty:ON,OFF,RATE
+    /// Arrival of commands: closed:THINK, every:TIME, poisson:RATE or bursty:ON,OFF,RATE
     #[arg(long, value_name = "KIND", default_value = "closed:0", value_parser = parse_arrival)]
     arrival: Arrival,
 }
@@ -137,17 +161,16 @@ impl Target {
         count: u64,
         common: &Common,
     ) -> Result<()> {
-        let format = self.to.unwrap_or_else(|| OutFormat::of_path(&self.into));
-        let mut writer = Writer::create(&self.into, format)?;
+        let mut into = self.into.open()?;
         let mut progress = Progress::new(Some(count), common.quiet);
         for (index, record) in (1u64..).zip(records) {
-            writer.write(&record?)?;
+            into.write(&record?)?;
             if index.is_multiple_of(1 << 16) {
                 progress.set(index, || format!("{index} records"))?;
             }
         }
         drop(progress);
-        super::written(common, writer.finish()?, &self.into)
+        into.finish(common)
     }
 }
 

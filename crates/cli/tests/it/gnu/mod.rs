@@ -20,7 +20,7 @@ pub(crate) fn is_gnu(program: &str) -> bool {
     let version = Command::new(program).arg("--version").output();
     let is_gnu = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("(GNU "));
     if !is_gnu {
-        eprintln!("SKIPPED: {program} is not GNU's here");
+        sakiyomi_testing::skipped("comparisons", format_args!("{program} is not GNU's here"));
     }
     is_gnu
 }

@@ -1,12 +1,13 @@
 //! A mount of its own for each test, with a watchdog: a mount that hangs would hang whoever touches it.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use sakiyomi_mount::{Finished, Mounted, Options, mount};
+pub(crate) use sakiyomi_testing::can_mount;
 
 /// Three directories side by side: what is mounted, where, and one for comparison.
 pub(crate) struct Scratch {
@@ -15,21 +16,9 @@ pub(crate) struct Scratch {
     _alive: mpsc::Sender<()>,
 }
 
-/// Whether a file system can be mounted here; says so if not.
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-pub(crate) fn can_mount(test: &str) -> bool {
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    let able = opened.is_ok() && rustix::process::geteuid().is_root();
-    if !able {
-        eprintln!("SKIPPED {test}: needs /dev/fuse and root");
-    }
-    able
-}
-
 impl Scratch {
     pub(crate) fn new(test: &str, limit: Duration) -> Scratch {
-        let root =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mount-{test}-{}", std::process::id()));
+        let root = sakiyomi_testing::directory().join(format!("mount-{test}-{}", std::process::id()));
         for name in ["backing", "mounted", "plain"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }

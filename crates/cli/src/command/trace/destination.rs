@@ -1,0 +1,83 @@
+//! Where a trace goes: into a file, which appears when it is whole, or to standard output as it comes.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use sakiyomi_report::number;
+use sakiyomi_trace::{OutFormat, Packing, Record, Writer};
+use serde_json::json;
+
+use crate::console::{Common, Stdout, Told, note_json, say_result, stdout};
+
+const SCHEMA: &str = "sakiyomi.trace_written/1";
+
+/// The name of a destination, and its format.
+#[derive(Debug, Args)]
+pub(super) struct DestinationArgs {
+    /// The file to write, as its name says: .parquet, or else CSV; compressed for .gz and .zst. `-` is standard output, as CSV
+    into: PathBuf,
+    /// The format to write, if the file's name does not say it: sakiyomi, parquet, disksim, mqsim, fio
+    #[arg(long, value_name = "NAME")]
+    to: Option<OutFormat>,
+}
+
+impl DestinationArgs {
+    /// Begins the trace.
+    ///
+    /// # Errors
+    /// If it cannot be written, or is Parquet for a terminal.
+    pub(super) fn open(&self) -> Result<Destination> {
+        let format = self.to.unwrap_or_else(|| OutFormat::of_path(&self.into));
+        if self.into.as_os_str() != "-" {
+            return Ok(Destination::File(Writer::create(&self.into, format)?, self.into.clone()));
+        }
+        ensure!(
+            format != OutFormat::Parquet || !io::stdout().is_terminal(),
+            "Parquet is not written to a terminal; redirect standard output, or name a file"
+        );
+        Ok(Destination::Stdout(Writer::new(stdout(), "standard output", format, Packing::Plain)?))
+    }
+}
+
+/// A trace that is being written.
+pub(super) enum Destination {
+    File(Writer, PathBuf),
+    Stdout(Writer<Stdout>),
+}
+
+impl Destination {
+    pub(super) fn write(&mut self, record: &Record) -> Result<()> {
+        match self {
+            Destination::File(writer, _) => writer.write(record),
+            Destination::Stdout(writer) => writer.write(record),
+        }?;
+        Ok(())
+    }
+
+    /// Ends the trace, and prints what was written: not to standard output if that is where the trace went.
+    pub(super) fn finish(self, common: &Common) -> Result<()> {
+        match self {
+            Destination::File(writer, path) => {
+                let records = writer.finish()?;
+                if common.json {
+                    return say_result(SCHEMA, &summary(records, &path));
+                }
+                common.note(&format!("written: {}, {} records", path.display(), number::count(records)));
+            }
+            Destination::Stdout(writer) => {
+                let records = writer.records();
+                writer.into_inner()?.flush().context("cannot write standard output")?;
+                if common.json {
+                    note_json(&Told { schema: SCHEMA, result: summary(records, Path::new("-")) });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn summary(records: u64, path: &Path) -> serde_json::Value {
+    json!({ "records": records, "path": path })
+}

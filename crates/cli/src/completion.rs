@@ -1,0 +1,266 @@
+//! Completion of command lines: the shells' scripts ask `sakiyomi __complete INDEX WORD…` what may stand at a word, and complete
+//! files and commands themselves, because only they know how to quote them.
+//!
+//! clap_complete's scripts know closed sets of values only: they could not offer the names of drives where a file may be
+//! named as well, nor the keys of settings.
+
+mod target;
+mod values;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+
+use crate::command::Cli;
+use crate::console::say;
+use target::Target;
+
+/// The first argument of a shell that asks.
+const REQUEST: &str = "__complete";
+
+/// What a shell adds to the candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Also {
+    Nothing,
+    Files,
+    Directories,
+    Commands,
+}
+
+impl Also {
+    fn name(self) -> &'static str {
+        match self {
+            Also::Nothing => "nothing",
+            Also::Files => "files",
+            Also::Directories => "directories",
+            Also::Commands => "commands",
+        }
+    }
+}
+
+/// A word that may stand there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Candidate {
+    /// The whole word. If it ends in `=`, `:` or `,`, something follows without a space.
+    word: String,
+    description: String,
+}
+
+impl Candidate {
+    fn new(word: impl Into<String>, description: impl Into<String>) -> Candidate {
+        Candidate { word: word.into(), description: description.into() }
+    }
+}
+
+/// What may stand at a word.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    also: Also,
+    candidates: Vec<Candidate>,
+}
+
+/// Answers a shell; `None` if this is not a shell's request.
+pub(crate) fn requested() -> Option<Result<ExitCode>> {
+    let mut arguments = std::env::args_os().skip(1);
+    (arguments.next()? == REQUEST).then(|| {
+        let index = arguments.next().and_then(|index| index.to_str()?.parse().ok()).unwrap_or(0);
+        let words: Vec<String> = arguments.map(lossy).collect();
+        say(&as_lines(&answer(Cli::command(), &words, index))).map(|()| ExitCode::SUCCESS)
+    })
+}
+
+fn lossy(word: OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// What may stand at `words[index]` of a command line, whose first word is the program.
+fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
+    cli.build();
+    let before = &words[..index.min(words.len())];
+    let current = words.get(index).map_or("", String::as_str);
+    let target = Target::find(&cli, before.get(1..).unwrap_or_default(), current);
+    let mut answer = values::of(&target, words);
+    answer.candidates.retain(|candidate| candidate.word.starts_with(current));
+    answer
+}
+
+/// A line that says what the shell adds, and one for each candidate: the word, a tab, the description.
+fn as_lines(answer: &Answer) -> String {
+    let mut text = format!("{}\n", answer.also.name());
+    for Candidate { word, description } in &answer.candidates {
+        let first = description.lines().next().unwrap_or_default().replace('\t', " ");
+        text.push_str(&format!("{word}\t{first}\n"));
+    }
+    text
+}
+
+/// The script that a shell reads.
+///
+/// # Errors
+/// None but those of clap_complete.
+pub(crate) fn script(shell: Shell) -> Result<String> {
+    Ok(match shell {
+        Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),
+        Shell::Zsh => include_str!("completion/sakiyomi.zsh").to_owned(),
+        Shell::Fish => include_str!("completion/sakiyomi.fish").to_owned(),
+        // Options and closed sets of values only.
+        shell => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "sakiyomi", &mut script);
+            String::from_utf8(script)?
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words that may stand at the end of a line, and what the shell adds.
+    fn at_end(line: &str) -> (Vec<String>, Also) {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let answer = answer(Cli::command(), &words, words.len() - 1);
+        (answer.candidates.into_iter().map(|candidate| candidate.word).collect(), answer.also)
+    }
+
+    fn offers(line: &str, words: &[&str]) {
+        let (offered, _) = at_end(line);
+        for word in words {
+            assert!(offered.contains(&(*word).to_owned()), "{line}: {word} is not among {offered:?}");
+        }
+    }
+
+    #[test]
+    fn commands_and_options_are_offered_where_they_may_stand() {
+        offers("sakiyomi ", &["sim", "sweep", "trace", "completions"]);
+        assert_eq!(at_end("sakiyomi sw"), (vec!["sweep".to_owned()], Also::Nothing));
+        offers("sakiyomi trace generate ", &["zipf", "pc"]);
+        offers("sakiyomi sim --", &["--drive", "--set", "--json", "--help"]);
+        offers("sakiyomi -", &["-q", "-h", "-V", "--version"]);
+        assert!(at_end("sakiyomi sim trace --drive x --jso").0 == ["--json"]);
+        // A value is not a command, and options end at --.
+        assert_eq!(at_end("sakiyomi --color ").0, ["auto", "always", "never"]);
+        assert_eq!(at_end("sakiyomi run -- --"), (vec![], Also::Commands));
+    }
+
+    #[test]
+    fn drives_are_offered_beside_files() {
+        for line in ["sakiyomi sim t --drive ", "sakiyomi sim --drive ", "sakiyomi drive show "] {
+            let (words, also) = at_end(line);
+            assert!(words.len() >= 7 && words.contains(&"nearline-18tb".to_owned()), "{line}: {words:?}");
+            assert_eq!(also, Also::Files, "{line}");
+        }
+        assert_eq!(at_end("sakiyomi sim t --drive near").0, ["nearline-18tb"]);
+        assert_eq!(at_end("sakiyomi sim t --drive=near").0, ["--drive=nearline-18tb"]);
+        offers("sakiyomi mount a b --drive fix", &["fixed:"]);
+    }
+
+    #[test]
+    fn keys_of_settings_are_offered_with_the_names_they_take() {
+        offers("sakiyomi sim t --set cache.seg", &["cache.segments.mode=", "cache.segments.count="]);
+        offers("sakiyomi sweep t --vary queue.po", &["queue.policy="]);
+        assert_eq!(
+            at_end("sakiyomi sim t --set cache.segments.mode=").0,
+            ["cache.segments.mode=fixed", "cache.segments.mode=adaptive"]
+        );
+        assert_eq!(at_end("sakiyomi sweep t --vary queue.policy=fcfs,sp").0, ["queue.policy=fcfs,sptf"]);
+        assert_eq!(at_end("sakiyomi sim t --set queue.depth="), (vec![], Also::Nothing));
+        offers("sakiyomi sim t --set geometry.zones.3.s", &["geometry.zones.3.spares="]);
+    }
+
+    #[test]
+    fn every_name_that_is_offered_for_a_key_is_accepted() {
+        let mut accepted = 0;
+        for key in at_end("sakiyomi sim t --set ").0 {
+            for setting in at_end(&format!("sakiyomi sim t --set {key}")).0 {
+                let (key, value) = setting.split_once('=').unwrap();
+                // Which keys a seek curve has depends on its kind: they change together.
+                if key.starts_with("servo.seek") {
+                    continue;
+                }
+                let mut drive = sakiyomi_drive::spec::builtin("nearline-18tb").unwrap().spec();
+                drive.set(key, value).unwrap_or_else(|error| panic!("{setting}: {error}"));
+                accepted += 1;
+            }
+        }
+        assert!(accepted > 40, "{accepted}");
+    }
+
+    #[test]
+    fn formats_methods_and_kinds_are_offered() {
+        offers("sakiyomi trace info t --format s", &["sakiyomi", "spc", "systor17"]);
+        assert_eq!(at_end("sakiyomi trace convert a b --to p").0, ["parquet"]);
+        offers("sakiyomi probe --method read,u", &["read,uring:", "read,uring-sqpoll:"]);
+        offers("sakiyomi probe --buffers best,", &["best,ordinary"]);
+        assert_eq!(at_end("sakiyomi sim t --chunk b").0, ["bytes="]);
+        offers("sakiyomi trace generate zipf t --arrival ", &["poisson:", "bursty:"]);
+        offers("sakiyomi completions ", &["bash", "zsh", "fish"]);
+        offers("sakiyomi man trace ", &["convert", "generate"]);
+        offers("sakiyomi run --limit ", &["auto"]);
+    }
+
+    #[test]
+    fn paths_and_commands_are_left_to_the_shell() {
+        for (line, also) in [
+            ("sakiyomi sim ", Also::Files),
+            ("sakiyomi sim t --drive d --out ", Also::Directories),
+            ("sakiyomi mount ", Also::Directories),
+            ("sakiyomi mount files ", Also::Directories),
+            ("sakiyomi umount ", Also::Directories),
+            ("sakiyomi iorate set 1 ", Also::Directories),
+            ("sakiyomi iorate run 20 /mnt -- ", Also::Commands),
+            ("sakiyomi run ", Also::Commands),
+            ("sakiyomi run -- gz", Also::Commands),
+            ("sakiyomi run -- gzip -k ", Also::Files),
+            ("sakiyomi run gzip -k ", Also::Files),
+            ("sakiyomi wc -lw a ", Also::Files),
+            ("sakiyomi grep -m 5 pattern ", Also::Files),
+            ("sakiyomi compare a ", Also::Files),
+            ("sakiyomi trace convert a ", Also::Files),
+            ("sakiyomi drive fit t --out ", Also::Files),
+            ("sakiyomi scenario run ", Also::Files),
+            ("sakiyomi sim a b ", Also::Nothing),
+            ("sakiyomi sim t --warm-up ", Also::Nothing),
+        ] {
+            assert_eq!(at_end(line).1, also, "{line}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_scenario_are_those_of_its_file() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/kochi2023-accuracy.toml");
+        offers(&format!("sakiyomi scenario run {file} --vary "), &["memory.size=", "case.computer="]);
+        offers(&format!("sakiyomi scenario run {file} --vary process.target."), &["process.target.rate="]);
+        offers(&format!("sakiyomi scenario run {file} --vary case.computer="), &["case.computer=PC1"]);
+        offers(
+            &format!("sakiyomi scenario run {file} --vary drive.set.queue."),
+            &["drive.set.queue.policy="],
+        );
+        assert!(
+            at_end("sakiyomi scenario run missing.toml --vary ")
+                .0
+                .contains(&"drive.set.cache.size=".to_owned())
+        );
+    }
+
+    #[test]
+    fn any_line_has_an_answer() {
+        for line in [
+            "",
+            "sakiyomi",
+            "sakiyomi nothing ",
+            "sakiyomi sim -- --",
+            "x --drive",
+            "sakiyomi --drive= ",
+            "sakiyomi -qz",
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            for index in 0..=words.len() + 1 {
+                let _ = as_lines(&answer(Cli::command(), &words, index));
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Which argument a word of an unfinished command line belongs to.
+
+use clap::{Arg, Command};
+
+/// What a word is to be completed to.
+pub(super) struct Target<'a> {
+    /// The command, as the words name it.
+    pub(super) command: &'a Command,
+    /// Its name with those above it, without the program's: `trace convert`.
+    pub(super) path: String,
+    /// The positional words before it.
+    pub(super) operands: Vec<&'a str>,
+    /// The word as it is typed so far.
+    pub(super) current: &'a str,
+    pub(super) place: Place<'a>,
+}
+
+pub(super) enum Place<'a> {
+    /// The value of an option, behind `prefix` of the word: `--drive=`, or nothing.
+    Value { option: &'a Arg, prefix: &'a str },
+    /// An option.
+    Option,
+    /// A positional argument, the `index`-th word of it, or else a command if there are some.
+    Positional { argument: Option<&'a Arg>, index: usize },
+}
+
+/// What is known after some words.
+struct Walk<'a> {
+    command: &'a Command,
+    path: Vec<&'a str>,
+    /// The option whose value comes next.
+    pending: Option<&'a Arg>,
+    /// The positional words so far.
+    operands: Vec<&'a str>,
+    /// How many positional words the arguments before the next one take.
+    taken: usize,
+    /// No more options come.
+    escaped: bool,
+}
+
+impl<'a> Target<'a> {
+    /// Finds what `current` may be after the words `before` it, that of the program left out.
+    pub(super) fn find(cli: &'a Command, before: &'a [String], current: &'a str) -> Target<'a> {
+        let mut walk = Walk {
+            command: cli,
+            path: Vec::new(),
+            pending: None,
+            operands: Vec::new(),
+            taken: 0,
+            escaped: false,
+        };
+        before.iter().for_each(|word| walk.step(word));
+        let place = walk.place(current);
+        Target { command: walk.command, path: walk.path.join(" "), operands: walk.operands, current, place }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn step(&mut self, word: &'a str) {
+        if self.pending.take().is_some() {
+            return;
+        }
+        if self.escaped || !word.starts_with('-') || word == "-" {
+            self.step_positional(word);
+        } else if word == "--" {
+            self.escaped = true;
+            // Some arguments can only stand behind it.
+            if self.command.get_positionals().any(Arg::is_last_set) {
+                let others = self.command.get_positionals().take_while(|argument| !argument.is_last_set());
+                self.taken = others.map(most_words).fold(0, usize::saturating_add);
+            }
+        } else if let Some(name) = word.strip_prefix("--") {
+            self.pending =
+                if name.contains('=') { None } else { self.long(name).filter(|arg| needs_value(arg)) };
+        } else {
+            self.pending =
+                self.cluster(&word[1..]).filter(|(_, rest)| rest.is_empty()).map(|(option, _)| option);
+        }
+    }
+
+    fn step_positional(&mut self, word: &'a str) {
+        if let Some(below) = self.command.find_subcommand(word).filter(|_| !self.escaped && self.taken == 0) {
+            self.command = below;
+            self.path.push(below.get_name());
+            return;
+        }
+        // A command that is run has options of its own.
+        let (argument, _) = self.positional();
+        self.escaped |= argument.is_some_and(Arg::is_trailing_var_arg_set);
+        self.taken += 1;
+        self.operands.push(word);
+    }
+
+    fn place(&self, current: &'a str) -> Place<'a> {
+        if let Some(option) = self.pending {
+            return Place::Value { option, prefix: "" };
+        }
+        if self.escaped || !current.starts_with('-') {
+            let (argument, index) = self.positional();
+            return Place::Positional { argument, index };
+        }
+        if let Some((name, _)) = current.strip_prefix("--").and_then(|rest| rest.split_once('='))
+            && let Some(option) = self.long(name)
+        {
+            return Place::Value { option, prefix: &current[..name.len() + 3] };
+        }
+        Place::Option
+    }
+
+    /// The positional argument that comes next, and how many of its words there are; an argument with many takes all that
+    /// come.
+    fn positional(&self) -> (Option<&'a Arg>, usize) {
+        let mut left = self.taken;
+        for argument in self.command.get_positionals() {
+            let takes = most_words(argument);
+            if left < takes {
+                return (Some(argument), left);
+            }
+            left -= takes;
+        }
+        (None, left)
+    }
+
+    fn long(&self, name: &str) -> Option<&'a Arg> {
+        self.command.get_opts().find(|option| option.get_long() == Some(name))
+    }
+
+    /// The option of a cluster such as `-nm5` that takes a value, and what of the value is in the cluster.
+    fn cluster(&self, letters: &'a str) -> Option<(&'a Arg, &'a str)> {
+        letters.char_indices().find_map(|(at, letter)| {
+            let option = self.command.get_opts().find(|option| option.get_short() == Some(letter))?;
+            needs_value(option).then(|| (option, &letters[at + letter.len_utf8()..]))
+        })
+    }
+}
+
+/// How many words an argument takes at most.
+fn most_words(argument: &Arg) -> usize {
+    argument.get_num_args().map_or(1, |range| range.max_values())
+}
+
+/// Whether the next word is its value.
+fn needs_value(option: &Arg) -> bool {
+    option.get_action().takes_values() && option.get_num_args().is_none_or(|range| range.min_values() > 0)
+}

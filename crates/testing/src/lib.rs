@@ -1,0 +1,205 @@
+//! What the tests of several crates share: directories of their own, and skips that can be seen.
+//!
+//! A test must pass on a machine that nobody prepared. What it cannot try there it skips by [`skipped`], which names the
+//! test and the reason on stderr; the test harness does not capture it.
+
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Number of the capability to mount file systems (`linux/capability.h`).
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// A directory for one test, removed when it is dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new directory inside [`directory`].
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(test: &str) -> Scratch {
+        Scratch::inside(directory(), test)
+    }
+
+    /// A new directory inside another one than the usual.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn inside(directory: &Path, test: &str) -> Scratch {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let root = directory.join(format!("sakiyomi-{test}-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+        Scratch(root)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it, which need not exist.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file in it.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    }
+
+    /// The number of its entries.
+    ///
+    /// # Panics
+    /// If it cannot be listed.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+/// A file for one test, in a directory of its own, removed when it is dropped.
+#[derive(Debug)]
+pub struct ScratchFile {
+    path: PathBuf,
+    _directory: Scratch,
+}
+
+impl ScratchFile {
+    /// A new file inside [`directory`].
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn new(content: impl AsRef<[u8]>) -> ScratchFile {
+        ScratchFile::named("file", content)
+    }
+
+    /// A new file with a name, for example one that says its format.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn named(name: &str, content: impl AsRef<[u8]>) -> ScratchFile {
+        ScratchFile::inside(directory(), name, content)
+    }
+
+    /// A new file in another place than the usual.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn inside(place: &Path, name: &str, content: impl AsRef<[u8]>) -> ScratchFile {
+        let directory = Scratch::inside(place, name);
+        ScratchFile { path: directory.file(name, content), _directory: directory }
+    }
+
+    /// A path where nothing is yet.
+    ///
+    /// # Panics
+    /// If its directory cannot be made.
+    #[must_use]
+    pub fn absent(name: &str) -> ScratchFile {
+        let directory = Scratch::new(name);
+        ScratchFile { path: directory.path(name), _directory: directory }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where tests put their files: `tmp` in the build directory, which is on a disk more often than `/tmp` is; or, where
+/// that cannot be written to, the first of the usual temporary directories that can.
+///
+/// # Panics
+/// If none can.
+#[must_use]
+pub fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        // A test program is target/debug/deps/NAME.
+        let program = std::env::current_exe().ok();
+        let build = program.as_deref().and_then(|program| program.ancestors().nth(3));
+        let candidates = build.map(|build| build.join("tmp")).into_iter().chain([
+            std::env::temp_dir(),
+            PathBuf::from("/var/tmp"),
+            PathBuf::from("/dev/shm"),
+        ]);
+        let mut tried = Vec::new();
+        for candidate in candidates {
+            if can_write(&candidate) {
+                return candidate;
+            }
+            tried.push(candidate);
+        }
+        panic!("none of these directories can be written to: {tried:?}")
+    })
+}
+
+/// Whether a directory takes a file that is larger than what fits into an inode.
+fn can_write(directory: &Path) -> bool {
+    let path = directory.join(format!("sakiyomi-{}", std::process::id()));
+    let written = fs::create_dir_all(directory).and_then(|()| fs::write(&path, [0; 1 << 18]));
+    let _ = fs::remove_file(&path);
+    written.is_ok()
+}
+
+/// Says that a test, or a part of it, was not done on this machine, and why.
+pub fn skipped(test: &str, why: impl Display) {
+    // Unlike that of `eprintln!`, this output is shown for tests that pass; in one piece, as other tests print too.
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
+}
+
+/// Whether the tests run as root.
+///
+/// # Panics
+/// If `/proc` is not mounted.
+#[must_use]
+pub fn is_root() -> bool {
+    status().contains("\nUid:\t0\t0")
+}
+
+/// Whether this machine lets the tests mount FUSE file systems; says so for `test` if not.
+///
+/// # Panics
+/// If `/proc` is not mounted.
+#[must_use]
+pub fn can_mount(test: &str) -> bool {
+    let status = status();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
+    let capabilities = u64::from_str_radix(capabilities.unwrap_or_default(), 16).unwrap_or_default();
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let able = opened.is_ok() && is_root() && capabilities & (1 << CAP_SYS_ADMIN) != 0;
+    if !able {
+        skipped(test, "needs /dev/fuse and root");
+    }
+    able
+}
+
+fn status() -> String {
+    fs::read_to_string("/proc/self/status").expect("/proc is mounted")
+}
