@@ -576,11 +576,6 @@ while d := os.pread(f, 65536, at): at += len(d)";
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
-}
-
 /// Tracing needs root: without, such a program is left alone, and told why.
 #[test]
 fn who_reads_by_pread_without_being_root_is_left_alone_and_that_is_said() {

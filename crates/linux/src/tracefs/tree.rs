@@ -150,7 +150,7 @@ mod tests {
         let before = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let root = match private_mount() {
             Ok(root) => root,
-            Err(error) => return crate::scratch::skipped("a_private_tracefs", error),
+            Err(error) => return sakiyomi_testing::skipped("a_private_tracefs", error),
         };
         let tree = Tree { root, place: Place::Private };
         assert!(tree.is_writable() && tree.has("events/header_page"));

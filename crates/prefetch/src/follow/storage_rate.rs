@@ -90,7 +90,8 @@ fn bring(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::{Scratch, content, skipped};
+    use crate::scratch::{Scratch, content};
+    use sakiyomi_testing::skipped;
     use std::fs::File;
 
     #[test]
