@@ -277,3 +277,34 @@ fn advice(reading: &Reading) -> Option<Advice> {
     let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
     Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20), access })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn seconds(share: Share, busiest: u64, rate: Option<u64>) -> f64 {
+        could_save(share, Nanos(5 * SECOND), Nanos(busiest * SECOND), rate).as_secs_f64()
+    }
+
+    #[test]
+    fn as_much_can_be_saved_as_is_waited_unless_storage_or_computing_takes_longer() {
+        let second = Nanos(SECOND);
+        let alone =
+            Share { bytes: 1000, waited: second * 3, ran: second, time: second * 4, divided: second * 4 };
+        assert_eq!(seconds(alone, 1, None), 3.0);
+        assert_eq!(seconds(alone, 1, Some(10_000)), 3.0);
+        assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
+        assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
+        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
+        // Four threads that waited side by side.
+        let four = Share { waited: second * 12, ran: second * 4, ..alone };
+        assert_eq!(seconds(four, 1, None), 3.0);
+        // Four processes at a time took longer together than all in all.
+        let processes =
+            Share { bytes: 4000, waited: second * 15, ran: second * 5, divided: second * 20, ..alone };
+        assert!((seconds(processes, 1, None) - 3.75).abs() < 1e-9);
+        assert_eq!(seconds(Share::default(), 0, None), 0.0);
+    }
+}
