@@ -45,6 +45,7 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
         io_wait_ns: summary.waited.0,
         core_wait_ns: summary.queued.0,
         io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
+        saved_ns: summary.saved.map(|saved| saved.0),
         could_save_ns: summary.could_save.map(|saved| saved.0),
         storage_bytes_per_second: summary.storage_rate,
         unseen: unseen(summary),

@@ -106,6 +106,8 @@ pub(super) struct Sight {
     /// What its program has spent; and among how many readings that is divided, which go on side by side.
     pub(super) spent: Spent,
     pub(super) readings: u64,
+    /// How many there are of all programs.
+    pub(super) all_readings: u64,
 }
 
 /// Whether something is read ahead of a program.
@@ -157,14 +159,14 @@ struct Stretch {
     busy: Nanos,
 }
 
-/// Progress and its price: waiting and computing as divided among the readings that go on side by side.
+/// Progress and its price: waiting and computing as divided among the readings of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) bytes: u64,
     pub(super) waited: Nanos,
     pub(super) ran: Nanos,
     pub(super) time: Nanos,
-    /// The time, divided likewise.
+    /// The time, divided among those of all programs.
     pub(super) divided: Nanos,
 }
 
@@ -200,7 +202,7 @@ impl Account {
             waited: spent.waited.saturating_sub(last.spent.waited) / readings,
             ran: spent.ran.saturating_sub(last.spent.ran) / readings,
             time,
-            divided: time / readings,
+            divided: time / sight.all_readings.max(1),
         });
         if let Some(State::Idle(idle)) = state
             && helps == Help::No
@@ -362,6 +364,11 @@ impl Account {
             opening += open.waited.saturating_sub(Nanos(one.0 * (self.waits(open.bytes.end).max(1) - 1)));
         }
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
+    }
+
+    /// Which part of the elapsed time was saved by what was hidden: the less, the more readings went on side by side.
+    pub(super) fn saved(&self) -> Option<Nanos> {
+        Some(share(self.hidden()?, self.helped.divided.0, self.helped.time.0))
     }
 
     /// How long the program would have waited besides; none if nothing was brought, or nothing is known about its waits.

@@ -59,7 +59,8 @@ impl Follower {
         let state = self.controller.state(id);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
         let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
-        let accounted = Accounted { at: now, spent, readings, prefetch };
+        let all_readings = self.moving.values().sum::<u64>().max(1);
+        let accounted = Accounted { at: now, spent, readings, all_readings, prefetch };
         reading.account_for(accounted, state, self.options.watch_only);
         // It may have grown since the last look, when the program opened a file that comes after those of the row.
         let size = reading.row.size();
@@ -105,7 +106,8 @@ impl Follower {
             let (position, spent) = (reading.position, program.spent());
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
             let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
-            let seen = Accounted { at: now, spent, readings, prefetch };
+            let all_readings = self.moving.values().sum::<u64>().max(1);
+            let seen = Accounted { at: now, spent, readings, all_readings, prefetch };
             reading.account_for(seen, state, self.options.watch_only);
             reading.account.end();
             self.tell(now, Event::At { id, at: position });

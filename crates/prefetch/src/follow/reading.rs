@@ -83,8 +83,9 @@ pub(super) struct Accounted {
     pub(super) at: Nanos,
     /// What the program has spent.
     pub(super) spent: Spent,
-    /// Among how many readings of the program that is divided.
+    /// Among how many readings of the program that is divided, and how many of all programs go on side by side.
     pub(super) readings: u64,
+    pub(super) all_readings: u64,
     /// Up to where has been asked for.
     pub(super) prefetch: u64,
 }
@@ -372,10 +373,10 @@ impl Reading {
 
     /// Takes down what was seen.
     pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
-        let Accounted { at, spent, readings, prefetch } = seen;
+        let Accounted { at, spent, readings, all_readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
         let files = self.visited.len() as u64;
-        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings };
+        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
         self.account.see(sight, state, watch_only);
     }
 

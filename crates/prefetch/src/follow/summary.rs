@@ -27,6 +27,8 @@ pub struct Summary {
     pub queued: Nanos,
     /// Time for which they would have waited besides; none where nothing is known.
     pub hidden: Option<Nanos>,
+    /// Elapsed time that was saved by that: what threads and processes would have waited side by side counts once.
+    pub saved: Option<Nanos>,
     /// While only watching: elapsed time that reading ahead would have saved.
     pub could_save: Option<Nanos>,
     /// And how fast the storage delivers what is asked for side by side, in bytes per second, where that was measured.
@@ -164,6 +166,9 @@ impl Tally {
         summary.still += u64::from(reading.is_still && !reading.is_traced);
         if let Some(hidden) = told.hidden {
             *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
+        }
+        if let Some(saved) = account.saved() {
+            *summary.saved.get_or_insert(Nanos::ZERO) += saved;
         }
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += read;

@@ -30,6 +30,9 @@ pub struct RunResult {
     /// where there was none to judge by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
+    /// Elapsed time that was saved by that, likewise: what would have been waited side by side counts once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_ns: Option<u64>,
     /// Where it was only watched: elapsed time that reading ahead would have saved, estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
@@ -65,6 +68,15 @@ impl RunResult {
     pub fn threads_at_a_time(&self) -> f64 {
         let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
+    }
+
+    /// Elapsed time that was saved by what was hidden; none where nothing is known. Readings that go on by turns in one
+    /// thread save what all together do.
+    #[must_use]
+    pub fn saved(&self) -> Option<u64> {
+        let hidden = self.io_hidden_ns?;
+        let by_threads = (hidden as f64 / self.threads_at_a_time()) as u64;
+        Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
     }
 
     /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active at a

@@ -61,18 +61,17 @@ fn verdict(result: &RunResult) -> String {
     if result.prefetched_bytes == 0 {
         return nothing_done(result, waits);
     }
-    // What all threads together did not wait, they did not wait side by side.
-    let saved = |hidden: u64| (hidden as f64 / result.threads_at_a_time()) as u64;
+    let saved = result.saved().unwrap_or(0);
     match result.io_hidden_ns {
         // More than there was to hide it behind: accesses went on side by side.
         Some(hidden) if hidden > result.computing_ns => format!(
             "Reading ahead saved about {} of waiting for I/O (estimated); {} of the time the program still waited.",
-            duration(saved(hidden)),
+            duration(saved),
             percent(waits)
         ),
         Some(hidden) if hidden > 0 => format!(
             "Reading ahead hid about {} of I/O behind computation (estimated); {} of the time the program still waited.",
-            duration(saved(hidden)),
+            duration(saved),
             percent(waits)
         ),
         // Where nothing could be estimated, nothing is known.
@@ -315,6 +314,7 @@ mod tests {
             core_wait_ns: SECOND / 5,
             prefetched_bytes: 1,
             io_hidden_ns: Some(4 * SECOND),
+            saved_ns: Some(SECOND),
             ..RunResult::default()
         };
         assert!((result.threads_at_a_time() - 3.8).abs() < 1e-9 && result.io_wait_share() < 0.9);

@@ -72,6 +72,7 @@ impl Made {
             was_begun,
             spent,
             readings: 1,
+            all_readings: 1,
         };
         self.account.see(sight, Some(state), false);
     }
@@ -239,6 +240,7 @@ fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() 
             gone: position,
             spent,
             readings: 4,
+            all_readings: 4,
             ..Sight::default()
         };
         account.see(sight, Some(State::Watching), false);
@@ -282,6 +284,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
             gone: position,
             spent,
             readings: 1,
+            all_readings: 1,
             ..Sight::default()
         };
         account.see(sight, Some(state), true);
