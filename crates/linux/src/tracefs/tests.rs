@@ -244,15 +244,13 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     let owners = || {
         let all = crate::process::all().unwrap();
         let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
-        // Children of this process are on their way to become other programs.
-        let is_child = |number: u32| {
+        // Other processes of this program are children on their way to become others, or other tests.
+        let session = |number: u32| {
             let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-            let parent =
-                stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-            parent == Some(std::process::id())
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())
         };
         let own = std::process::id();
-        let is_own = |number: &u32| *number != own && exe(*number) == exe(own) && !is_child(*number);
+        let is_own = |number: &u32| exe(*number) == exe(own) && session(*number) != session(own);
         all.into_iter().filter(is_own).collect::<Vec<u32>>()
     };
     for owner in owners() {

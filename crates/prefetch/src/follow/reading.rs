@@ -311,7 +311,8 @@ impl Reading {
             let (had, from) = *self.faults.get_or_insert((faults, waited));
             let by_faults = faults > had && waited.saturating_sub(from) > LONG;
             let reads = read.saturating_sub(then) > MUCH || by_faults;
-            self.is_still |= reads && self.position < self.row.size();
+            // Who has come to the end of a file may read the next, which has not been seen yet.
+            self.is_still |= reads && offset < self.row.size_of(index);
         }
         self.unlock(index, offset, program);
     }
