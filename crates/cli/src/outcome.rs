@@ -8,6 +8,7 @@ pub(crate) mod regulation;
 pub(crate) mod run;
 pub(crate) mod scenario;
 mod simulation;
+pub(crate) mod top;
 mod validation;
 
 pub(crate) use simulation::sim_result;

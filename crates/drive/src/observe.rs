@@ -15,7 +15,7 @@ use crate::replay::Watcher;
 use crate::usage::Usage;
 
 pub use latency::Latency;
-pub use series::{POINTS_MAX, Series};
+pub use series::{Join, POINTS_MAX, Series};
 pub use tally::{Counts, Point, Tally};
 
 /// What closes a chunk.

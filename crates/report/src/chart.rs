@@ -1,33 +1,44 @@
 //! Charts as SVG: one file per kind; frame, axes and colours are shared.
 //!
+//! Every mark, be it a line, a bar or a point, carries words that say what it is (`plot`). Each chart is drawn twice, wide
+//! and narrow (`layout`), so that its text can be read on a phone.
+//!
 //! Two runs of a comparison are drawn one above the other with the same scales, so that what looks higher is higher.
 //! All charts over time have the same left and right edge and the same time axis. Whatever is drawn is complete without
 //! a script; the page's cursor only reads the numbers out.
 
 mod axis;
+mod bars;
 mod breakdown;
 mod curve;
 mod distribution;
 mod ends;
 mod frame;
 mod job;
+mod layout;
+mod lines;
+mod mount;
 mod over_time;
 mod palette;
+mod path;
+mod plot;
 mod probe;
 mod regulation;
 mod room;
 mod run;
 mod scenario;
-mod svg;
+mod top;
 mod tradeoff;
 mod validation;
 
 use crate::schema::{
-    Document, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, ValidateResult,
+    Document, MountResult, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, TopResult,
+    ValidateResult,
 };
 
-pub(crate) use frame::{BELOW, LEFT, RIGHT, TOP, WIDTH};
-pub(crate) use over_time::{TimeChart, TimeRange};
+use frame::{Drawing, Frame};
+
+pub(crate) use over_time::{Panel, TimeChart};
 
 /// One picture.
 #[derive(Clone, Debug)]
@@ -37,11 +48,26 @@ pub struct Chart {
     /// The heading, which the picture also carries.
     pub title: &'static str,
     /// What to look for, in a sentence.
-    pub caption: &'static str,
+    pub caption: String,
     /// A complete SVG document that fills the width it is given.
     pub svg: String,
+    /// The same for a phone.
+    pub(crate) narrow_svg: String,
     /// The numbers behind a chart over time.
     pub(crate) time: Option<TimeChart>,
+}
+
+impl Chart {
+    fn new(frame: &Frame, caption: impl Into<String>, drawing: Drawing) -> Chart {
+        Chart {
+            name: frame.name,
+            title: frame.title,
+            caption: caption.into(),
+            svg: drawing.wide,
+            narrow_svg: drawing.narrow,
+            time: None,
+        }
+    }
 }
 
 /// One side of a comparison, or the only result.
@@ -86,6 +112,18 @@ pub fn probe(document: &Document<ProbeResult>) -> Vec<Chart> {
 #[must_use]
 pub fn run(result: &RunResult) -> Vec<Chart> {
     run::charts(result)
+}
+
+/// The charts of a mounted drive over its time; none where it did not last a second.
+#[must_use]
+pub fn mount(result: &MountResult) -> Vec<Chart> {
+    mount::charts(&result.windows)
+}
+
+/// The charts of a regulated device over the time that it was watched; none where there was but one look.
+#[must_use]
+pub fn top(result: &TopResult) -> Vec<Chart> {
+    top::charts(result)
 }
 
 /// The charts of an experiment in virtual time; none where nothing was run.
@@ -194,11 +232,113 @@ mod tests {
     }
 
     fn is_sound(chart: &Chart) -> bool {
-        let svg = &chart.svg;
-        svg.starts_with("<svg ")
-            && svg.ends_with("</svg>\n")
-            && !svg.contains("NaN")
-            && !svg.contains("inf\"")
+        [&chart.svg, &chart.narrow_svg].into_iter().all(|svg| {
+            svg.starts_with("<svg ")
+                && svg.ends_with("</svg>\n")
+                && !svg.contains("NaN")
+                && !svg.contains("inf\"")
+                && marks(svg).iter().all(|mark| !mark.words.is_empty())
+        })
+    }
+
+    /// What is drawn for the data: everything but aids, such as the grid and the legend.
+    struct Mark<'a> {
+        words: &'a str,
+        colours: Vec<&'a str>,
+    }
+
+    fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+        let start = text.find(from)? + from.len();
+        Some(&text[start..start + text[start..].find(to)?])
+    }
+
+    fn colours(line: &str) -> Vec<&str> {
+        let of = |attribute: &str| between(line, attribute, "\"");
+        [of("fill=\""), of("stroke=\"")]
+            .into_iter()
+            .flatten()
+            .filter(|colour| colour.starts_with('#'))
+            .collect()
+    }
+
+    fn shapes(svg: &str) -> impl Iterator<Item = &str> {
+        svg.lines().filter(|line| ["<path", "<rect", "<circle"].iter().any(|shape| line.starts_with(shape)))
+    }
+
+    fn marks(svg: &str) -> Vec<Mark<'_>> {
+        let data = shapes(svg).filter(|line| !line.contains("class=\"aid\""));
+        let mark = |line| Mark {
+            words: between(line, "<title>", "</title>").unwrap_or_default(),
+            colours: colours(line),
+        };
+        data.map(mark).collect()
+    }
+
+    /// Charts of every kind.
+    fn gallery() -> Vec<Chart> {
+        let (short, long) = (sample::result("short"), sample::result("long"));
+        let mut charts = sim(&short);
+        charts.extend(compare(&short, &long));
+        charts.extend(sweep(&sample::sweep().result));
+        charts.extend(validate(&sample::validation().result));
+        charts.extend(probe(&sample::probe()));
+        charts.extend(run(&sample::followed().result));
+        charts.extend(mount(&sample::live::mount()));
+        charts.extend(top(&sample::live::top()));
+        for document in [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()] {
+            charts.extend(scenario(&document.result));
+        }
+        charts
+    }
+
+    #[test]
+    fn every_line_bar_and_point_says_what_it_is() {
+        for chart in gallery() {
+            for svg in [&chart.svg, &chart.narrow_svg] {
+                let marks = marks(svg);
+                assert!(!marks.is_empty(), "{} shows nothing", chart.name);
+                for mark in marks {
+                    assert!(!mark.words.trim().is_empty(), "{}: a mark without words", chart.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_colour_is_in_the_legend_where_there_are_several() {
+        for chart in gallery() {
+            for svg in [&chart.svg, &chart.narrow_svg] {
+                let marks = marks(svg);
+                let mut used: Vec<&str> = marks.iter().flat_map(|mark| mark.colours.clone()).collect();
+                used.sort_unstable();
+                used.dedup();
+                let keys: Vec<&str> = shapes(svg)
+                    .filter(|line| line.contains("class=\"aid\"") && line.contains("<text"))
+                    .flat_map(colours)
+                    .collect();
+                for colour in used.iter().filter(|_| used.len() > 1) {
+                    assert!(keys.contains(colour), "{}: nothing says what {colour} is", chart.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_thousand_chunks_are_joined_and_the_caption_says_so() {
+        let mut result = sample::result("long");
+        let chunk = result.chunks[0];
+        result.chunks = (0..1000)
+            .map(|index| crate::schema::ChunkPoint {
+                start_ns: index * 1_000_000,
+                end_ns: (index + 1) * 1_000_000,
+                ..chunk
+            })
+            .collect();
+        for chart in sim(&result).iter().filter(|chart| chart.time.is_some()) {
+            assert!(chart.caption.contains("as one"), "{}: {}", chart.name, chart.caption);
+        }
+        let few = sim(&sample::result("long"));
+        assert!(few.iter().all(|chart| !chart.caption.contains("as one")));
     }
 
     proptest! {
@@ -215,6 +355,14 @@ mod tests {
         #[test]
         fn any_probe_can_be_drawn(result in sample::any_broken_probe()) {
             prop_assert!(probe(&Document::probe(Run::default(), result)).iter().all(is_sound));
+        }
+
+        #[test]
+        fn any_mount_and_any_watched_device_can_be_drawn(
+            mounted in sample::any_mount(),
+            watched in sample::any_top(),
+        ) {
+            prop_assert!(mount(&mounted).iter().chain(&top(&watched)).all(is_sound));
         }
 
         #[test]

@@ -1,10 +1,11 @@
 //! One self-contained page: opens from `file://`, loads nothing, prints well.
 //!
-//! It begins with what the result says in words; then come settings, totals and charts, and at the end the meaning of
-//! the words. Without a script the page is complete; the script adds a cursor that reads out the numbers of a chunk in
-//! all charts over time at once, and the data of each as CSV.
+//! It begins with what the result says in words and the first chart; then come settings, totals and the other charts, and
+//! at the end the meaning of the words. Without a script the page is complete; the script, one for all pages, adds a cursor
+//! that reads out the numbers of a chart, tables that are sorted and folded, and the data of charts and tables as CSV.
 
 mod compare;
+mod mount;
 mod page;
 mod probe;
 mod run;
@@ -12,14 +13,18 @@ mod scenario;
 mod series;
 mod sim;
 mod sweep;
+mod table;
+mod top;
 mod validate;
 
 pub use compare::compare;
+pub use mount::mount;
 pub use probe::probe;
 pub use run::run;
 pub use scenario::scenario;
 pub use sim::sim;
 pub use sweep::sweep;
+pub use top::top;
 pub use validate::validate;
 
 #[cfg(test)]
@@ -27,7 +32,8 @@ mod tests {
     use super::*;
     use crate::sample;
     use crate::schema::{
-        ChunkPoint, CurvePoint, Document, ProbeResult, Run, RunResult, SimResult, SweepResult, ValidateResult,
+        ChunkPoint, CurvePoint, Document, MountResult, ProbeResult, Run, RunResult, SimResult, SweepResult,
+        TopResult, ValidateResult,
     };
     use proptest::prelude::*;
 
@@ -43,6 +49,11 @@ mod tests {
             }
         }
         page.replace("><", ">\n<")
+    }
+
+    /// The page without its script.
+    fn content(page: &str) -> &str {
+        page.split("<script").next().unwrap()
     }
 
     #[test]
@@ -86,12 +97,76 @@ mod tests {
     }
 
     #[test]
+    fn one_mount() {
+        let document = Document::mount(Run::default(), sample::live::mount());
+        insta::assert_snapshot!(skeleton(&mount(&document)));
+    }
+
+    #[test]
+    fn one_device_that_was_watched() {
+        let document = Document::top(Run::default(), sample::live::top());
+        insta::assert_snapshot!(skeleton(&top(&document)));
+    }
+
+    #[test]
     fn different_settings_are_marked_in_a_comparison() {
         let page = compare(&sample::document("short"), &sample::document("long"));
         assert!(page.contains("<mark>cache.read_ahead.max=64KiB</mark>"));
         assert!(page.contains("<mark>cache.read_ahead.max=1MiB</mark>"));
         let page = compare(&sample::document("long"), &sample::document("long"));
         assert!(!page.contains("<mark>"));
+    }
+
+    /// A page of each kind.
+    fn pages() -> Vec<String> {
+        let scenarios = [sample::scenario(), sample::jobs(), sample::regulated(), sample::searched()];
+        let mut pages = vec![
+            sim(&sample::document("long")),
+            compare(&sample::document("short"), &sample::document("long")),
+            sweep(&sample::sweep()),
+            validate(&sample::validation()),
+            probe(&sample::probe()),
+            run(&sample::followed()),
+            mount(&Document::mount(Run::default(), sample::live::mount())),
+            top(&Document::top(Run::default(), sample::live::top())),
+        ];
+        pages.extend(scenarios.iter().map(scenario));
+        pages
+    }
+
+    #[test]
+    fn a_page_begins_with_the_answer_and_the_first_chart() {
+        for page in pages() {
+            let at = |wanted: &str| page.find(wanted).unwrap_or_else(|| panic!("no {wanted} in {page}"));
+            assert!(at("<h1>") < at("class=\"verdict\"") && at("class=\"verdict\"") < at("<figure"));
+            for later in ["<h2>", "<table", "class=\"facts\""] {
+                assert!(at("<figure") < page.find(later).unwrap_or(usize::MAX), "{later} comes first");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_has_one_script() {
+        for page in pages() {
+            assert!(!content(&page).contains("src=") && !content(&page).contains("href="));
+            assert_eq!(page.matches("<script>").count(), 1);
+            let ids: Vec<&str> =
+                page.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+            let mut different = ids.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), ids.len(), "an id is there twice: {ids:?}");
+        }
+    }
+
+    #[test]
+    fn every_table_of_results_says_what_its_columns_and_rows_are() {
+        for page in pages() {
+            for table in page.split("<table class=\"points\"").skip(1) {
+                let table = table.split("</table>").next().unwrap();
+                assert!(table.contains("scope=\"col\"") && table.contains("data-name=\""), "{table}");
+            }
+        }
     }
 
     #[test]
@@ -141,7 +216,17 @@ mod tests {
         followed.result.limit = evil.to_owned();
         followed.result.readings[0].name = evil.to_owned();
         followed.result.readings[1].advice.as_mut().unwrap().bdi = evil.to_owned();
+        let mut mounted = sample::live::mount();
+        mounted.directory = evil.to_owned();
+        mounted.drive = Some(evil.to_owned());
+        mounted.by_class[0].class = evil.to_owned();
+        let mut watched = sample::live::top();
+        watched.mount = evil.to_owned();
+        watched.device.name = evil.to_owned();
+        watched.owners[0].name = evil.to_owned();
         let pages = [
+            mount(&Document::mount(Run::default(), mounted)),
+            top(&Document::top(Run::default(), watched)),
             run(&followed),
             scenario(&experiment),
             scenario(&regulated),
@@ -202,6 +287,10 @@ mod tests {
         assert!(probe(&nothing).contains("No method was measured."));
         let nothing = Document::run(Run::default(), RunResult::default());
         assert!(run(&nothing).contains("no file large enough was read"));
+        let nothing = Document::mount(Run::default(), MountResult::default());
+        assert!(mount(&nothing).replace('\u{a0}', " ").contains("0 accesses in"));
+        let nothing = Document::top(Run::default(), TopResult::default());
+        assert!(top(&nothing).contains("did no I/O between two looks"));
     }
 
     proptest! {
@@ -211,26 +300,38 @@ mod tests {
             let (a, b) = (Document::sim(Run::default(), a), Document::sim(Run::default(), b));
             for page in [sim(&a), compare(&a, &b)] {
                 prop_assert!(page.ends_with("</html>"));
-                prop_assert!(!page.contains("NaN %") && !page.contains("inf %"));
+                prop_assert!(!content(&page).contains("NaN") && !page.contains("inf %"));
             }
         }
 
         #[test]
         fn any_validation_is_a_page(result in sample::any_validation()) {
             let page = validate(&Document::validate(Run::default(), result));
-            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
         }
 
         #[test]
         fn any_probe_is_a_page(result in sample::any_broken_probe()) {
             let page = probe(&Document::probe(Run::default(), result));
-            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
+        }
+
+        #[test]
+        fn any_mount_is_a_page(result in sample::any_mount()) {
+            let page = mount(&Document::mount(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
+        }
+
+        #[test]
+        fn any_watched_device_is_a_page(result in sample::any_top()) {
+            let page = top(&Document::top(Run::default(), result));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
         }
 
         #[test]
         fn any_scenario_is_a_page(result in sample::any_scenario()) {
             let page = scenario(&Document::scenario(Run::default(), result));
-            prop_assert!(page.ends_with("</html>") && !page.contains("NaN"));
+            prop_assert!(page.ends_with("</html>") && !content(&page).contains("NaN"));
         }
 
         #[test]

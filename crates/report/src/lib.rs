@@ -38,6 +38,6 @@ mod verdict;
 mod sample;
 
 pub use schema::{
-    Document, IorateResult, Machine, ProbeResult, Run, RunResult, ScenarioResult, SimResult, SweepResult,
-    ValidateResult,
+    Document, IorateResult, Machine, MountResult, ProbeResult, Run, RunResult, ScenarioResult, SimResult,
+    SweepResult, TopResult, ValidateResult,
 };

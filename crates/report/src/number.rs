@@ -2,6 +2,10 @@
 //!
 //! What is not finite is written as a dash, so that no `NaN` ever reaches a reader.
 
+mod sort_key;
+
+pub(crate) use sort_key::sort_key;
+
 /// Stands where there is nothing to say.
 pub const NONE: &str = "–";
 

@@ -36,7 +36,28 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// A value that is a number says nothing by itself: `rate 10`.
+pub(crate) fn named(key: Option<&String>, value: &str) -> String {
+    match key.filter(|_| value.parse::<f64>().is_ok()) {
+        Some(key) => format!("{} {value}", last_word(key)),
+        None => value.to_owned(),
+    }
+}
+
 /// `size` of `process.gzip.size`: a column's head has little room.
 pub(crate) fn last_word(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_numbers_are_named_after_their_key() {
+        let key = "process.target.rate".to_owned();
+        assert_eq!(named(Some(&key), "10"), "rate 10");
+        assert_eq!(named(Some(&key), "64MiB"), "64MiB");
+        assert_eq!(named(None, "10"), "10");
+    }
 }

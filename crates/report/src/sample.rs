@@ -1,8 +1,10 @@
 //! Made-up results for tests: the shape of the paper's table 4, and anything at all.
 
+mod any_live;
 mod any_probe;
 mod iorate;
 mod job;
+pub(crate) mod live;
 mod probe;
 mod regulation;
 mod run;
@@ -13,6 +15,7 @@ use proptest::prelude::*;
 
 use crate::schema::*;
 
+pub(crate) use any_live::{any_mount, any_top};
 pub(crate) use any_probe::{any_broken_probe, any_probe};
 pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;

@@ -5,18 +5,21 @@
 
 mod iorate;
 mod job;
+mod mount;
 mod probe;
 mod regulation;
 mod run;
 mod scenario;
 mod sim;
 mod sweep;
+mod top;
 mod validate;
 
 use serde::{Deserialize, Serialize};
 
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use job::{ScenarioJob, ScenarioJobRun};
+pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
 pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
@@ -26,6 +29,7 @@ pub use sim::{
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
 };
 pub use sweep::{SweepPoint, SweepResult};
+pub use top::{TopResult, TopShare, TopWindow};
 pub use validate::{
     Accuracy, ErrorBin, Kind, KindError, LabelAgreement, Labels, QuantilePoint, RequestError, ValidateResult,
 };
@@ -47,6 +51,12 @@ pub const RUN_SCHEMA: &str = "sakiyomi.run/1";
 
 /// The name and version of an [`IorateResult`].
 pub const IORATE_SCHEMA: &str = "sakiyomi.iorate/1";
+
+/// The name and version of a [`MountResult`].
+pub const MOUNT_SCHEMA: &str = "sakiyomi.mount/1";
+
+/// The name and version of a [`TopResult`] document.
+pub const TOP_SCHEMA: &str = "sakiyomi.iorate_top/1";
 
 /// The name and version of a [`ScenarioResult`] document.
 pub const SCENARIO_SCHEMA: &str = "sakiyomi.scenario/1";
@@ -99,6 +109,22 @@ impl Document<RunResult> {
     #[must_use]
     pub fn run(run: Run, result: RunResult) -> Self {
         Document { schema: RUN_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<MountResult> {
+    /// A document of one mount.
+    #[must_use]
+    pub fn mount(run: Run, result: MountResult) -> Self {
+        Document { schema: MOUNT_SCHEMA.to_owned(), run, result }
+    }
+}
+
+impl Document<TopResult> {
+    /// A document of what was seen of a regulated device.
+    #[must_use]
+    pub fn top(run: Run, result: TopResult) -> Self {
+        Document { schema: TOP_SCHEMA.to_owned(), run, result }
     }
 }
 
@@ -244,6 +270,26 @@ mod tests {
         regulation.owners[0].quantile_ratios.truncate(1);
         let text = serde_json::to_string_pretty(&document).unwrap();
         assert_eq!(serde_json::from_str::<Document<ScenarioResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn keys_of_a_mount_are_stable_and_read_back() {
+        let mut document = Document::mount(Run::default(), sample::live::mount());
+        document.result.windows.drain(..60);
+        document.result.windows.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<MountResult>>(&text).unwrap(), document);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn keys_of_a_watched_device_are_stable_and_read_back() {
+        let mut document = Document::top(Run::default(), sample::live::top());
+        document.result.windows.truncate(1);
+        document.result.owners.truncate(1);
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(serde_json::from_str::<Document<TopResult>>(&text).unwrap(), document);
         insta::assert_snapshot!(text);
     }
 

@@ -12,6 +12,7 @@ mod top;
 mod validate;
 
 pub use compare::compare;
+pub(crate) use iorate::who as owner_name;
 pub use iorate::{iorate, iorate_bypass, iorate_lines, iorate_owner};
 pub use probe::probe;
 pub use run::run;

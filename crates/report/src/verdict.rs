@@ -1,5 +1,6 @@
 //! What a result says, in words: the first lines of a page and of the terminal text.
 
+mod live;
 mod probe;
 mod run;
 
@@ -10,6 +11,7 @@ use crate::number::{self, count, duration, percent, percent_exact};
 use crate::schema::{SimResult, SweepPoint, SweepResult, ValidateResult};
 use crate::totals::same_workload;
 
+pub(crate) use live::{mount, mount_title, top};
 pub(crate) use probe::{Finding, probe};
 pub(crate) use run::{command_line, figures as run_figures, reason as run_reason, run, title as run_title};
 

@@ -8,11 +8,15 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
-use sakiyomi_mount::{Behind, Bypass, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
+use sakiyomi_report::schema::MOUNT_SCHEMA;
+use sakiyomi_report::{Document, MountResult, chart, html};
 
 use crate::args::DriveArgs;
 use crate::console::{Common, note, say, say_line, say_result};
-use crate::outcome::mount::{Second, Summary};
+use crate::outcome;
+use crate::outcome::mount::{Course, Second};
+use crate::output::OutDir;
 use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -85,6 +89,9 @@ pub(crate) struct Mount {
     /// Print a line each second; with --json, an object a line
     #[arg(long)]
     stats: bool,
+    /// Write result.json, report.html and the charts to this directory when the mount ends
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Bypass the page cache: every access goes to the drive
     #[arg(long)]
     direct_io: bool,
@@ -107,25 +114,42 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let wall = Instant::now();
         let mounted = self.mounted(common)?;
         // Before anybody is told, who might use it at once.
-        let begun = mounted.seen();
-        common.note(&format!("mounted on {}; Ctrl-C unmounts", mounted.directory().display()));
-        let watched = self.watch(&mounted, begun, common);
+        let mut before = mounted.seen();
+        let directory = mounted.directory().display().to_string();
+        common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
+        let mut course = Course::default();
+        let watched = self.watch(&mounted, &mut before, &mut course, common);
         let finished = mounted.finish(PATIENCE)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
         }
+        course.add(&before, &finished.seen);
+        let result = self.result(&finished, directory);
+        if let Some(out) = &out {
+            let document = Document::mount(
+                outcome::run(wall.elapsed()),
+                MountResult { windows: course.finish(), ..result.clone() },
+            );
+            out.write_report(&document, &html::mount(&document), &chart::mount(&document.result))?;
+            common.note(&out.report());
+        }
         watched?;
-        let summary = Summary::new(&finished);
         if common.json && self.stats {
-            say_line("sakiyomi.mount/1", &summary)?;
+            say_line(MOUNT_SCHEMA, &result)?;
         } else if common.json {
-            say_result("sakiyomi.mount/1", &summary)?;
+            say_result(MOUNT_SCHEMA, &result)?;
         } else if !common.quiet {
-            say(&summary.in_words())?;
+            say(&outcome::mount::in_words(&result))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn result(&self, finished: &Finished, directory: String) -> MountResult {
+        MountResult { directory, drive: self.drive.clone(), ..outcome::mount::result(finished) }
     }
 
     /// Mounts. Where there are many files, to look at them all takes a while.
@@ -176,8 +200,13 @@ impl Mount {
     }
 
     /// Waits for the end, and says each second how things are.
-    fn watch(&self, mounted: &Mounted, begun: Snapshot, common: &Common) -> Result<()> {
-        let mut before = begun;
+    fn watch(
+        &self,
+        mounted: &Mounted,
+        before: &mut Snapshot,
+        course: &mut Course,
+        common: &Common,
+    ) -> Result<()> {
         let mut next = Instant::now() + Duration::from_secs(1);
         let mut told = false;
         let mut rates = RatesTold::default();
@@ -188,9 +217,10 @@ impl Mount {
             }
             next += Duration::from_secs(1);
             let now = mounted.seen();
-            let second = Second::between(&before, &now);
+            let second = Second::between(before, &now);
+            course.add(before, &now);
             rates.tell(mounted, &now);
-            before = now;
+            *before = now;
             if self.stats && common.json {
                 say_line("sakiyomi.mount_second/1", &second)?;
             } else if self.stats {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sakiyomi_iorate::protocol::{Owner, Rate, Target, View};
+use sakiyomi_iorate::protocol::{Bypass, Owner, Rate, Target, View};
 use sakiyomi_report::IorateResult;
 use sakiyomi_report::schema::{IorateBypass, IorateDevice, IorateOwner, IorateTarget};
 
@@ -53,11 +53,16 @@ fn device(view: &View) -> IorateDevice {
         busy_ns: device.busy_ns,
         requests_per_s: None,
         busy_ratio: None,
-        bypass: device.bypass.as_ref().map(|bypass| IorateBypass {
-            device: bypass.device.clone(),
-            requests_per_s: bypass.requests_per_s,
-            share_ratio: bypass.share_ratio,
-        }),
+        bypass: device.bypass.as_ref().map(bypass),
+    }
+}
+
+/// Traffic beside a mount.
+pub(crate) fn bypass(bypass: &Bypass) -> IorateBypass {
+    IorateBypass {
+        device: bypass.device.clone(),
+        requests_per_s: bypass.requests_per_s,
+        share_ratio: bypass.share_ratio,
     }
 }
 

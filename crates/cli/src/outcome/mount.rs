@@ -1,10 +1,16 @@
 //! What a mount saw, as lines and as JSON. All times and rates are the drive's.
 
+mod course;
+
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Class, Nanos};
 use sakiyomi_mount::live::Past;
-use sakiyomi_mount::{Bypass, Finished, RatesSeen, Snapshot};
+use sakiyomi_mount::{Finished, RatesSeen, Snapshot};
+use sakiyomi_report::MountResult;
+use sakiyomi_report::schema::{MountClass, MountRates, MountTimes};
 use serde::Serialize;
+
+pub(crate) use course::Course;
 
 /// Between two looks, a second apart.
 #[derive(Clone, Debug, Serialize)]
@@ -18,48 +24,28 @@ pub(crate) struct Second {
     hit_ratio: Option<f64>,
     /// None without a drive.
     busy_ratio: Option<f64>,
-    by_class: Vec<ClassCount>,
+    by_class: Vec<MountClass>,
     /// None without `--regulate`.
-    rates: Option<Rates>,
+    rates: Option<MountRates>,
 }
 
-/// How rates were kept: in a second, or in all.
-#[derive(Clone, Debug, Serialize)]
-struct Rates {
-    /// Who has one now.
-    owners: usize,
-    ios: u64,
-    /// Of those I/Os: that took longer than they were to.
-    late: u64,
-    /// The mean of actual over ideal time.
-    accuracy_ratio: Option<f64>,
-    bypass: Option<Bypass>,
-}
-
-impl Rates {
-    fn between(before: &Past, now: &RatesSeen) -> Rates {
-        let RatesSeen { owners, past, bypass } = now;
-        let ios = past.ios - before.ios;
-        Rates {
-            owners: *owners,
-            ios,
-            late: past.late - before.late,
-            accuracy_ratio: ratio(past.accuracy_sum - before.accuracy_sum, ios as f64),
-            bypass: bypass.clone(),
-        }
-    }
-
-    fn in_words(&self) -> String {
-        let accuracy = self.accuracy_ratio.map_or("-".to_owned(), |accuracy| format!("{accuracy:.3}"));
-        let late = ratio(self.late as f64, self.ios as f64).unwrap_or(0.0) * 100.0;
-        format!("accuracy {accuracy}, {late:.0} % late")
+/// How rates were kept since a look: in a second, or in all.
+fn rates_between(before: &Past, now: &RatesSeen) -> MountRates {
+    let RatesSeen { owners, past, bypass } = now;
+    let ios = past.ios - before.ios;
+    MountRates {
+        owners: *owners as u64,
+        ios,
+        late: past.late - before.late,
+        accuracy_ratio: ratio(past.accuracy_sum - before.accuracy_sum, ios as f64),
+        bypass: bypass.as_ref().map(super::iorate::bypass),
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ClassCount {
-    class: &'static str,
-    count: u64,
+fn rates_in_words(rates: &MountRates) -> String {
+    let accuracy = rates.accuracy_ratio.map_or("-".to_owned(), |accuracy| format!("{accuracy:.3}"));
+    let late = ratio(rates.late as f64, rates.ios as f64).unwrap_or(0.0) * 100.0;
+    format!("accuracy {accuracy}, {late:.0} % late")
 }
 
 impl Second {
@@ -84,7 +70,7 @@ impl Second {
             by_class: by_class(|class| new.by_class[class] - old.by_class[class]),
             rates: now.rates.as_ref().map(|rates| {
                 let before = before.rates.as_ref().map_or(Past::default(), |rates| rates.past);
-                Rates::between(&before, rates)
+                rates_between(&before, rates)
             }),
         }
     }
@@ -93,8 +79,8 @@ impl Second {
         let share =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
         let rates = self.rates.as_ref().filter(|rates| rates.owners > 0);
-        let rates =
-            rates.map_or(String::new(), |rates| format!("  rates {:>3}  {}", rates.owners, rates.in_words()));
+        let rates = rates
+            .map_or(String::new(), |rates| format!("  rates {:>3}  {}", rates.owners, rates_in_words(rates)));
         format!(
             "{:>7.1} s  {:>8.0} IOPS  read {:>7.1} MB/s  written {:>7.1} MB/s  in flight {:>3}  hits {:>5}  busy {:>5}{rates}",
             Nanos(self.at_ns).as_secs_f64(),
@@ -112,88 +98,63 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn by_class(count: impl Fn(usize) -> u64) -> Vec<ClassCount> {
+fn by_class(count: impl Fn(usize) -> u64) -> Vec<MountClass> {
     let counts = Class::ALL.iter().enumerate().map(|(place, class)| (class.name(), count(place)));
-    counts.filter(|&(_, count)| count > 0).map(|(class, count)| ClassCount { class, count }).collect()
+    let occurring = counts.filter(|&(_, count)| count > 0);
+    occurring.map(|(class, count)| MountClass { class: class.to_owned(), count }).collect()
 }
 
-/// All of a mount.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Summary {
-    elapsed_ns: u64,
-    accesses: u64,
-    read_bytes: u64,
-    written_bytes: u64,
-    response_ns: Spread,
-    /// From the model's end of an access to its answer; none without a drive.
-    lateness_ns: Option<Spread>,
-    busy_ratio: Option<f64>,
-    by_class: Vec<ClassCount>,
-    recorded: Option<u64>,
-    /// None without `--regulate`.
-    rates: Option<Rates>,
+fn times(of: &Latency) -> MountTimes {
+    let quantile = |share| of.quantile(share).0;
+    MountTimes { mean: of.mean().0, p50: quantile(0.5), p99: quantile(0.99), max: of.max().0 }
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Spread {
-    mean: u64,
-    p50: u64,
-    p99: u64,
-    max: u64,
+fn times_in_words(times: MountTimes) -> String {
+    let millis = |nanos: u64| format!("{:.3}", Nanos(nanos).as_millis_f64());
+    let [mean, p50, p99, max] = [times.mean, times.p50, times.p99, times.max].map(millis);
+    format!("mean {mean}, p50 {p50}, p99 {p99}, max {max} ms")
 }
 
-impl Spread {
-    fn of(times: &Latency) -> Spread {
-        let quantile = |share| times.quantile(share).0;
-        Spread { mean: times.mean().0, p50: quantile(0.5), p99: quantile(0.99), max: times.max().0 }
-    }
-
-    fn in_words(self) -> String {
-        let millis = |nanos: u64| format!("{:.3}", Nanos(nanos).as_millis_f64());
-        let [mean, p50, p99, max] = [self.mean, self.p50, self.p99, self.max].map(millis);
-        format!("mean {mean}, p50 {p50}, p99 {p99}, max {max} ms")
+/// All of a mount, but for what was asked for and its seconds.
+pub(crate) fn result(finished: &Finished) -> MountResult {
+    let Snapshot { at, busy, totals, rates } = &finished.seen;
+    MountResult {
+        elapsed_ns: at.0,
+        accesses: totals.accesses,
+        read_bytes: totals.read_bytes,
+        written_bytes: totals.written_bytes,
+        response_ns: times(&totals.response),
+        lateness_ns: (totals.lateness.count() > 0).then(|| times(&totals.lateness)),
+        busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), at.as_secs_f64())),
+        by_class: by_class(|class| totals.by_class[class]),
+        recorded: finished.recorded,
+        rates: rates.as_ref().map(|rates| rates_between(&Past::default(), rates)),
+        ..MountResult::default()
     }
 }
 
-impl Summary {
-    pub(crate) fn new(finished: &Finished) -> Summary {
-        let Snapshot { at, busy, totals, rates } = &finished.seen;
-        Summary {
-            elapsed_ns: at.0,
-            accesses: totals.accesses,
-            read_bytes: totals.read_bytes,
-            written_bytes: totals.written_bytes,
-            response_ns: Spread::of(&totals.response),
-            lateness_ns: (totals.lateness.count() > 0).then(|| Spread::of(&totals.lateness)),
-            busy_ratio: busy.and_then(|busy| ratio(busy.as_secs_f64(), at.as_secs_f64())),
-            by_class: by_class(|class| totals.by_class[class]),
-            recorded: finished.recorded,
-            rates: rates.as_ref().map(|rates| Rates::between(&Past::default(), rates)),
-        }
+/// The same in lines.
+pub(crate) fn in_words(result: &MountResult) -> String {
+    let mut lines = vec![format!(
+        "{} accesses in {:.1} s: {:.1} MB read, {:.1} MB written",
+        result.accesses,
+        Nanos(result.elapsed_ns).as_secs_f64(),
+        result.read_bytes as f64 / 1e6,
+        result.written_bytes as f64 / 1e6,
+    )];
+    if result.accesses > 0 {
+        lines.push(format!("response   {}", times_in_words(result.response_ns)));
     }
-
-    pub(crate) fn in_words(&self) -> String {
-        let mut lines = vec![format!(
-            "{} accesses in {:.1} s: {:.1} MB read, {:.1} MB written",
-            self.accesses,
-            Nanos(self.elapsed_ns).as_secs_f64(),
-            self.read_bytes as f64 / 1e6,
-            self.written_bytes as f64 / 1e6,
-        )];
-        if self.accesses > 0 {
-            lines.push(format!("response   {}", self.response_ns.in_words()));
-        }
-        lines.extend(self.lateness_ns.map(|lateness| format!("lateness   {}", lateness.in_words())));
-        lines.extend(self.busy_ratio.map(|busy| format!("drive busy {:.1} %", busy * 100.0)));
-        if !self.by_class.is_empty() {
-            let counts =
-                self.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
-            lines.push(format!("classes    {}", counts.collect::<Vec<_>>().join(", ")));
-        }
-        if let Some(rates) = self.rates.as_ref().filter(|rates| rates.ios > 0) {
-            lines.push(format!("rates      {} I/Os, {}", rates.ios, rates.in_words()));
-        }
-        lines.extend(self.recorded.map(|recorded| format!("trace      {recorded} records")));
-        lines.join("\n")
+    lines.extend(result.lateness_ns.map(|lateness| format!("lateness   {}", times_in_words(lateness))));
+    lines.extend(result.busy_ratio.map(|busy| format!("drive busy {:.1} %", busy * 100.0)));
+    if !result.by_class.is_empty() {
+        let counts =
+            result.by_class.iter().map(|one| format!("{} {}", one.class.replace('_', " "), one.count));
+        lines.push(format!("classes    {}", counts.collect::<Vec<_>>().join(", ")));
     }
+    if let Some(rates) = result.rates.as_ref().filter(|rates| rates.ios > 0) {
+        lines.push(format!("rates      {} I/Os, {}", rates.ios, rates_in_words(rates)));
+    }
+    lines.extend(result.recorded.map(|recorded| format!("trace      {recorded} records")));
+    lines.join("\n")
 }

@@ -399,6 +399,12 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
         lines.lines().any(|line| line.contains(&format!("  process {pid} (dd): 20 %, ideal "))),
         "{lines}"
     );
+    scratch.ok("iorate top disk --count 3 --interval 100ms --out watched -q");
+    let page = fs::read_to_string(scratch.0.join("watched/report.html")).unwrap();
+    assert!(page.ends_with("</html>") && page.contains("<svg"), "{page}");
+    let document = json(&fs::read_to_string(scratch.0.join("watched/result.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.iorate_top/1");
+    assert_eq!(document["result"]["windows"].as_array().unwrap().len(), 3);
     let out = scratch.ok("iorate top disk --prometheus --out rates.prom --count 2 --interval 100ms");
     let (written, printed) = (
         fs::read_to_string(scratch.0.join("rates.prom")).unwrap(),
@@ -409,7 +415,7 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
         let labels = format!("kind=\"process\",pid=\"{pid}\",name=\"dd\"}} 0.0");
         assert!(ideal.contains(&labels), "{ideal}");
     }
-    assert_eq!((out.len(), scratch.names(".").len()), (0, 3), "nothing else is left");
+    assert_eq!((out.len(), scratch.names(".").len()), (0, 4), "nothing else is left");
 }
 
 #[test]

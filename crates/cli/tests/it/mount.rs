@@ -78,6 +78,32 @@ impl Drop for Served {
 }
 
 #[test]
+fn a_mount_leaves_a_report_when_it_ends_by_ctrl_c() {
+    if !can_mount("a_mount_leaves_a_report_when_it_ends_by_ctrl_c") {
+        return;
+    }
+    let scratch = Scratch::new("mount_report");
+    let served = Served::start(&scratch, "--drive deskstar-7k250 --direct-io --json --out report");
+    fs::write(scratch.0.join("disk/file"), vec![7; 100_000]).unwrap();
+    assert_eq!(scratch.names("report"), [""; 0], "nothing half-written before the end");
+    served.signal("INT");
+    let (code, text) = served.ended();
+    assert_eq!(code, Some(0));
+    let page = fs::read_to_string(scratch.0.join("report/report.html")).unwrap();
+    assert!(page.ends_with("</html>") && page.contains("deskstar-7k250 under "));
+    let document = json(&fs::read_to_string(scratch.0.join("report/result.json")).unwrap());
+    assert_eq!(document["schema"], "sakiyomi.mount/1");
+    assert!(document["run"]["wall_ns"].as_u64().unwrap() > 0);
+    let windows = document["result"]["windows"].as_array().unwrap();
+    let sum = |key: &str| windows.iter().map(|window| window[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(document["result"]["written_bytes"], sum("written_bytes"));
+    assert_eq!(document["result"]["accesses"], sum("accesses"));
+    // What is told on standard output is the same, without the seconds.
+    assert_eq!(json(&text)["result"]["accesses"], document["result"]["accesses"]);
+    assert!(json(&text)["result"]["windows"].is_null());
+}
+
+#[test]
 fn a_mount_lasts_until_it_is_taken_away_and_says_what_it_saw() {
     if !can_mount("a_mount_lasts") {
         return;

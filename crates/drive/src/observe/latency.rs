@@ -68,6 +68,12 @@ impl Latency {
         Nanos(self.sum.checked_div(u128::from(self.count())).unwrap_or(0) as u64)
     }
 
+    /// All of them, one after the other.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        Nanos(u64::try_from(self.sum).unwrap_or(u64::MAX))
+    }
+
     /// The longest.
     #[must_use]
     pub fn max(&self) -> Nanos {

@@ -1,21 +1,34 @@
-//! Chunks for pictures: never more than a screen can show.
+//! Chunks for pictures: never more than a screen can show, however long a run lasts.
 
 use super::Point;
+
+/// Chunks that can become one with the chunk behind them.
+pub trait Join {
+    /// Takes in the next chunk.
+    fn join(&mut self, next: &Self);
+}
 
 /// At most so many points are kept.
 pub const POINTS_MAX: usize = 2000;
 
 /// A run of chunks, neighbours joined where there are more than [`POINTS_MAX`].
-#[derive(Clone, Debug, Default)]
-pub struct Series {
-    points: Vec<Point>,
+#[derive(Clone, Debug)]
+pub struct Series<P = Point> {
+    points: Vec<P>,
     /// Log₂ of how many chunks make a point.
     doublings: u32,
-    open: Option<(Point, u64)>,
+    open: Option<(P, u64)>,
 }
 
-impl Series {
-    pub(super) fn push(&mut self, chunk: Point) {
+impl<P> Default for Series<P> {
+    fn default() -> Self {
+        Series { points: Vec::new(), doublings: 0, open: None }
+    }
+}
+
+impl<P: Join> Series<P> {
+    /// Adds the next chunk.
+    pub fn push(&mut self, chunk: P) {
         let (point, joined) = match self.open.take() {
             None => (chunk, 1),
             Some((mut point, joined)) => {
@@ -34,7 +47,8 @@ impl Series {
     }
 
     /// The last point takes what is left.
-    pub(super) fn finish(mut self) -> Series {
+    #[must_use]
+    pub fn finish(mut self) -> Series<P> {
         self.points.extend(self.open.take().map(|(point, _)| point));
         self
     }
@@ -42,7 +56,7 @@ impl Series {
     fn halve(&mut self) {
         self.doublings += 1;
         let odd = self.points.len() % 2 == 1;
-        let mut joined: Vec<Point> = Vec::with_capacity(POINTS_MAX);
+        let mut joined: Vec<P> = Vec::with_capacity(POINTS_MAX);
         for (index, point) in self.points.drain(..).enumerate() {
             match joined.last_mut() {
                 Some(last) if index % 2 == 1 => last.join(&point),
@@ -58,7 +72,7 @@ impl Series {
 
     /// The points, in order.
     #[must_use]
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[P] {
         &self.points
     }
 

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Nanos, Op, WriteClass};
 
-use super::Latency;
+use super::{Join, Latency};
 use crate::usage::Usage;
 
 /// The place of a class in [`Class::ALL`], without looking for it.
@@ -168,7 +168,15 @@ impl Point {
         self.backlog_max = self.backlog_max.max(backlog as u64);
     }
 
-    pub(super) fn join(&mut self, next: &Point) {
+    /// Mean response time; zero of none.
+    #[must_use]
+    pub fn response_mean(&self) -> Nanos {
+        if self.counts.commands == 0 { Nanos::ZERO } else { self.response_sum / self.counts.commands }
+    }
+}
+
+impl Join for Point {
+    fn join(&mut self, next: &Point) {
         self.end = next.end;
         self.counts.merge(&next.counts);
         self.response_sum = self.response_sum.saturating_add(next.response_sum);
@@ -176,12 +184,6 @@ impl Point {
         self.response_max = self.response_max.max(next.response_max);
         self.usage = self.usage + next.usage;
         self.backlog_max = self.backlog_max.max(next.backlog_max);
-    }
-
-    /// Mean response time; zero of none.
-    #[must_use]
-    pub fn response_mean(&self) -> Nanos {
-        if self.counts.commands == 0 { Nanos::ZERO } else { self.response_sum / self.counts.commands }
     }
 }
 

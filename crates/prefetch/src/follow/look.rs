@@ -62,9 +62,7 @@ impl Follower {
         let all_readings = self.moving.values().sum::<u64>().max(1);
         let accounted = Accounted { at: now, spent, readings, all_readings, prefetch };
         reading.account_for(accounted, state, self.options.watch_only);
-        // It may have grown since the last look, when the program opened a file that comes after those of the row.
-        let size = reading.row.size();
-        if std::mem::replace(&mut reading.told_size, size) != size {
+        if let Some(size) = reading.grown() {
             self.tell(now, Event::Resized { id, size });
         }
         let Spent { ran, waited, read, .. } = spent;

@@ -114,6 +114,8 @@ struct Passed {
     /// Bytes of files that it has left.
     bytes: u64,
     files: usize,
+    /// One of them it has not read to its end.
+    has_left_early: bool,
     /// What the program had got when it was first seen.
     read: Option<u64>,
 }
@@ -315,6 +317,19 @@ impl Reading {
             self.is_still |= reads && offset < self.row.size_of(index);
         }
         self.unlock(index, offset, program);
+    }
+
+    /// How long the row is, if the controller has not been told so yet and is to be: of a file that the program has opened
+    /// after others only if it has read those to their ends, or if the files that come are begun anyway.
+    pub(super) fn grown(&mut self) -> Option<u64> {
+        let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
+        let size = self.row.size();
+        let may_be_told = size < self.told_size || is_unlocked || !self.passed.has_left_early;
+        if size == self.told_size || !may_be_told {
+            return None;
+        }
+        self.told_size = size;
+        Some(size)
     }
 
     /// Files that come are begun when one was read through: its bytes were really got.

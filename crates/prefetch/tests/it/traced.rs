@@ -123,7 +123,7 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
         let device = match LoopDevice::attach(path, false, true) {
             Ok(device) => device,
             Err(error) => {
-                skipped(test, &error.to_string());
+                skipped(test, error.to_string());
                 return None;
             }
         };

@@ -9,6 +9,8 @@
 
 #[path = "../../src/sample/run.rs"]
 mod followed;
+#[path = "../../src/sample/live.rs"]
+mod live;
 /// The tests' own, which is plausible enough to be looked at.
 #[path = "../../src/sample/probe.rs"]
 mod probe;
@@ -38,6 +40,16 @@ fn main() -> std::io::Result<()> {
         ["sakiyomi", "run", "--", "gzip", "-3"].map(str::to_owned).into_iter().chain(files).collect();
     let followed =
         Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
+    let watched = |words: &str| Run {
+        command: words.split(' ').map(str::to_owned).collect(),
+        commands_per_s: None,
+        simulated_per_wall_ratio: None,
+        ..run()
+    };
+    let mounted = watched("sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted");
+    std::fs::write(directory.join("mount.html"), html::mount(&Document::mount(mounted, live::mount())))?;
+    let top = watched("sakiyomi iorate top /mnt/disk --out watched");
+    std::fs::write(directory.join("top.html"), html::top(&Document::top(top, live::top())))?;
     std::fs::write(
         directory.join("run.html"),
         html::run(&Document::run(followed, followed::followed().result)),

@@ -32,6 +32,8 @@ const Y_TICKS: f64 = 5.0;
 enum Scale {
     Linear,
     Log,
+    /// Named rows.
+    Rows,
 }
 
 /// A labelled place on an axis.
@@ -57,16 +59,16 @@ impl Axis {
     /// Where the value lies: 0 at the start, 1 at the end; values beyond stay at the end they are beyond.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (from, to, value) = match self.scale {
-            Scale::Linear => (self.from, self.to, value),
+            Scale::Linear | Scale::Rows => (self.from, self.to, value),
             Scale::Log => (self.from.ln(), self.to.ln(), value.max(f64::MIN_POSITIVE).ln()),
         };
         let place = (value - from) / (to - from);
         if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
-    /// The label of the tick at a place; empty where there is no tick.
-    pub(super) fn label_at(&self, place: f64) -> String {
-        self.ticks.iter().find(|tick| tick.place == place).map(|tick| tick.label.clone()).unwrap_or_default()
+    /// How many rows it has, if it is one of rows.
+    pub(super) fn row_count(&self) -> Option<usize> {
+        (self.scale == Scale::Rows).then_some(self.ticks.len())
     }
 
     /// The same axis with another title.
@@ -82,7 +84,7 @@ impl Axis {
 
     /// Spans of time from zero to a little beyond `max_ns`.
     pub(super) fn spans(title: &'static str, max_ns: f64) -> Axis {
-        let to = if max_ns > 0.0 { max_ns * 1.15 } else { MICROSECOND };
+        let to = if max_ns > 0.0 { max_ns * 1.02 } else { MICROSECOND };
         Axis::linear(title, 0.0, to, time_step(to, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
@@ -131,19 +133,17 @@ impl Axis {
         Axis::log(title, (sensible(low), sensible(high)), LEAST_CPU_PER_GB / 2.0, number::round_decimal)
     }
 
-    /// Bytes a second from zero on, with a share of the axis left free after the highest.
-    pub(super) fn rates(title: &str, values: impl Iterator<Item = f64>, free: f64) -> Axis {
+    /// Bytes a second from zero on.
+    pub(super) fn rates(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
-        let high = if high > 0.0 { high.min(HIGHEST_RATE) } else { 1e6 };
-        let to = high / (1.0 - free);
+        let to = if high > 0.0 { high.min(HIGHEST_RATE) * 1.04 } else { 1e6 };
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS), number::round_rate)
     }
 
-    /// Sizes by powers of two, with a share of the axis left free after the largest.
-    pub(super) fn log_sizes(title: &str, values: impl Iterator<Item = u64>, free: f64) -> Axis {
+    /// Sizes by powers of two.
+    pub(super) fn log_sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (low, high) = extent(values.map(|bytes| bytes.max(1) as f64)).unwrap_or((4096.0, 4096.0));
-        let from = low / SQRT_2;
-        let to = from * (high * SQRT_2 / from).powf(1.0 / (1.0 - free));
+        let (from, to) = (low / SQRT_2, high * SQRT_2);
         let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Log, from, to };
         let exponents = from.log2().ceil() as i32..=(high * SQRT_2).log2().floor() as i32;
         let stride = 1 + exponents.clone().count() / MOST_SIZES;
@@ -157,7 +157,7 @@ impl Axis {
     /// Time over elapsed time: 100 % is one core, kept busy all the time.
     pub(super) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
-        let to = high.clamp(1.0, MOST_CORES) * 1.2;
+        let to = high.clamp(1.0, MOST_CORES) * 1.04;
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
@@ -171,15 +171,24 @@ impl Axis {
         Axis::linear(title, low, high, nice_step(high - low, X_TICKS).max(0.01), label)
     }
 
-    /// Numbers of any kind: as wide as the values, with a share of the axis left free after the highest.
-    pub(super) fn numbers(title: &str, values: impl Iterator<Item = f64>, free: f64) -> Axis {
+    /// Numbers of any kind from left to right: as wide as the values.
+    pub(super) fn numbers(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        Axis::numbers_in(title, values, X_TICKS)
+    }
+
+    /// The same from the bottom up, where there is less room.
+    pub(super) fn heights(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+        Axis::numbers_in(title, values, Y_TICKS)
+    }
+
+    fn numbers_in(title: &str, values: impl Iterator<Item = f64>, ticks: f64) -> Axis {
         let sensible = |value: f64| value.clamp(-HIGHEST_RATE, HIGHEST_RATE);
         let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
         // What begins at nothing begins at the axis.
         let from = if low == 0.0 { 0.0 } else { low - span * 0.06 };
-        let to = from + (high + span * 0.06 - from) / (1.0 - free);
-        Axis::linear(title, from, to, nice_step(to - from, X_TICKS), number::round_decimal)
+        let to = high + span * 0.06;
+        Axis::linear(title, from, to, nice_step(to - from, ticks), number::round_decimal)
     }
 
     /// Sizes from zero on, in steps of a power of two.
@@ -194,7 +203,7 @@ impl Axis {
     pub(super) fn rows(labels: Vec<String>) -> Axis {
         let count = labels.len().max(1) as f64;
         let mut axis =
-            Axis { title: String::new(), ticks: Vec::new(), scale: Scale::Linear, from: count, to: 0.0 };
+            Axis { title: String::new(), ticks: Vec::new(), scale: Scale::Rows, from: count, to: 0.0 };
         axis.ticks = (labels.into_iter().enumerate())
             .map(|(row, label)| Tick { place: axis.place(row as f64 + 0.5), label })
             .collect();
@@ -315,11 +324,11 @@ mod tests {
         assert_eq!(labels(&signed), ["−1 ms", "−500 µs", "0"]);
         let narrow = Axis::log_spans("", [2.1e6, 3.9e6].into_iter());
         assert_eq!(labels(&narrow), ["1.5 ms", "2 ms", "3 ms", "5 ms"]);
-        assert_eq!(labels(&Axis::rates("", [2.1e9].into_iter(), 0.1))[..3], ["0", "500 MB/s", "1 GB/s"]);
-        let sizes = Axis::log_sizes("", [4096, 65_536].into_iter(), 0.25);
+        assert_eq!(labels(&Axis::rates("", [2.1e9].into_iter()))[..3], ["0", "500 MB/s", "1 GB/s"]);
+        let sizes = Axis::log_sizes("", [4096, 65_536].into_iter());
         assert_eq!(labels(&sizes), ["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
-        assert!((0.6..0.75).contains(&sizes.place(65_536.0)));
-        assert_eq!(labels(&Axis::cores("", [1.9].into_iter()))[..3], ["0 %", "50 %", "100 %"]);
+        assert!((0.85..0.95).contains(&sizes.place(65_536.0)));
+        assert_eq!(labels(&Axis::cores("", [1.9].into_iter()))[..3], ["0 %", "20 %", "40 %"]);
         let cpu = Axis::log_cpu_per_gb("", [0.02, 0.4].into_iter());
         assert_eq!(labels(&cpu), ["0.02", "0.05", "0.1", "0.2"]);
     }
@@ -328,7 +337,7 @@ mod tests {
     fn rows_go_from_the_top_down() {
         let rows = Axis::rows(vec!["a".to_owned(), "b".to_owned()]);
         assert_eq!([rows.place(0.0), rows.place(1.0), rows.place(2.0)], [1.0, 0.5, 0.0]);
-        assert_eq!(rows.label_at(0.75), "a");
+        assert_eq!(rows.row_count(), Some(2));
     }
 
     fn is_sound(axis: &Axis) -> bool {
@@ -350,11 +359,12 @@ mod tests {
             prop_assert!(is_sound(&Axis::gains("", [share].into_iter())));
             prop_assert!(is_sound(&Axis::sizes("", [from, to].into_iter())));
             prop_assert!(is_sound(&Axis::log_spans("", [from as f64, to as f64].into_iter())));
-            prop_assert!(is_sound(&Axis::log_sizes("", [from, to].into_iter(), share.clamp(0.0, 0.5))));
+            prop_assert!(is_sound(&Axis::log_sizes("", [from, to].into_iter())));
             for value in [share, from as f64] {
-                prop_assert!(is_sound(&Axis::rates("", [value].into_iter(), 0.1)));
+                prop_assert!(is_sound(&Axis::rates("", [value].into_iter())));
                 prop_assert!(is_sound(&Axis::cores("", [value].into_iter())));
-                prop_assert!(is_sound(&Axis::numbers("", [value, 1.0].into_iter(), 0.2)));
+                prop_assert!(is_sound(&Axis::numbers("", [value, 1.0].into_iter())));
+                prop_assert!(is_sound(&Axis::heights("", [value, 1.0].into_iter())));
                 prop_assert!(is_sound(&Axis::log_cpu_per_gb("", [value, 1.0].into_iter())));
             }
             prop_assert!(is_sound(&Axis::signed_spans("", [-(from as f64), span as f64].into_iter())));

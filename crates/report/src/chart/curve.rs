@@ -1,10 +1,9 @@
 //! All response times in ascending order (Hosogi 2013, figure 2): how far apart hits and misses lie, and how far the
 //! misses among themselves.
 
-use plotters::prelude::*;
-
 use super::axis::Axis;
-use super::frame::{Frame, Key, LEFT, PanelFrame};
+use super::frame::{Frame, Key, PanelFrame};
+use super::plot::Stroke;
 use super::{Chart, Side, palette};
 
 const TITLE: &str = "Response times in ascending order";
@@ -17,24 +16,22 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
     let frame = Frame {
         name: "response-curve",
         title: TITLE,
-        keys: keys.map(|(index, side)| Key { label: side.name, colour: palette::side(index) }).collect(),
+        keys: keys.map(|(index, side)| Key::line(side.name, palette::side(index))).collect(),
         panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 440 }],
-        left: LEFT,
+        beside: Vec::new(),
     };
-    let svg = frame.draw(|_, plot| {
+    let drawing = frame.draw(|_, plot| {
         for (index, side) in sides.iter().enumerate() {
             let curve = side.result.response_curve.iter();
             let line = curve.map(|point| (x.place(point.share_ratio), y.place(point.response_ns as f64)));
-            plot.draw_series(LineSeries::new(line, palette::side(index).stroke_width(5)))?;
+            let title = if side.name.is_empty() { TITLE } else { side.name };
+            plot.line(line, Stroke::new(palette::side(index), 5), title);
         }
-        Ok(())
     });
-    Chart {
-        name: "response-curve",
-        title: TITLE,
-        caption: "Each step is a kind of command: hits at the lower left, then misses, which vary widely because of \
-                  seek, rotation and queue.",
-        svg,
-        time: None,
-    }
+    Chart::new(
+        &frame,
+        "Each step is a kind of command: hits at the lower left, then misses, which vary widely because of seek, rotation \
+         and queue.",
+        drawing,
+    )
 }

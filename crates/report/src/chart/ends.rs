@@ -1,39 +1,38 @@
-//! The names of lines behind their right ends, as far apart as text needs.
+//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its end.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::frame::{self, Drawn, Plot};
-use super::palette;
+use super::layout::short;
+use super::palette::Colour;
+use super::plot::{Align, Place, Plot, Stroke};
+use super::room;
 
 /// Beyond this a label is cut; the table has the whole of it.
-const LABEL_LENGTH: usize = 22;
+const LABEL_LENGTH: usize = 46;
+/// Height of a name that stands among others, in pixels.
+pub(super) const NAME_HEIGHT: u32 = 34;
 
 /// Where a line ends, and what it is called.
-pub(super) struct End<'a> {
-    /// Places, from 0 to 1.
-    pub(super) at: (f64, f64),
-    pub(super) label: &'a str,
-    /// Which colour it has among the lines.
-    pub(super) index: usize,
+pub(super) struct End {
+    pub(super) at: Place,
+    pub(super) label: String,
+    pub(super) colour: Colour,
 }
 
-/// `apart` is the height of a line of text, as a share of the plot.
-pub(super) fn draw(mut ends: Vec<End<'_>>, apart: f64, plot: &mut Plot<'_>) -> Drawn {
-    ends.sort_by(|a, b| a.at.1.total_cmp(&b.at.1));
-    // Upwards as far apart as they must be, and then down again from the top.
-    let mut free = 0.0;
-    for end in &mut ends {
-        end.at.1 = end.at.1.max(free);
-        free = end.at.1 + apart;
+/// What a frame must leave room for at its right, so that these names fit.
+pub(super) fn beside<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    labels.into_iter().filter(|label| !label.is_empty()).map(|label| short(label, LABEL_LENGTH)).collect()
+}
+
+/// Draws the names; a narrow chart has them in its legend alone.
+pub(super) fn draw(ends: &[End], plot: &mut Plot<'_>) {
+    if plot.layout.is_narrow {
+        return;
     }
-    let mut free: f64 = 1.0;
-    for end in ends.into_iter().rev() {
-        let place = end.at.1.min(free);
-        free = place - apart;
-        let style = frame::text(palette::series(end.index), HPos::Left, VPos::Center);
-        let label = frame::short(end.label, LABEL_LENGTH);
-        plot.draw_series(std::iter::once(Text::new(label, (end.at.0 + 0.012, place.max(0.0)), style)))?;
+    let ends: Vec<&End> = ends.iter().filter(|end| !end.label.is_empty()).collect();
+    let wanted: Vec<f64> = ends.iter().map(|end| end.at.1).collect();
+    let heights = room::stack(&wanted, plot.height_of(f64::from(NAME_HEIGHT)));
+    let (near, far) = (1.0 + plot.width_of(4.0), 1.0 + plot.width_of(10.0));
+    for (end, height) in ends.iter().zip(heights) {
+        plot.aid([end.at, (near, height)], Stroke::new(end.colour, 2));
+        plot.text(&short(&end.label, LABEL_LENGTH), (far, height), Align::Left);
     }
-    Ok(())
 }

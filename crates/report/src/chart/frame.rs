@@ -1,59 +1,65 @@
 //! What all charts share: size, margins, title, legend, grid and tick labels.
-//!
-//! Plotters places everything on whole pixels. The drawing is therefore twice as large as it is meant to be looked at,
-//! and the browser scales it down.
 
-use std::io;
-
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
-use plotters::drawing::DrawingAreaErrorKind;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Write as _;
 
 use super::axis::Axis;
-use super::palette::{FAINT, GRID, INK};
-use super::svg;
+use super::layout::{
+    Layout, NARROW, TEXT_SIZE, TITLE_SIZE, WIDE, bold_width, escaped, lines, short, text_width,
+};
+use super::palette::{Colour, FAINT, GRID, INK};
+use super::plot::Plot;
 
-/// Width of every chart.
-pub(crate) const WIDTH: u32 = 2200;
 /// Left edge of the plot of every chart over time.
-pub(crate) const LEFT: u32 = 150;
-/// Right edge of every plot.
-pub(crate) const RIGHT: u32 = WIDTH - 40;
+const LEFT: u32 = 150;
+/// Room for half a tick label at the left, where nothing else is there.
+const BARE_LEFT: u32 = 14;
+/// Room for half a tick label at the right.
+const RIGHT_MARGIN: u32 = 44;
+/// The widest that labels of rows, and names at the right, may be.
+const LABELS_MAX: u32 = 620;
 
-const TITLE_HEIGHT: i32 = 48;
-const LEGEND_LINE_HEIGHT: i32 = 42;
+const TITLE_LINE_HEIGHT: u32 = 42;
+const LEGEND_LINE_HEIGHT: u32 = 40;
 const PANEL_TITLE_HEIGHT: u32 = 56;
+/// How far above a plot its title ends.
+const PANEL_TITLE_RISE: u32 = 20;
+/// What a second line above a plot takes, where its name and that of its y axis do not fit in one.
+const SECOND_LINE_HEIGHT: u32 = 34;
 const X_LABELS_HEIGHT: u32 = 48;
 const PANEL_GAP: u32 = 14;
 /// Room below the tick labels for the title of the x axis.
 const X_TITLE_HEIGHT: u32 = 38;
 
-/// Top of the first plot of every chart over time, whose legend takes one line.
-pub(crate) const TOP: u32 = TITLE_HEIGHT as u32 + LEGEND_LINE_HEIGHT as u32 + PANEL_TITLE_HEIGHT;
-/// What is below the last plot of every chart over time.
-pub(crate) const BELOW: u32 = X_LABELS_HEIGHT + X_TITLE_HEIGHT;
+/// What a colour in the legend stands for: an area, a line or a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyShape {
+    Area,
+    Line,
+    DashedLine,
+    Disc,
+    Ring,
+    Cross,
+}
 
-/// Plotters' sizes are those of SVG times this.
-const FONT_UNIT: f64 = 1.24;
-const TITLE_SIZE: f64 = 31.0 * FONT_UNIT;
-const PANEL_NAME_SIZE: f64 = 25.0 * FONT_UNIT;
-const TEXT_SIZE: f64 = 24.0 * FONT_UNIT;
-/// Mean width of a character at `TEXT_SIZE`; without fonts it can only be estimated.
-const CHARACTER_WIDTH: i32 = 12;
-/// The same of the bold name of a panel, which may be in capitals.
-const NAME_CHARACTER_WIDTH: i32 = 17;
-
-/// Where a panel's data is drawn; both coordinates go from 0 to 1.
-pub(super) type Plot<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Places, Places>>;
-/// How drawing ends.
-pub(super) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
-
-/// A colour and what it stands for.
+/// An entry of the legend.
 pub(super) struct Key {
-    pub(super) label: &'static str,
-    pub(super) colour: RGBColor,
+    pub(super) label: String,
+    pub(super) colour: Colour,
+    pub(super) shape: KeyShape,
+}
+
+impl Key {
+    pub(super) fn new(label: impl Into<String>, colour: Colour, shape: KeyShape) -> Key {
+        Key { label: label.into(), colour, shape }
+    }
+
+    pub(super) fn area(label: impl Into<String>, colour: Colour) -> Key {
+        Key::new(label, colour, KeyShape::Area)
+    }
+
+    pub(super) fn line(label: impl Into<String>, colour: Colour) -> Key {
+        Key::new(label, colour, KeyShape::Line)
+    }
 }
 
 /// One plot among those that stand one above the other.
@@ -63,7 +69,7 @@ pub(super) struct PanelFrame {
     /// Labelled once below the last of several panels that have the same.
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Height of the plot.
+    /// Height of the plot, or of each row, where the y axis is one of rows.
     pub(super) height: u32,
 }
 
@@ -73,183 +79,280 @@ pub(super) struct Frame {
     pub(super) title: &'static str,
     pub(super) keys: Vec<Key>,
     pub(super) panels: Vec<PanelFrame>,
-    /// Left edge of the plots.
-    pub(super) left: u32,
+    /// What stands at the right of the plots, for which a wide chart leaves room.
+    pub(super) beside: Vec<String>,
+}
+
+/// The same chart in its two widths.
+pub(super) struct Drawing {
+    pub(super) wide: String,
+    pub(super) narrow: String,
 }
 
 impl Frame {
     /// Draws the frame, and into each panel what `data` draws there.
-    ///
-    /// # Panics
-    /// Where drawing into a string fails, which would be a bug: margins are fixed and places lie between 0 and 1.
-    pub(super) fn draw(&self, data: impl Fn(usize, &mut Plot<'_>) -> Drawn) -> String {
-        let mut drawing = String::new();
-        let size = (WIDTH, self.height());
-        self.draw_on(&SVGBackend::with_string(&mut drawing, size).into_drawing_area(), data)
-            .expect("drawing into a string cannot fail");
-        svg::finish(&drawing, self.name, self.title, size)
+    pub(super) fn draw(&self, data: impl Fn(usize, &mut Plot<'_>)) -> Drawing {
+        let draw = |layout| Sheet::new(self, layout).draw(&data);
+        Drawing { wide: draw(WIDE), narrow: draw(NARROW) }
+    }
+}
+
+/// A frame in one of the widths.
+struct Sheet<'a> {
+    frame: &'a Frame,
+    layout: Layout,
+    left: u32,
+    right: u32,
+    title: Vec<String>,
+}
+
+impl Sheet<'_> {
+    fn new(frame: &Frame, layout: Layout) -> Sheet<'_> {
+        let widest = |of_rows: bool| {
+            let axes = frame.panels.iter().map(|panel| &panel.y);
+            let ticks = axes.filter(|y| y.row_count().is_some() == of_rows).flat_map(|y| &y.ticks);
+            ticks.map(|tick| text_width(&tick.label)).max().unwrap_or_default().saturating_add(30)
+        };
+        let axes_of_numbers = frame.panels.iter().any(|panel| panel.y.row_count().is_none());
+        let (left, beside) = if layout.is_narrow {
+            (if axes_of_numbers { widest(false) } else { BARE_LEFT }, 0)
+        } else {
+            let beside = frame.beside.iter().map(|text| text_width(text) + 30).max().unwrap_or_default();
+            (widest(false).max(widest(true).min(LABELS_MAX)).max(LEFT), beside.min(LABELS_MAX))
+        };
+        Sheet {
+            frame,
+            layout,
+            left,
+            right: layout.width - beside.max(RIGHT_MARGIN),
+            title: lines(frame.title, layout.title_characters()),
+        }
     }
 
-    fn draw_on(
-        &self,
-        root: &DrawingArea<SVGBackend<'_>, Shift>,
-        data: impl Fn(usize, &mut Plot<'_>) -> Drawn,
-    ) -> Drawn {
-        root.draw(&Text::new(
-            self.title,
-            (0, 6),
-            ("sans-serif", TITLE_SIZE, FontStyle::Bold).into_font().color(&INK),
-        ))?;
-        let (_, mut rest) = root.split_vertically(self.header_height());
-        self.draw_legend(root)?;
-        for (index, panel) in self.panels.iter().enumerate() {
-            let (area, below) = rest.split_vertically(self.panel_height(index));
-            self.draw_panel(&area, panel, self.has_x_labels(index), |plot| data(index, plot))?;
-            let (title_area, below) = below.split_vertically(self.x_title_height(index));
-            if self.x_title_height(index) > 0 {
-                let middle = ((self.left + RIGHT) / 2) as i32;
-                let style = text(FAINT, HPos::Center, VPos::Top);
-                title_area.draw(&Text::new(panel.x.title.as_str(), (middle, 4), style))?;
+    fn draw(&self, data: &impl Fn(usize, &mut Plot<'_>)) -> String {
+        let mut svg = self.opening();
+        for (line, text) in (0..).zip(&self.title) {
+            let y = 32 + line * TITLE_LINE_HEIGHT;
+            let _ = writeln!(
+                svg,
+                "<text y=\"{y}\" font-size=\"{TITLE_SIZE}\" font-weight=\"bold\" fill=\"{INK}\">{}</text>",
+                escaped(text)
+            );
+        }
+        self.draw_legend(&mut svg);
+        let mut top = self.header_height();
+        for index in 0..self.frame.panels.len() {
+            top += self.panel_title_height(index);
+            self.draw_panel(&mut svg, index, top, data);
+            top += self.plot_height(index) + self.below(index);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// The root element and what names the chart for those who do not see it.
+    fn opening(&self) -> String {
+        let Frame { name, title, .. } = self.frame;
+        let (width, height, class) = (self.layout.width, self.height(), self.layout.class);
+        let id = if self.layout.is_narrow { format!("title-{name}-narrow") } else { format!("title-{name}") };
+        let first = self.header_height() + self.panel_title_height(0);
+        let last = self.frame.panels.len().saturating_sub(1);
+        let bottom = height.saturating_sub(self.below(last));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"100%\" \
+             role=\"img\" aria-labelledby=\"{id}\" font-family=\"sans-serif\" font-size=\"{TEXT_SIZE}\" \
+             stroke-linejoin=\"round\" stroke-linecap=\"round\" data-plot=\"{} {first} {} {bottom}\">\n\
+             <title id=\"{id}\">{title}</title>\n",
+            self.left, self.right,
+        )
+    }
+
+    fn draw_panel(&self, svg: &mut String, index: usize, top: u32, data: &impl Fn(usize, &mut Plot<'_>)) {
+        let panel = &self.frame.panels[index];
+        self.draw_panel_title(svg, panel, top);
+        let (width, height) = (self.right - self.left, self.plot_height(index));
+        let x_labels = self.x_labels(&panel.x);
+        let at_x = |place: f64| f64::from(self.left) + place * f64::from(width);
+        let at_y = |place: f64| f64::from(top) + (1.0 - place) * f64::from(height);
+        let bottom = top + height;
+        let mut grid = String::new();
+        for tick in &panel.x.ticks {
+            let _ = write!(grid, "M{} {top}v{height}", at_x(tick.place).round());
+        }
+        for tick in panel.y.ticks.iter().filter(|_| panel.y.row_count().is_none()) {
+            let _ = write!(grid, "M{} {}h{width}", self.left, at_y(tick.place).round());
+        }
+        let _ = writeln!(svg, "<path class=\"aid\" stroke=\"{GRID}\" stroke-width=\"2\" d=\"{grid}\"/>");
+        data(index, &mut Plot::new(svg, self.layout, (self.left, top), (width, height), panel.y.row_count()));
+        let _ = writeln!(
+            svg,
+            "<path class=\"aid\" fill=\"none\" stroke=\"{FAINT}\" stroke-width=\"2\" d=\"M{} {top}V{bottom}H{}\"/>",
+            self.left, self.right
+        );
+        if !(self.layout.is_narrow && panel.y.row_count().is_some()) {
+            let x = self.left - 12;
+            for tick in &panel.y.ticks {
+                let y = at_y(tick.place).round();
+                let label = escaped(&self.layout.fitting(&tick.label, LABELS_MAX - 30));
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" text-anchor=\"end\" fill=\"{INK}\">{label}</text>"
+                );
             }
-            rest = below;
         }
-        root.present()
+        if self.has_x_labels(index) {
+            for (place, label) in x_labels {
+                let (x, y, label) = (at_x(place).round(), bottom + 32, escaped(&label));
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" fill=\"{INK}\">{label}</text>"
+                );
+            }
+        }
+        if self.x_title_height(index) > 0 {
+            let (x, y) = ((self.left + self.right) / 2, bottom + X_LABELS_HEIGHT + 22);
+            let title = escaped(&self.layout.fitting(&panel.x.title, self.layout.width));
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" fill=\"{FAINT}\">{title}</text>"
+            );
+        }
     }
 
-    fn draw_panel(
-        &self,
-        area: &DrawingArea<SVGBackend<'_>, Shift>,
-        panel: &PanelFrame,
-        has_x_labels: bool,
-        data: impl FnOnce(&mut Plot<'_>) -> Drawn,
-    ) -> Drawn {
-        let baseline = PANEL_TITLE_HEIGHT as i32 - 10;
-        let mut name_width = 0;
+    fn draw_panel_title(&self, svg: &mut String, panel: &PanelFrame, top: u32) {
+        let left = if self.layout.is_narrow { 0 } else { self.left };
+        let room = self.layout.width - left;
+        let mut y_title = (left, top - PANEL_TITLE_RISE);
         if !panel.name.is_empty() {
-            let bold = ("sans-serif", PANEL_NAME_SIZE, FontStyle::Bold).into_font().color(&INK);
-            area.draw(&Text::new(
-                panel.name.as_str(),
-                (self.left as i32, baseline),
-                bold.pos(Pos::new(HPos::Left, VPos::Bottom)),
-            ))?;
-            name_width = panel.name.chars().count() as i32 * NAME_CHARACTER_WIDTH + 24;
+            let name = short(&panel.name, (room / bold_width("M")) as usize);
+            let mut y = top - PANEL_TITLE_RISE;
+            if self.has_second_line(panel) {
+                y -= SECOND_LINE_HEIGHT;
+            } else {
+                y_title.0 += bold_width(&name) + 24;
+            }
+            let _ = writeln!(
+                svg,
+                "<text x=\"{left}\" y=\"{y}\" font-weight=\"bold\" fill=\"{INK}\">{}</text>",
+                escaped(&name)
+            );
         }
-        let y_title = text(FAINT, HPos::Left, VPos::Bottom);
-        area.draw(&Text::new(panel.y.title.as_str(), (self.left as i32 + name_width, baseline), y_title))?;
-
-        let mut plot = ChartBuilder::on(area)
-            .margin_top(PANEL_TITLE_HEIGHT)
-            .margin_right(WIDTH - RIGHT)
-            .y_label_area_size(self.left)
-            .x_label_area_size(if has_x_labels { X_LABELS_HEIGHT } else { PANEL_GAP })
-            .build_cartesian_2d(Places::of(&panel.x), Places::of(&panel.y))?;
-        plot.configure_mesh()
-            .bold_line_style(GRID.stroke_width(2))
-            .light_line_style(TRANSPARENT)
-            .axis_style(FAINT.stroke_width(2))
-            .set_all_tick_mark_size(7)
-            .label_style(("sans-serif", TEXT_SIZE).into_font().color(&INK))
-            .x_label_formatter(&|&place| if has_x_labels { panel.x.label_at(place) } else { String::new() })
-            .y_label_formatter(&|&place| panel.y.label_at(place))
-            .draw()?;
-        data(&mut plot)
+        if !panel.y.title.is_empty() {
+            let (x, y) = y_title;
+            let title = self.layout.fitting(&panel.y.title, self.layout.width.saturating_sub(x));
+            let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"{FAINT}\">{}</text>", escaped(&title));
+        }
     }
 
-    fn draw_legend(&self, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Drawn {
-        for (key, (x, line)) in self.keys.iter().zip(self.key_places()) {
-            let y = TITLE_HEIGHT + line * LEGEND_LINE_HEIGHT + LEGEND_LINE_HEIGHT / 2;
-            root.draw(&Rectangle::new([(x, y - 11), (x + 22, y + 11)], key.colour.filled()))?;
-            root.draw(&Text::new(key.label, (x + 32, y), text(INK, HPos::Left, VPos::Center)))?;
+    fn draw_legend(&self, svg: &mut String) {
+        let top = self.title_height();
+        for (key, (x, line)) in self.frame.keys.iter().zip(self.key_places()) {
+            let y = top + line * LEGEND_LINE_HEIGHT + LEGEND_LINE_HEIGHT / 2;
+            let colour = key.colour;
+            let line = |more: &str| {
+                format!(
+                    "<path class=\"aid\" stroke=\"{colour}\" stroke-width=\"6\"{more} d=\"M{x} {y}h26\"/>"
+                )
+            };
+            let centre = x + 13;
+            svg.push_str(&match key.shape {
+                KeyShape::Area => {
+                    format!("<rect class=\"aid\" x=\"{x}\" y=\"{}\" width=\"22\" height=\"22\" fill=\"{colour}\"/>", y - 11)
+                }
+                KeyShape::Line => line(""),
+                KeyShape::DashedLine => line(" stroke-dasharray=\"8 10\""),
+                KeyShape::Disc => format!("<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"{colour}\"/>"),
+                KeyShape::Ring => format!(
+                    "<circle class=\"aid\" cx=\"{centre}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"4\"/>"
+                ),
+                KeyShape::Cross => format!(
+                    "<path class=\"aid\" stroke=\"{colour}\" stroke-width=\"4\" d=\"M{} {}l18 18m0 -18l-18 18\"/>",
+                    centre - 9,
+                    y - 9
+                ),
+            });
+            let label = escaped(&self.layout.fitting(&key.label, self.layout.width - 40));
+            let _ =
+                writeln!(svg, "<text x=\"{}\" y=\"{y}\" dy=\".35em\" fill=\"{INK}\">{label}</text>", x + 36);
         }
-        Ok(())
     }
 
     /// The left edge and the line of each key of the legend.
-    fn key_places(&self) -> Vec<(i32, i32)> {
+    fn key_places(&self) -> Vec<(u32, u32)> {
         let (mut x, mut line) = (0, 0);
-        let mut places = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            let width = 32 + key.label.chars().count() as i32 * CHARACTER_WIDTH + 40;
-            if x > 0 && x + width > RIGHT as i32 {
+        let place = |key: &Key| {
+            let width = 36 + text_width(&key.label) + 34;
+            if x > 0 && x + width - 22 > self.layout.width {
                 (x, line) = (0, line + 1);
             }
-            places.push((x, line));
+            let place = (x, line);
             x += width;
-        }
-        places
+            place
+        };
+        self.frame.keys.iter().map(place).collect()
+    }
+
+    /// The labels below a plot, without those that would run into the one before.
+    fn x_labels(&self, x: &Axis) -> Vec<(f64, String)> {
+        const GAP: f64 = 20.0;
+        let width = f64::from(self.right - self.left);
+        let ticks: Vec<(f64, f64)> =
+            x.ticks.iter().map(|tick| (tick.place * width, f64::from(text_width(&tick.label)))).collect();
+        let fits = |step: usize| {
+            let kept: Vec<&(f64, f64)> = ticks.iter().step_by(step).collect();
+            kept.windows(2).all(|pair| pair[0].0 + (pair[0].1 + pair[1].1) / 2.0 + GAP <= pair[1].0)
+        };
+        let step = (1..ticks.len()).find(|&step| fits(step)).unwrap_or_else(|| ticks.len().max(1));
+        x.ticks.iter().step_by(step).map(|tick| (tick.place, tick.label.clone())).collect()
+    }
+
+    fn title_height(&self) -> u32 {
+        self.title.len() as u32 * TITLE_LINE_HEIGHT + 4
     }
 
     fn header_height(&self) -> u32 {
         let lines = self.key_places().last().map_or(0, |&(_, line)| line + 1);
-        (TITLE_HEIGHT + lines * LEGEND_LINE_HEIGHT) as u32
+        self.title_height() + lines * LEGEND_LINE_HEIGHT
+    }
+
+    fn has_second_line(&self, panel: &PanelFrame) -> bool {
+        self.layout.is_narrow && !panel.name.is_empty() && !panel.y.title.is_empty()
+    }
+
+    fn panel_title_height(&self, index: usize) -> u32 {
+        let panel = self.frame.panels.get(index);
+        let second = panel.is_some_and(|panel| self.has_second_line(panel));
+        let is_bare = panel.is_some_and(|panel| panel.name.is_empty() && panel.y.title.is_empty());
+        if is_bare { PANEL_GAP } else { PANEL_TITLE_HEIGHT + if second { SECOND_LINE_HEIGHT } else { 0 } }
+    }
+
+    fn plot_height(&self, index: usize) -> u32 {
+        let panel = &self.frame.panels[index];
+        match panel.y.row_count() {
+            Some(rows) => Plot::height_of_rows(self.layout, rows, panel.height),
+            None => panel.height,
+        }
     }
 
     /// Whether the panel's x axis is labelled below it, not below the next panel, which has the same.
     fn has_x_labels(&self, index: usize) -> bool {
-        self.panels.get(index + 1).is_none_or(|next| next.x != self.panels[index].x)
-    }
-
-    fn panel_height(&self, index: usize) -> u32 {
-        let below = if self.has_x_labels(index) { X_LABELS_HEIGHT } else { PANEL_GAP };
-        PANEL_TITLE_HEIGHT + self.panels[index].height + below
+        let panels = &self.frame.panels;
+        panels.get(index).is_some_and(|panel| panels.get(index + 1).is_none_or(|next| next.x != panel.x))
     }
 
     fn x_title_height(&self, index: usize) -> u32 {
-        let is_drawn = self.has_x_labels(index) && !self.panels[index].x.title.is_empty();
+        let is_drawn = self.has_x_labels(index) && !self.frame.panels[index].x.title.is_empty();
         if is_drawn { X_TITLE_HEIGHT } else { 0 }
     }
 
+    /// What is below a plot: its labels and the title of its x axis.
+    fn below(&self, index: usize) -> u32 {
+        let labels = if self.has_x_labels(index) { X_LABELS_HEIGHT } else { PANEL_GAP };
+        labels + self.x_title_height(index)
+    }
+
     fn height(&self) -> u32 {
-        let panels =
-            (0..self.panels.len()).map(|index| self.panel_height(index) + self.x_title_height(index));
-        self.header_height() + panels.sum::<u32>()
-    }
-}
-
-/// The style of ordinary text at an anchor.
-pub(super) fn text(colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
-    ("sans-serif", TEXT_SIZE).into_font().color(&colour).pos(Pos::new(horizontal, vertical))
-}
-
-/// The beginning of a name, without control characters.
-pub(super) fn short(name: &str, length: usize) -> String {
-    name.chars().filter(|c| !c.is_control()).take(length).collect()
-}
-
-/// About how wide a text is, in pixels.
-pub(super) fn text_width(text: &str) -> u32 {
-    text.chars().count() as u32 * CHARACTER_WIDTH as u32
-}
-
-/// About how wide and high a text is, in places of a plot of the given height.
-pub(super) fn text_extent(text: &str, left: u32, plot_height: u32) -> (f64, f64) {
-    (f64::from(text_width(text)) / f64::from(RIGHT - left), TEXT_SIZE / f64::from(plot_height))
-}
-
-/// Places from 0 to 1 with the ticks of an axis.
-pub(super) struct Places {
-    ticks: Vec<f64>,
-}
-
-impl Places {
-    fn of(axis: &Axis) -> Places {
-        Places { ticks: axis.ticks.iter().map(|tick| tick.place).collect() }
-    }
-}
-
-impl Ranged for Places {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, place: &f64, (start, end): (i32, i32)) -> i32 {
-        start + (place * f64::from(end - start)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        0.0..1.0
+        let panel = |index| self.panel_title_height(index) + self.plot_height(index) + self.below(index);
+        self.header_height() + (0..self.frame.panels.len()).map(panel).sum::<u32>()
     }
 }

@@ -1,6 +1,6 @@
 //! Where in a plot the names of points find room.
 
-use super::frame::RIGHT;
+use super::plot::Plot;
 
 /// Width and height of the room that a point itself takes, and how far from its middle a name begins: to the side,
 /// and above or below. In pixels.
@@ -10,8 +10,6 @@ const DISTANCE: (f64, f64) = (24.0, 15.0);
 /// What is taken in a plot, in places from 0 to 1.
 pub(super) struct Room {
     taken: Vec<Rect>,
-    /// Where names must end.
-    right: f64,
     distance: (f64, f64),
 }
 
@@ -23,16 +21,11 @@ struct Rect {
 }
 
 impl Room {
-    /// The room that points leave in a plot with the given left edge and height.
-    pub(super) fn beside(points: impl Iterator<Item = (f64, f64)>, left: u32, plot_height: u32) -> Room {
-        let place = |(x, y): (f64, f64)| (x / f64::from(RIGHT - left), y / f64::from(plot_height));
+    /// The room that points leave in a plot.
+    pub(super) fn beside(points: impl Iterator<Item = (f64, f64)>, plot: &Plot<'_>) -> Room {
+        let place = |(x, y): (f64, f64)| (plot.width_of(x), plot.height_of(y));
         let taken = points.map(|point| Rect::around(point, place(POINT))).collect();
-        Room { taken, right: 1.0, distance: place(DISTANCE) }
-    }
-
-    /// The same room as far as a place.
-    pub(super) fn until(self, right: f64) -> Room {
-        Room { right, ..self }
+        Room { taken, distance: place(DISTANCE) }
     }
 
     /// Takes the place of a name beside its point, where nothing else is, and says where its middle is; the table has
@@ -50,9 +43,8 @@ impl Room {
             (x - beside, y - above),
         ];
         let rect = |middle| Rect::around(middle, (width, height));
-        let is_free = |label: Rect| {
-            label.is_inside(self.right) && !self.taken.iter().any(|other| other.overlaps(label))
-        };
+        let is_free =
+            |label: Rect| label.is_inside() && !self.taken.iter().any(|other| other.overlaps(label));
         let middle = candidates.into_iter().find(|&middle| is_free(rect(middle)))?;
         self.taken.push(rect(middle));
         Some(middle)
@@ -71,8 +63,8 @@ impl Rect {
             && other.from.1 < self.to.1
     }
 
-    fn is_inside(self, right: f64) -> bool {
-        self.from.0 >= 0.0 && self.from.1 >= 0.0 && self.to.0 <= right && self.to.1 <= 1.0
+    fn is_inside(self) -> bool {
+        self.from.0 >= 0.0 && self.from.1 >= 0.0 && self.to.0 <= 1.0 && self.to.1 <= 1.0
     }
 }
 
@@ -97,6 +89,7 @@ pub(super) fn stack(wanted: &[f64], height: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::layout::WIDE;
     use proptest::prelude::*;
 
     proptest! {
@@ -111,7 +104,9 @@ mod tests {
 
         #[test]
         fn names_beside_points_do_not_overlap(points in proptest::collection::vec((0.0..=1.0f64, 0.0..=1.0f64), 0..14)) {
-            let mut room = Room::beside(points.iter().copied(), 150, 400).until(0.7);
+            let mut svg = String::new();
+            let plot = Plot::new(&mut svg, WIDE, (150, 0), (2000, 400), None);
+            let mut room = Room::beside(points.iter().copied(), &plot);
             let extent = (0.1, 0.06);
             let names: Vec<Rect> = points
                 .iter()
@@ -119,7 +114,7 @@ mod tests {
                 .map(|middle| Rect::around(middle, extent))
                 .collect();
             for (index, name) in names.iter().enumerate() {
-                prop_assert!(name.is_inside(0.7) && !names[..index].iter().any(|other| other.overlaps(*name)));
+                prop_assert!(name.is_inside() && !names[..index].iter().any(|other| other.overlaps(*name)));
             }
         }
     }

@@ -1,9 +1,6 @@
 //! A program and the prefetcher ahead of it: positions and distance over time, with the stalls.
 
-use plotters::prelude::*;
-
-use super::axis::Axis;
-use super::frame::{Drawn, Frame, Key, LEFT, PanelFrame, Plot, short};
+use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use super::{Chart, palette};
 use crate::number::count;
 use crate::schema::{RunPoint, RunReading, RunResult};
@@ -23,102 +20,73 @@ pub(super) fn charts(result: &RunResult) -> Vec<Chart> {
     if readings.is_empty() {
         return Vec::new();
     }
-    vec![positions(&readings, result.elapsed_ns), distances(&readings, result.elapsed_ns)]
+    vec![positions(&readings, result.elapsed_ns).draw(), distances(&readings, result.elapsed_ns).draw()]
 }
 
-fn stall() -> Key {
-    Key { label: "the program waits for I/O", colour: palette::STALL }
-}
-
-fn positions(readings: &[&RunReading], elapsed: u64) -> Chart {
-    const TITLE: &str = "Positions of program and prefetcher";
-    let keys = vec![
-        Key { label: "program", colour: palette::MAIN },
-        Key { label: "prefetcher", colour: palette::PREFETCH },
-        stall(),
+fn positions(readings: &[&RunReading], elapsed: u64) -> TimeChart {
+    let quantities = [
+        Quantity::new("prefetcher", palette::PREFETCH, Join::Max, |point: &RunPoint| {
+            Some(point.prefetched_bytes as f64)
+        }),
+        Quantity::new("program", palette::MAIN, Join::Max, |point: &RunPoint| Some(point.main_bytes as f64)),
     ];
-    let highest = |point: &RunPoint| point.main_bytes.max(point.prefetched_bytes);
-    let y = |reading: &RunReading| Axis::sizes("position", reading.points.iter().map(highest));
-    let svg = draw("positions", TITLE, keys, readings, elapsed, &y, |reading, x, y, plot| {
-        let line = |bytes: fn(&RunPoint) -> u64, colour: RGBColor| {
-            let places = reading.points.iter().map(move |point| (point.at_ns as f64, bytes(point) as f64));
-            let places = places.map(|(at, bytes)| (x.place(at), y.place(bytes)));
-            LineSeries::new(places.collect::<Vec<_>>(), colour.stroke_width(4))
-        };
-        plot.draw_series(line(|point| point.prefetched_bytes, palette::PREFETCH))?;
-        plot.draw_series(line(|point| point.main_bytes, palette::MAIN))?;
-        Ok(())
-    });
-    Chart {
+    TimeChart {
         name: "positions",
-        title: TITLE,
+        title: "Positions of program and prefetcher",
         caption: "The steeper, the faster. Where the two lines meet, nothing is read ahead.",
-        svg,
-        time: None,
+        y_title: "position",
+        ..of_readings(readings, elapsed, &quantities)
     }
 }
 
-fn distances(readings: &[&RunReading], elapsed: u64) -> Chart {
-    const TITLE: &str = "Distance of the prefetcher from the program";
-    let distance = |point: &RunPoint| point.prefetched_bytes.saturating_sub(point.main_bytes);
-    let y = |reading: &RunReading| Axis::sizes("distance", reading.points.iter().map(distance));
-    let keys = vec![Key { label: "distance", colour: palette::PREFETCH }, stall()];
-    let svg = draw("distance", TITLE, keys, readings, elapsed, &y, |reading, x, y, plot| {
-        let places =
-            reading.points.iter().map(|point| (x.place(point.at_ns as f64), y.place(distance(point) as f64)));
-        plot.draw_series(LineSeries::new(places, palette::PREFETCH.stroke_width(4)))?;
-        Ok(())
-    });
-    Chart {
+fn distances(readings: &[&RunReading], elapsed: u64) -> TimeChart {
+    let quantities = [Quantity::new("distance", palette::PREFETCH, Join::Max, |point: &RunPoint| {
+        Some(point.prefetched_bytes.saturating_sub(point.main_bytes) as f64)
+    })];
+    TimeChart {
         name: "distance",
-        title: TITLE,
+        title: "Distance of the prefetcher from the program",
         caption: "What lies ahead of the program in memory, or is on its way there. It grows while the program waits.",
-        svg,
-        time: None,
+        y_title: "distance",
+        ..of_readings(readings, elapsed, &quantities)
     }
 }
 
 /// A panel for each reading, over the stalls of it.
-fn draw(
-    name: &'static str,
-    title: &'static str,
-    keys: Vec<Key>,
-    readings: &[&RunReading],
-    elapsed: u64,
-    y: &dyn Fn(&RunReading) -> Axis,
-    data: impl Fn(&RunReading, &Axis, &Axis, &mut Plot<'_>) -> Drawn,
-) -> String {
+fn of_readings(readings: &[&RunReading], elapsed: u64, quantities: &[Quantity<RunPoint>]) -> TimeChart {
     let last = readings.iter().filter_map(|reading| reading.points.last()).map(|point| point.at_ns).max();
-    let x = Axis::time("time", 0, last.unwrap_or(0).max(elapsed));
-    let panel = |reading: &&RunReading| PanelFrame {
+    let panel = |reading: &&RunReading| Panel {
         name: match reading.files {
-            0 | 1 => short(&reading.name, 80),
-            files => format!("{} and {} more", short(&reading.name, 80), count(files - 1)),
+            0 | 1 => reading.name.clone(),
+            files => format!("{} and {} more", reading.name, count(files - 1)),
         },
-        x: x.clone(),
-        y: y(reading),
-        height: if readings.len() > 1 { 260 } else { 420 },
+        layers: quantities.iter().map(|quantity| quantity.layer(&reading.points)).collect(),
+        spans: spans(&reading.points),
+        bands: stalled(&reading.points),
     };
-    let frame = Frame { name, title, keys, panels: readings.iter().map(panel).collect(), left: LEFT };
-    frame.draw(|index, plot| {
-        let reading = readings[index];
-        stalls(reading, &x, plot)?;
-        data(reading, &x, &frame.panels[index].y, plot)
-    })
+    TimeChart {
+        name: "",
+        kind: Kind::Bytes,
+        range: TimeRange { from_ns: 0, to_ns: last.unwrap_or(0).max(elapsed) },
+        panels: readings.iter().map(panel).collect(),
+        title: "",
+        caption: "",
+        x_title: "time",
+        y_title: "",
+        spans_are: "points",
+        bands_are: "the program waits for I/O",
+    }
 }
 
-fn stalls(reading: &RunReading, x: &Axis, plot: &mut Plot<'_>) -> Drawn {
-    let band = |(from, to): (u64, u64)| {
-        let (from, to) = (x.place(from as f64), x.place(to as f64));
-        Rectangle::new([(from, 0.0), (to, 1.0)], palette::STALL.filled())
-    };
-    plot.draw_series(stalled(&reading.points).into_iter().map(band))?;
-    Ok(())
+/// A point stands for the time since the one before.
+fn spans(points: &[RunPoint]) -> Vec<Span> {
+    let starts = std::iter::once(0).chain(points.iter().map(|point| point.at_ns));
+    starts.zip(points).map(|(start, point)| (start.min(point.at_ns), point.at_ns)).collect()
 }
 
 /// From when to when the program mostly waited. Stretches that follow each other are one, or seams would show.
-fn stalled(points: &[RunPoint]) -> Vec<(u64, u64)> {
-    let mut bands: Vec<(u64, u64)> = Vec::new();
+fn stalled(points: &[RunPoint]) -> Vec<Span> {
+    let mut bands: Vec<Span> = Vec::new();
     for pair in points.windows(2) {
         let (from, to) = (pair[0].at_ns, pair[1].at_ns);
         let time = to.saturating_sub(from) as f64;

@@ -3,20 +3,24 @@
 //! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be on
 //! the front for the sake of the other response time.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
+use std::collections::BTreeMap;
 
 use super::axis::Axis;
-use super::frame::{self, Drawn, Frame, Key, LEFT, PanelFrame, Plot};
+use super::frame::{Frame, Key, KeyShape, PanelFrame};
+use super::layout::short;
+use super::plot::{Align, Place, Plot, Shape, Stroke};
 use super::room::Room;
 use super::{Chart, palette};
+use crate::number::{count, duration, percent};
 use crate::schema::{SweepPoint, SweepResult};
 use crate::verdict;
 
-const TITLE: &str = "Hit rate against response";
-const PLOT_HEIGHT: u32 = 520;
-/// Beyond this a label is cut; the table has the whole of it.
+const PLOT_HEIGHT: u32 = 440;
+/// Beyond this a label is cut; the point's own words and the table have the whole of it.
 const LABEL_LENGTH: usize = 36;
+
+/// More beaten points than this are not drawn: a page has to stay small.
+const BEATEN_MAX: usize = 1000;
 
 /// One panel: what is on its y axis.
 struct View {
@@ -37,53 +41,140 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
         |y: &Axis| PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: PLOT_HEIGHT };
     let frame = Frame {
         name: "trade-off",
-        title: TITLE,
+        title: "Hit rate against response",
         keys: vec![
-            Key { label: "undominated", colour: palette::FRONT },
-            Key { label: "beaten by another point", colour: palette::BEATEN },
+            Key::new("undominated", palette::FRONT, KeyShape::Disc),
+            Key::new("beaten by another point", palette::BEATEN, KeyShape::Ring),
         ],
         panels: y.iter().map(panel).collect(),
-        left: LEFT,
+        beside: Vec::new(),
     };
-    let svg = frame.draw(|index, plot| {
+    let (front, beaten) = spots(points);
+    let step = beaten.len().div_ceil(BEATEN_MAX).max(1);
+    let drawn: Vec<&Spot<'_>> = beaten.iter().step_by(step).collect();
+    let drawing = frame.draw(|index, plot| {
         let place =
             |point: &SweepPoint| (x.place(point.hit_ratio), y[index].place((VIEWS[index].ns)(point) as f64));
-        draw_points(points, place, plot)
+        draw_points(&front, &drawn, place, plot);
     });
-    Chart {
-        name: "trade-off",
-        title: TITLE,
-        caption: "Right and down is better. A higher hit rate may be paid for with a longer worst response.",
-        svg,
-        time: None,
+    let mut caption =
+        "Right and down is better. A higher hit rate may be paid for with a longer worst response. Points \
+                       without a name say theirs under the pointer."
+            .to_owned();
+    if step > 1 {
+        let (some, all) = (count(drawn.len() as u64), count(beaten.len() as u64));
+        caption
+            .push_str(&format!(" Of the beaten points {some} of {all} are drawn; the table has them all."));
+    }
+    Chart::new(&frame, caption, drawing)
+}
+
+/// Settings that come to the same: one point of the chart.
+struct Spot<'a>(Vec<&'a SweepPoint>);
+
+impl Spot<'_> {
+    /// The points at their places, in the order of the sweep.
+    fn all(points: &[SweepPoint]) -> Vec<Spot<'_>> {
+        let figures = |point: &SweepPoint| {
+            (point.hit_ratio.to_bits(), point.response_mean_ns, point.response_max_ns, point.undominated)
+        };
+        let mut number: BTreeMap<_, usize> = BTreeMap::new();
+        let mut spots: Vec<Spot<'_>> = Vec::new();
+        for point in points {
+            let index = *number.entry(figures(point)).or_insert_with(|| {
+                spots.push(Spot(Vec::new()));
+                spots.len() - 1
+            });
+            spots[index].0.push(point);
+        }
+        spots
+    }
+
+    /// Everything that the chart says of it.
+    fn words(&self) -> String {
+        let point = self.0[0];
+        let settings: Vec<String> = self.0.iter().map(|point| verdict::settings(point)).collect();
+        format!(
+            "{}: hit rate {}, mean {}, worst {}",
+            settings.join("; "),
+            percent(point.hit_ratio),
+            duration(point.response_mean_ns),
+            duration(point.response_max_ns)
+        )
+    }
+
+    /// What stands beside it.
+    fn label(&self) -> String {
+        let first = short(&verdict::settings(self.0[0]), LABEL_LENGTH);
+        match self.0.len() {
+            1 => first,
+            all => format!("{first} and {} more", count(all as u64 - 1)),
+        }
     }
 }
 
-fn draw_points(
-    points: &[SweepPoint],
-    place: impl Fn(&SweepPoint) -> (f64, f64),
-    plot: &mut Plot<'_>,
-) -> Drawn {
-    let (mut front, beaten): (Vec<&SweepPoint>, Vec<&SweepPoint>) =
-        points.iter().partition(|point| point.undominated);
-    front.sort_by(|a, b| a.hit_ratio.total_cmp(&b.hit_ratio));
-    plot.draw_series(
-        beaten.iter().map(|point| Circle::new(place(point), 8, palette::BEATEN.stroke_width(3))),
-    )?;
-    plot.draw_series(LineSeries::new(
-        front.iter().map(|point| place(point)),
-        palette::FRONT.stroke_width(3),
-    ))?;
-    plot.draw_series(front.iter().map(|point| Circle::new(place(point), 10, palette::FRONT.filled())))?;
+/// The undominated ones from the lowest hit rate to the highest, and the others.
+fn spots(points: &[SweepPoint]) -> (Vec<Spot<'_>>, Vec<Spot<'_>>) {
+    let (mut front, beaten): (Vec<Spot<'_>>, Vec<Spot<'_>>) =
+        Spot::all(points).into_iter().partition(|spot| spot.0[0].undominated);
+    front.sort_by(|a, b| a.0[0].hit_ratio.total_cmp(&b.0[0].hit_ratio));
+    (front, beaten)
+}
 
-    let mut room = Room::beside(points.iter().map(&place), LEFT, PLOT_HEIGHT);
-    // The highest hit rate first: where room is short, the better end keeps its names.
-    for point in front.into_iter().rev() {
-        let label = frame::short(&verdict::settings(point), LABEL_LENGTH);
-        let extent = frame::text_extent(&label, LEFT, PLOT_HEIGHT);
-        let Some(middle) = room.take(place(point), extent) else { continue };
-        let style = frame::text(palette::INK, HPos::Center, VPos::Center);
-        plot.draw_series(std::iter::once(Text::new(label, middle, style)))?;
+fn draw_points(
+    front: &[Spot<'_>],
+    beaten: &[&Spot<'_>],
+    place: impl Fn(&SweepPoint) -> Place,
+    plot: &mut Plot<'_>,
+) {
+    let place = |spot: &Spot<'_>| place(spot.0[0]);
+    for spot in beaten {
+        plot.point(place(spot), Shape::Ring, 8, palette::BEATEN, &spot.words());
     }
-    Ok(())
+    plot.aid(front.iter().map(place), Stroke::new(palette::FRONT, 3));
+    for spot in front {
+        plot.point(place(spot), Shape::Disc, 10, palette::FRONT, &spot.words());
+    }
+    let mut room = Room::beside(front.iter().chain(beaten.iter().copied()).map(place), plot);
+    // The highest hit rate first: where room is short, the better end keeps its names.
+    for spot in front.iter().rev() {
+        let label = spot.label();
+        let Some(middle) = room.take(place(spot), plot.extent(&label)) else { continue };
+        plot.text(&label, middle, Align::Middle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_points_some_are_drawn_and_the_caption_says_how_many() {
+        let beaten = (0..5000).map(|index| SweepPoint {
+            hit_ratio: f64::from(index) / 10_000.0,
+            response_mean_ns: 9_000_000,
+            ..SweepPoint::default()
+        });
+        let best = SweepPoint { hit_ratio: 0.9, undominated: true, ..SweepPoint::default() };
+        let points = beaten.chain([best]).collect();
+        let chart = chart(&SweepResult { points, ..SweepResult::default() });
+        assert!(chart.caption.contains("1,000 of 5,000"), "{}", chart.caption);
+        assert!(chart.svg.matches("<circle").count() < 2100 && chart.svg.contains("hit rate 90.0 %"));
+    }
+
+    #[test]
+    fn settings_that_come_to_the_same_share_a_point_and_its_words() {
+        let point = |value: &str, hit_ratio| SweepPoint {
+            values: vec![value.to_owned()],
+            hit_ratio,
+            undominated: true,
+            ..SweepPoint::default()
+        };
+        let points = [point("1MiB", 0.7), point("64KiB", 0.3), point("2MiB", 0.7)];
+        let spots = Spot::all(&points);
+        let words: Vec<String> = spots.iter().map(Spot::words).collect();
+        assert_eq!(words.len(), 2);
+        assert!(words[0].starts_with("1MiB; 2MiB: hit rate 70.0 %"), "{}", words[0]);
+        assert_eq!(spots[0].label(), "1MiB and 1 more");
+    }
 }

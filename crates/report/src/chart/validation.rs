@@ -1,16 +1,17 @@
 //! How far a simulated drive is from a measured one: the distributions, how far apart they lie, and single requests.
 
-use plotters::prelude::*;
-
 use super::axis::Axis;
-use super::frame::{Frame, Key, LEFT, PanelFrame};
+use super::frame::{Frame, Key, PanelFrame};
+use super::palette::Colour;
+use super::plot::{Plot, Stroke};
 use super::{Chart, palette};
+use crate::number::{count, signed_duration};
 use crate::schema::{ErrorBin, QuantilePoint, ValidateResult};
 
 /// One of the two replays.
 struct Replay {
     name: &'static str,
-    colour: RGBColor,
+    colour: Colour,
     time_ns: fn(&QuantilePoint) -> u64,
     off: fn(&ErrorBin) -> u64,
 }
@@ -35,44 +36,39 @@ pub(super) fn charts(result: &ValidateResult) -> Vec<Chart> {
 
 /// Measured and simulated times, cumulative.
 fn distributions(curve: &[QuantilePoint]) -> Chart {
-    const TITLE: &str = "Measured and simulated response times";
+    const MEASURED: &str = "measured";
     let times = curve.iter().flat_map(|point| [point.measured_ns, point.free_ns, point.anchored_ns]);
     let x = Axis::log_spans("response, log scale", times.map(|ns| ns as f64));
     let y = Axis::shares("share of the requests that took no longer");
-    let mut keys = vec![Key { label: "measured", colour: palette::MEASURED }];
+    let mut keys = vec![Key::line(MEASURED, palette::MEASURED)];
     keys.extend(replay_keys());
     let frame = Frame {
         name: "distributions",
-        title: TITLE,
+        title: "Measured and simulated response times",
         keys,
-        panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 520 }],
-        left: LEFT,
+        panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 480 }],
+        beside: Vec::new(),
     };
-    let svg = frame.draw(|_, plot| {
-        let line = |ns: fn(&QuantilePoint) -> u64, style: ShapeStyle| {
+    let drawing = frame.draw(|_, plot| {
+        let line = |ns: fn(&QuantilePoint) -> u64, stroke: Stroke, title: &str, plot: &mut Plot<'_>| {
             let places = curve.iter().map(move |point| (ns(point) as f64, point.share_ratio));
-            LineSeries::new(places.map(|(ns, share)| (x.place(ns), y.place(share))), style)
+            plot.line(places.map(|(ns, share)| (x.place(ns), y.place(share))), stroke, title);
         };
         // The measured one lies wide below the others, so that it can be seen where they meet it.
-        plot.draw_series(line(|point| point.measured_ns, palette::MEASURED.stroke_width(11)))?;
+        line(|point| point.measured_ns, Stroke::new(palette::MEASURED, 11), MEASURED, plot);
         for replay in &REPLAYS {
-            plot.draw_series(line(replay.time_ns, replay.colour.stroke_width(4)))?;
+            line(replay.time_ns, Stroke::new(replay.colour, 4), replay.name, plot);
         }
-        Ok(())
     });
-    Chart {
-        name: "distributions",
-        title: TITLE,
-        caption: "The demerit is the root mean square of the horizontal distance between the measured curve and a \
-                  simulated one.",
-        svg,
-        time: None,
-    }
+    Chart::new(
+        &frame,
+        "The demerit is the root mean square of the horizontal distance between the measured curve and a simulated one.",
+        drawing,
+    )
 }
 
 /// How far the simulated curves lie from the measured one, share by share.
 fn distance(curve: &[QuantilePoint]) -> Chart {
-    const TITLE: &str = "Distance of the distributions";
     let off =
         |point: &QuantilePoint, replay: &Replay| (replay.time_ns)(point) as f64 - point.measured_ns as f64;
     let middle = curve.iter().filter(|point| (0.01..=0.99).contains(&point.share_ratio));
@@ -81,32 +77,27 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     let y = Axis::signed_spans("simulated less measured", seen);
     let frame = Frame {
         name: "distance",
-        title: TITLE,
+        title: "Distance of the distributions",
         keys: replay_keys().collect(),
         panels: vec![PanelFrame { name: String::new(), x: x.clone(), y: y.clone(), height: 360 }],
-        left: LEFT,
+        beside: Vec::new(),
     };
-    let svg = frame.draw(|_, plot| {
+    let drawing = frame.draw(|_, plot| {
         for replay in &REPLAYS {
             let places = curve.iter().map(|point| (x.place(point.share_ratio), y.place(off(point, replay))));
-            plot.draw_series(LineSeries::new(places, replay.colour.stroke_width(4)))?;
+            plot.line(places, Stroke::new(replay.colour, 4), replay.name);
         }
-        Ok(())
     });
-    Chart {
-        name: "distance",
-        title: TITLE,
-        caption: "Below zero the simulation is too fast, above it too slow. A step or bump at one place is a kind of \
-                  request that is modelled badly. The scale is that of the middle 98 %; what lies further off is \
-                  drawn at the edge.",
-        svg,
-        time: None,
-    }
+    Chart::new(
+        &frame,
+        "Below zero the simulation is too fast, above it too slow. A step or bump at one place is a kind of request that \
+         is modelled badly. The scale is that of the middle 98 %; what lies further off is drawn at the edge.",
+        drawing,
+    )
 }
 
 /// How far single requests are off.
 fn errors(bins: &[ErrorBin]) -> Chart {
-    const TITLE: &str = "Errors of single requests";
     let x = Axis::signed_spans(
         "simulated less measured, what lies beyond is at the edges",
         bins.iter().flat_map(|bin| [bin.from_ns as f64, bin.to_ns as f64]),
@@ -121,32 +112,34 @@ fn errors(bins: &[ErrorBin]) -> Chart {
     };
     let frame = Frame {
         name: "errors",
-        title: TITLE,
-        keys: Vec::new(),
+        title: "Errors of single requests",
+        keys: replay_keys().map(|key| Key::area(key.label, key.colour)).collect(),
         panels: REPLAYS.iter().map(panel).collect(),
-        left: LEFT,
+        beside: Vec::new(),
     };
-    let svg = frame.draw(|index, plot| {
+    let drawing = frame.draw(|index, plot| {
         let replay = &REPLAYS[index];
-        let filled = bins.iter().filter(|bin| (replay.off)(bin) > 0);
-        plot.draw_series(filled.map(|bin| {
+        for bin in bins.iter().filter(|bin| (replay.off)(bin) > 0) {
             let low = (x.place(bin.from_ns as f64), y.place(0.0));
             let high = (x.place(bin.to_ns as f64), y.place((replay.off)(bin) as f64));
-            Rectangle::new([low, high], replay.colour.filled())
-        }))?;
-        Ok(())
+            let words = format!(
+                "{}, {} to {}: {} requests",
+                replay.name,
+                signed_duration(bin.from_ns),
+                signed_duration(bin.to_ns),
+                count((replay.off)(bin))
+            );
+            plot.rectangle([low, high], replay.colour, &words);
+        }
     });
-    Chart {
-        name: "errors",
-        title: TITLE,
-        caption: "A hump beside zero, a revolution away, is of requests that just miss their sector in the simulation \
-                  or on the drive. In a free replay the platter's phase drifts from the drive's, and the errors \
-                  spread over a revolution.",
-        svg,
-        time: None,
-    }
+    Chart::new(
+        &frame,
+        "A hump beside zero, a revolution away, is of requests that just miss their sector in the simulation or on the \
+         drive. In a free replay the platter's phase drifts from the drive's, and the errors spread over a revolution.",
+        drawing,
+    )
 }
 
 fn replay_keys() -> impl Iterator<Item = Key> {
-    REPLAYS.iter().map(|replay| Key { label: replay.name, colour: replay.colour })
+    REPLAYS.iter().map(|replay| Key::line(replay.name, replay.colour))
 }

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{page, series, sim};
-use crate::chart::{self, Side};
+use super::page::{self, Page};
+use super::sim;
+use crate::chart;
 use crate::schema::{Document, SimResult};
 use crate::totals::{Judgement, Total, compared};
 use crate::verdict;
@@ -12,18 +13,21 @@ use crate::verdict;
 #[must_use]
 pub fn compare(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
     let charts = chart::compare(&a.result, &b.result);
-    let body = html! {
-        (facts(&a.result, &b.result))
-        section {
-            h2 { "Totals" }
-            (totals_table(&compared(&a.result, &b.result)))
-        }
-        (page::charts(&charts))
-        footer { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) }
+    let page = Page {
+        title: &title(&a.result, &b.result),
+        verdict: page::verdict(&verdict::compare(&a.result, &b.result)),
+        charts: &charts,
+        facts: facts(&a.result, &b.result),
+        body: html! {
+            section {
+                h2 { "Totals" }
+                (totals_table(&compared(&a.result, &b.result)))
+            }
+        },
+        provenance: html! { (page::provenance("A", &a.run)) (page::provenance("B", &b.run)) },
+        ..Page::default()
     };
-    let sides = [Side { name: "A", result: &a.result }, Side { name: "B", result: &b.result }];
-    let verdict = verdict::compare(&a.result, &b.result);
-    page::page(&title(&a.result, &b.result), &verdict, body, &series::json(&sides, &charts))
+    page.into_string()
 }
 
 fn title(a: &SimResult, b: &SimResult) -> String {
@@ -38,7 +42,7 @@ fn facts(a: &SimResult, b: &SimResult) -> Markup {
     let sides = |of: fn(&SimResult) -> String| [of(a), of(b)];
     html! {
         table.facts {
-            thead { tr { th {} th scope="col" { "A" } th scope="col" { "B" } } }
+            thead { tr { td {} th scope="col" { "A" } th scope="col" { "B" } } }
             tbody {
                 @for (name, [in_a, in_b]) in [
                     ("Trace", sides(|result| result.trace.clone())),
@@ -87,14 +91,16 @@ fn totals_table(rows: &[(Total, Total, Judgement)]) -> Markup {
                 table {
                     caption { (group[0].0.group) }
                     thead {
-                        tr { th {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
+                        tr { td {} th scope="col" { "A" } th scope="col" { "B" } th scope="col" { "change" } }
                     }
-                    @for (a, b, judgement) in group {
-                        tr {
-                            th scope="row" { (a.label) }
-                            td { (a.value.text()) }
-                            td { (b.value.text()) }
-                            td class=(judgement.word()) { (a.value.change(b.value)) }
+                    tbody {
+                        @for (a, b, judgement) in group {
+                            tr {
+                                th scope="row" { (a.label) }
+                                td { (a.value.text()) }
+                                td { (b.value.text()) }
+                                td class=(judgement.word()) { (a.value.change(b.value)) }
+                            }
                         }
                     }
                 }

@@ -1,7 +1,11 @@
 //! The frame of every page, and the parts that pages share.
+//!
+//! What a reader came for is on the first screen: what the result says in words, and the first chart. How it was made and
+//! what the words mean come at the end.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::series;
 use crate::chart::Chart;
 use crate::label::GLOSSARY;
 use crate::number;
@@ -11,9 +15,82 @@ use crate::verdict;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// A whole page. `series` is JSON for the script, already safe inside a `script` element; empty for none.
-pub(super) fn page(title: &str, verdict: &[String], body: Markup, series: &str) -> String {
-    page_with_words(title, self::verdict(verdict), body, series, &GLOSSARY)
+/// What a page is made of, in the order in which it is read.
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    /// What the result says.
+    pub(super) verdict: Markup,
+    /// The first is shown at once, the others after the tables that matter most.
+    pub(super) charts: &'a [Chart],
+    /// What was measured or simulated, and how.
+    pub(super) facts: Markup,
+    /// What comes before the other charts.
+    pub(super) body: Markup,
+    /// What comes behind them.
+    pub(super) details: Markup,
+    /// How, when and where it was made.
+    pub(super) provenance: Markup,
+    /// Words and their meanings.
+    pub(super) words: &'a [(&'a str, &'a str)],
+}
+
+impl Default for Page<'_> {
+    fn default() -> Self {
+        let empty = || html! {};
+        Page {
+            title: "",
+            verdict: empty(),
+            charts: &[],
+            facts: empty(),
+            body: empty(),
+            details: empty(),
+            provenance: empty(),
+            words: &GLOSSARY,
+        }
+    }
+}
+
+impl Page<'_> {
+    /// The whole page.
+    pub(super) fn into_string(self) -> String {
+        let series = series::json(self.charts);
+        let (lead, others) = self.charts.split_at(self.charts.len().min(1));
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    main {
+                        h1 { (self.title) }
+                        (self.verdict)
+                        @for chart in lead { (figure(chart)) }
+                        (self.facts)
+                        (self.body)
+                        @if !others.is_empty() {
+                            section {
+                                h2 { "Charts" }
+                                @for chart in others { (figure(chart)) }
+                            }
+                        }
+                        (self.details)
+                        footer { (self.provenance) }
+                        (glossary(self.words))
+                    }
+                    @if !series.is_empty() {
+                        script type="application/json" id="series" { (PreEscaped(series)) }
+                    }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        };
+        page.into_string()
+    }
 }
 
 /// What the result says, in one paragraph.
@@ -21,55 +98,13 @@ pub(super) fn verdict(sentences: &[String]) -> Markup {
     html! { p.verdict { (verdict::paragraph(sentences)) } }
 }
 
-/// A whole page that explains words of its own.
-pub(super) fn page_with_words(
-    title: &str,
-    verdict: Markup,
-    body: Markup,
-    series: &str,
-    words: &[(&str, &str)],
-) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main {
-                    h1 { (title) }
-                    (verdict)
-                    (body)
-                    (glossary(words))
-                }
-                @if !series.is_empty() {
-                    script type="application/json" id="series" { (PreEscaped(series)) }
-                    script { (PreEscaped(SCRIPT)) }
-                }
-            }
-        }
-    };
-    page.into_string()
-}
-
-/// The charts, one under the other; the script fills in the read-outs.
-pub(super) fn charts(charts: &[Chart]) -> Markup {
+/// A chart in both widths; the script fills in the read-out.
+fn figure(chart: &Chart) -> Markup {
     html! {
-        @if !charts.is_empty() {
-            section.charts {
-                h2 { "Charts" }
-                @for chart in charts {
-                    figure id=(chart.name) {
-                        (PreEscaped(&chart.svg))
-                        @if chart.time.is_some() { div.readout {} }
-                        figcaption { (chart.caption) }
-                    }
-                }
-            }
+        figure id=(chart.name) {
+            (PreEscaped(&chart.svg))
+            (PreEscaped(&chart.narrow_svg))
+            figcaption { (chart.caption) }
         }
     }
 }

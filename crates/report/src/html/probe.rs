@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::page;
+use super::page::{self, Page};
+use super::table::{Cell, Row, Table};
 use crate::chart;
 use crate::label::PROBE_GLOSSARY;
 use crate::number::{NONE, bytes, signed_percent, whole_percent};
@@ -18,36 +19,72 @@ const EVIDENCE: [&str; 3] = ["busiest thread", "2 × depth", "best buffers"];
 pub fn probe(document: &Document<ProbeResult>) -> String {
     let result = &document.result;
     let groups = probe::groups(result);
-    let body = html! {
-        (facts(result))
-        @if !groups.is_empty() {
-            section {
-                h2 { "Cases" }
-                @for group in &groups { (table(group)) }
-                p.faint { (probe::LEGEND) " The last two columns say what twice the depth, and the best buffers, gain." }
-                @if let Some(sentence) = probe::harness(result) { p { (sentence) } }
-            }
-        }
-        (page::charts(&chart::probe(document)))
-        (reasons(&groups))
-        @if !result.notes.is_empty() {
-            section { h2 { "Notes" } ul { @for note in &result.notes { li { (note) } } } }
-        }
-        footer { (page::provenance("", &document.run)) }
-    };
-    page::page_with_words(&probe::title(result), findings(result), body, "", &PROBE_GLOSSARY)
-}
-
-/// One paragraph for each target and way of access.
-fn findings(result: &ProbeResult) -> Markup {
-    html! {
-        div.verdict {
-            @for finding in verdict::probe(result) {
-                p {
-                    @if !finding.about.is_empty() { b { (finding.about) ": " } }
-                    (verdict::paragraph(&finding.sentences))
+    let page = Page {
+        title: &probe::title(result),
+        verdict: answer(result),
+        charts: &chart::probe(document),
+        facts: facts(result),
+        body: html! {
+            (findings(result))
+            @if !groups.is_empty() {
+                section {
+                    h2 { "Cases" }
+                    @for group in &groups { (table(group)) }
+                    p.faint { (probe::LEGEND) " The last two columns say what twice the depth, and the best buffers, gain." }
+                    @if let Some(sentence) = probe::harness(result) { p { (sentence) } }
                 }
             }
+        },
+        details: html! {
+            (reasons(&groups))
+            @if !result.notes.is_empty() {
+                section { h2 { "Notes" } ul { @for note in &result.notes { li { (note) } } } }
+            }
+        },
+        provenance: page::provenance("", &document.run),
+        words: &PROBE_GLOSSARY,
+    };
+    page.into_string()
+}
+
+/// More findings than this would push the first chart from the first screen.
+const WHOLE_FINDINGS_MAX: usize = 2;
+
+/// One paragraph for each target and way of access; of many, what each comes to.
+fn answer(result: &ProbeResult) -> Markup {
+    let findings = verdict::probe(result);
+    let is_whole = findings.len() <= WHOLE_FINDINGS_MAX;
+    html! {
+        div.verdict {
+            @for finding in &findings {
+                (paragraph(finding, if is_whole { &finding.sentences } else { first(&finding.sentences) }))
+            }
+        }
+    }
+}
+
+/// The findings in whole, where the beginning of the page has but their first sentences.
+fn findings(result: &ProbeResult) -> Markup {
+    let findings = verdict::probe(result);
+    html! {
+        @if findings.len() > WHOLE_FINDINGS_MAX {
+            section {
+                h2 { "Findings" }
+                @for finding in &findings { (paragraph(finding, &finding.sentences)) }
+            }
+        }
+    }
+}
+
+fn first(sentences: &[String]) -> &[String] {
+    &sentences[..sentences.len().min(1)]
+}
+
+fn paragraph(finding: &verdict::Finding, sentences: &[String]) -> Markup {
+    html! {
+        p {
+            @if !finding.about.is_empty() { b { (finding.about) ": " } }
+            (verdict::paragraph(sentences))
         }
     }
 }
@@ -65,38 +102,47 @@ fn facts(result: &ProbeResult) -> Markup {
 
 fn table(group: &Group<'_>) -> Markup {
     let cases = probe::table(group);
-    html! {
-        div.wide {
-            table.points {
-                caption { b { (group.name) } @if !group.shared().is_empty() { ", " (group.shared()) } }
-                thead {
-                    tr {
-                        @for (column, name) in cases.header.iter().chain(&EVIDENCE).enumerate() {
-                            th.text[column < cases.text_columns] scope="col" { (name) }
-                        }
-                    }
-                }
-                tbody {
-                    @for (case, cells) in group.cases.iter().zip(&cases.rows) {
-                        tr.undominated[!group.mark(case).is_empty()] { (row(case, cells, cases.text_columns)) }
-                    }
-                }
-            }
-        }
-    }
+    let table = Table {
+        name: &group.name,
+        caption: html! { b { (group.name) } @if !group.shared().is_empty() { ", " (group.shared()) } },
+        header: verdict_second(cases.header.iter().copied().chain(EVIDENCE), cases.text_columns)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        text_columns: cases.text_columns,
+        rows: group
+            .cases
+            .iter()
+            .zip(&cases.rows)
+            .map(|(case, cells)| Row {
+                cells: verdict_second(row(case, cells), cases.text_columns),
+                is_marked: !group.mark(case).is_empty(),
+            })
+            .collect(),
+    };
+    table.markup()
 }
 
-fn row(case: &ProbeCase, cells: &[String], text_columns: usize) -> Markup {
+/// The verdict goes behind the rate: on a phone, what comes later is behind a scroll bar.
+fn verdict_second<T>(cells: impl IntoIterator<Item = T>, text_columns: usize) -> Vec<T> {
+    let mut cells: Vec<T> = cells.into_iter().collect();
+    let verdict = cells.len() - EVIDENCE.len() - 1;
+    let from = (text_columns + 1).min(verdict);
+    cells[from..=verdict].rotate_right(1);
+    cells
+}
+
+/// The last of the columns that the terminal has, too, is the verdict.
+fn row(case: &ProbeCase, cells: &[String]) -> Vec<Cell> {
     let gain = |ratio: Option<f64>| ratio.map_or(NONE.to_owned(), signed_percent);
-    html! {
-        @for (column, cell) in cells.iter().enumerate() {
-            @if column + 1 == cells.len() { td class=(class(case.verdict)) { (cell) } }
-            @else { td.text[column < text_columns] { (cell) } }
-        }
-        td title=(case.busiest_thread) { (whole_percent(case.busiest_thread_ratio)) }
-        td { (gain(case.double_depth_gain_ratio)) }
-        td { (gain(case.better_buffers_gain_ratio)) }
+    let mut cells: Vec<Cell> = cells.iter().map(|cell| Cell::from(cell.clone())).collect();
+    if let Some(verdict) = cells.pop() {
+        cells.push(verdict.class(class(case.verdict)));
     }
+    cells.push(Cell::from(whole_percent(case.busiest_thread_ratio)).title(&case.busiest_thread));
+    cells.push(gain(case.double_depth_gain_ratio).into());
+    cells.push(gain(case.better_buffers_gain_ratio).into());
+    cells
 }
 
 /// The style sheet puts a mark before each verdict.
@@ -122,6 +168,27 @@ fn reasons(groups: &[Group<'_>]) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn of_many_findings_the_page_begins_with_what_each_comes_to() {
+        let document = sample::probe();
+        let findings = verdict::probe(&document.result);
+        assert!(findings.len() > WHOLE_FINDINGS_MAX);
+        let page = probe(&document);
+        let (first_screen, rest) = page.split_once("<figure").unwrap();
+        for finding in &findings {
+            let [first, second, ..] = finding.sentences.as_slice() else { continue };
+            let words = |sentence: &String| verdict::paragraph(std::slice::from_ref(sentence));
+            assert!(first_screen.contains(&words(first)) && !first_screen.contains(&words(second)));
+            assert!(rest.contains(&words(second)));
         }
     }
 }

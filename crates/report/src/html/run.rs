@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::page;
+use super::page::{self, Page};
+use super::table::Table;
 use crate::chart;
 use crate::label::RUN_GLOSSARY;
 use crate::number::{NONE, bytes, count, duration};
@@ -13,45 +14,43 @@ use crate::verdict;
 #[must_use]
 pub fn run(document: &Document<RunResult>) -> String {
     let result = &document.result;
-    let body = html! {
-        dl.facts {
-            @for (name, value) in verdict::run_figures(result) {
-                div { dt { (name) } dd { (value) } }
+    let page = Page {
+        title: &format!("{}, read ahead of", verdict::run_title(result)),
+        verdict: page::verdict(&verdict::run(result)),
+        charts: &chart::run(result),
+        facts: html! {
+            dl.facts {
+                @for (name, value) in verdict::run_figures(result) {
+                    div { dt { (name) } dd { (value) } }
+                }
+                div { dt { "distance" } dd { (result.limit) } }
             }
-            div { dt { "distance" } dd { (result.limit) } }
-        }
-        (page::charts(&chart::run(result)))
-        section {
-            h2 { "Files" }
-            (readings(result))
-        }
-        footer { (page::provenance("", &document.run)) }
+        },
+        details: html! {
+            section {
+                h2 { "Files" }
+                (readings(result))
+            }
+        },
+        provenance: page::provenance("", &document.run),
+        words: &RUN_GLOSSARY,
+        ..Page::default()
     };
-    let title = format!("{}, read ahead of", verdict::run_title(result));
-    page::page_with_words(&title, page::verdict(&verdict::run(result)), body, "", &RUN_GLOSSARY)
+    page.into_string()
 }
 
 fn readings(result: &RunResult) -> Markup {
-    let names = ["", "files", "read", "read ahead", "wasted", "hidden"];
-    html! {
-        table.points {
-            thead { tr {
-                @for name in names { th scope="col" { (name) } }
-                th.text scope="col" { "left alone, because" }
-            } }
-            tbody {
-                @for reading in &result.readings {
-                    tr {
-                        th scope="row" { (reading.name) }
-                        td { (count(reading.files)) }
-                        td { (bytes(reading.read_bytes)) }
-                        td { (bytes(reading.prefetched_bytes)) }
-                        td { (bytes(reading.wasted_bytes)) }
-                        td { (reading.io_hidden_ns.map_or(NONE.to_owned(), duration)) }
-                        td.text { (reading.idle.map_or("", verdict::run_reason)) }
-                    }
-                }
-            }
-        }
-    }
+    let header = ["file", "left alone, because", "files", "read", "read ahead", "wasted", "hidden"];
+    let rows = result.readings.iter().map(|reading| {
+        vec![
+            reading.name.clone(),
+            reading.idle.map_or_else(String::new, |reason| verdict::run_reason(reason).to_owned()),
+            count(reading.files),
+            bytes(reading.read_bytes),
+            bytes(reading.prefetched_bytes),
+            bytes(reading.wasted_bytes),
+            reading.io_hidden_ns.map_or(NONE.to_owned(), duration),
+        ]
+    });
+    Table::plain("files", header, 2, rows).markup()
 }

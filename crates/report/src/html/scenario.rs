@@ -1,11 +1,11 @@
 //! The page of an experiment in virtual time.
 
-use maud::{Markup, html};
+use maud::html;
 
-use super::page;
+use super::page::{self, Page};
+use super::table::Table;
 use crate::chart;
 use crate::job;
-use crate::points::Points;
 use crate::regulation;
 use crate::scenario;
 use crate::schema::{Document, ScenarioResult};
@@ -60,62 +60,49 @@ const JOBS: [(&str, &str); 5] = [
 pub fn scenario(document: &Document<ScenarioResult>) -> String {
     let result = &document.result;
     let regulated = regulation::is_regulated(result);
-    let body = html! {
-        dl.facts {
-            div { dt { "Drive" } dd { (result.drive) } }
-            div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
-            @if result.repetitions > 1 {
-                div { dt { "Repetitions" } dd { (result.repetitions) @if regulated { ", the figures are medians" } @else { ", of which the shortest time counts" } } }
+    let of_jobs_alone = scenario::is_of_jobs_alone(result);
+    let page = Page {
+        title: &result.name,
+        verdict: page::verdict(&scenario::verdict(result)),
+        charts: &chart::scenario(result),
+        facts: html! {
+            dl.facts {
+                div { dt { "Drive" } dd { (result.drive) } }
+                div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
+                @if result.repetitions > 1 {
+                    div { dt { "Repetitions" } dd { (result.repetitions) @if regulated { ", the figures are medians" } @else { ", of which the shortest time counts" } } }
+                }
             }
-        }
-        (page::charts(&chart::scenario(result)))
-        @if let Some(best) = regulation::best_table(result) {
-            section {
-                h2 { "Best allowances" }
-                (table(&best))
+        },
+        details: html! {
+            @if let Some(best) = regulation::best_table(result) {
+                section {
+                    h2 { "Best allowances" }
+                    (Table::of_points("allowances", best).markup())
+                }
             }
-        }
-        @if let Some(jobs) = job::table(result) {
-            section {
-                h2 { "Jobs" }
-                (table(&jobs))
-                p.faint { (job::LEGEND) }
+            @if let Some(jobs) = job::table(result) {
+                section {
+                    h2 { "Jobs" }
+                    (Table::of_points("jobs", jobs).markup())
+                    p.faint { (job::LEGEND) }
+                }
             }
-        }
-        @if !scenario::is_of_jobs_alone(result) {
-            section {
-                h2 { "All points" }
-                (table(&scenario::table(result)))
-                p.faint { (scenario::legend(result)) }
+            @if !of_jobs_alone {
+                section {
+                    h2 { "All points" }
+                    (Table::of_points("points", scenario::table(result)).markup())
+                    p.faint { (scenario::legend(result)) }
+                }
             }
-        }
-        footer { (page::provenance("", &document.run)) }
-    };
-    page::page_with_words(
-        &result.name,
-        page::verdict(&scenario::verdict(result)),
-        body,
-        "",
-        match (regulated, scenario::is_of_jobs_alone(result)) {
+        },
+        provenance: page::provenance("", &document.run),
+        words: match (regulated, of_jobs_alone) {
             (true, _) => &REGULATED,
             (false, true) => &JOBS,
             (false, false) => &WORDS,
         },
-    )
-}
-
-fn table(points: &Points) -> Markup {
-    let is_text = |column: usize| column < points.text_columns;
-    html! {
-        table.points {
-            thead {
-                tr { @for (column, name) in points.header.iter().enumerate() { th.text[is_text(column)] scope="col" { (name) } } }
-            }
-            tbody {
-                @for row in &points.rows {
-                    tr { @for (column, cell) in row.iter().enumerate() { td.text[is_text(column)] { (cell) } } }
-                }
-            }
-        }
-    }
+        ..Page::default()
+    };
+    page.into_string()
 }

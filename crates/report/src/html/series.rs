@@ -2,52 +2,57 @@
 
 use serde::Serialize;
 
-use crate::chart::{BELOW, Chart, LEFT, RIGHT, Side, TOP, TimeChart, TimeRange, WIDTH};
+use crate::chart::{Chart, Panel, TimeChart};
 
 /// What the script is given.
 #[derive(Serialize)]
 struct Series<'a> {
-    /// Where the plots lie in the pictures.
-    width: u32,
-    left: u32,
-    right: u32,
-    top: u32,
-    below: u32,
-    #[serde(flatten)]
-    range: TimeRange,
-    runs: Vec<Spans>,
-    charts: Vec<&'a TimeChart>,
+    /// The spans that charts are over, each list once.
+    spans: Vec<Spans>,
+    charts: Vec<OverSpans<'a>>,
 }
 
-/// The chunks of a run.
-#[derive(Serialize)]
+/// From when to when, value by value.
+#[derive(PartialEq, Eq, Serialize)]
 struct Spans {
-    name: &'static str,
     start_ns: Vec<u64>,
     end_ns: Vec<u64>,
 }
 
-/// The series as JSON that is safe inside a `script` element: no `<` is left that could end it.
-pub(super) fn json(sides: &[Side<'_>], charts: &[Chart]) -> String {
-    let series = Series {
-        width: WIDTH,
-        left: LEFT,
-        right: RIGHT,
-        top: TOP,
-        below: BELOW,
-        range: TimeRange::of(sides),
-        runs: sides.iter().map(spans).collect(),
-        charts: charts.iter().filter_map(|chart| chart.time.as_ref()).collect(),
-    };
-    let json = serde_json::to_string(&series).expect("numbers and strings can always be written");
-    json.replace('<', "\\u003c")
+impl Spans {
+    fn of(panel: &Panel) -> Spans {
+        let (start_ns, end_ns) = panel.spans().iter().copied().unzip();
+        Spans { start_ns, end_ns }
+    }
 }
 
-fn spans(side: &Side<'_>) -> Spans {
-    let chunks = &side.result.chunks;
-    Spans {
-        name: side.name,
-        start_ns: chunks.iter().map(|chunk| chunk.start_ns).collect(),
-        end_ns: chunks.iter().map(|chunk| chunk.end_ns).collect(),
+/// A chart, and for each of its panels the number of its spans.
+#[derive(Serialize)]
+struct OverSpans<'a> {
+    #[serde(flatten)]
+    chart: &'a TimeChart,
+    spans: Vec<usize>,
+}
+
+/// The series as JSON that is safe inside a `script` element: no `<` is left that could end it. Empty where no chart is over
+/// time.
+pub(super) fn json(charts: &[Chart]) -> String {
+    let mut spans: Vec<Spans> = Vec::new();
+    let mut number = |panel: &Panel| {
+        let wanted = Spans::of(panel);
+        spans.iter().position(|known| *known == wanted).unwrap_or_else(|| {
+            spans.push(wanted);
+            spans.len() - 1
+        })
+    };
+    let charts: Vec<OverSpans<'_>> = charts
+        .iter()
+        .filter_map(|chart| chart.time.as_ref())
+        .map(|chart| OverSpans { chart, spans: chart.panels().iter().map(&mut number).collect() })
+        .collect();
+    if charts.is_empty() {
+        return String::new();
     }
+    let json = serde_json::to_string(&Series { spans, charts });
+    json.expect("numbers and strings can always be written").replace('<', "\\u003c")
 }

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{page, series};
-use crate::chart::{self, Side};
+use super::page::{self, Page};
+use crate::chart;
 use crate::number;
 use crate::schema::{ChunkMode, Document, SimResult};
 use crate::totals::{Total, totals};
@@ -14,17 +14,21 @@ use crate::verdict;
 pub fn sim(document: &Document<SimResult>) -> String {
     let result = &document.result;
     let charts = chart::sim(result);
-    let body = html! {
-        (facts(result))
-        section {
-            h2 { "Totals" }
-            (totals_table(&totals(result)))
-        }
-        (page::charts(&charts))
-        footer { (page::provenance("", &document.run)) }
+    let page = Page {
+        title: &format!("{} on {}", result.trace, result.drive),
+        verdict: page::verdict(&verdict::sim(result)),
+        charts: &charts,
+        facts: facts(result),
+        body: html! {
+            section {
+                h2 { "Totals" }
+                (totals_table(&totals(result)))
+            }
+        },
+        provenance: page::provenance("", &document.run),
+        ..Page::default()
     };
-    let title = format!("{} on {}", result.trace, result.drive);
-    page::page(&title, &verdict::sim(result), body, &series::json(&[Side { name: "", result }], &charts))
+    page.into_string()
 }
 
 fn facts(result: &SimResult) -> Markup {
@@ -89,8 +93,10 @@ fn totals_table(rows: &[Total]) -> Markup {
             @for group in rows.chunk_by(|a, b| a.group == b.group) {
                 table {
                     caption { (group[0].group) }
-                    @for row in group {
-                        tr { th scope="row" { (row.label) } td { (row.value.text()) } }
+                    tbody {
+                        @for row in group {
+                            tr { th scope="row" { (row.label) } td { (row.value.text()) } }
+                        }
                     }
                 }
             }

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{page, sim};
+use super::page::{self, Page};
+use super::sim;
+use super::table::{Cell, Row, Table};
 use crate::chart;
 use crate::number::{count, duration, percent};
 use crate::schema::{Document, SweepPoint, SweepResult};
@@ -12,52 +14,61 @@ use crate::verdict;
 #[must_use]
 pub fn sweep(document: &Document<SweepResult>) -> String {
     let result = &document.result;
-    let body = html! {
-        dl.facts {
-            div { dt { "Trace" } dd { (result.trace) } }
-            div { dt { "Drive" } dd { (result.drive) } }
-            (sim::settings(&result.settings))
-            div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
-        }
-        (page::charts(&chart::sweep(result)))
-        section {
-            h2 { "All points" }
-            (table(result))
-        }
-        footer { (page::provenance("", &document.run)) }
+    let page = Page {
+        title: &format!("{} on {}: settings explored", result.trace, result.drive),
+        verdict: page::verdict(&verdict::sweep(result)),
+        charts: &chart::sweep(result),
+        facts: html! {
+            dl.facts {
+                div { dt { "Trace" } dd { (result.trace) } }
+                div { dt { "Drive" } dd { (result.drive) } }
+                (sim::settings(&result.settings))
+                div { dt { "Varied" } dd { @for key in &result.varied { code { (key) } " " } } }
+            }
+        },
+        details: html! {
+            section {
+                h2 { "All points" }
+                p.faint { "The undominated ones first." }
+                (table(result))
+            }
+        },
+        provenance: page::provenance("", &document.run),
+        ..Page::default()
     };
-    let title = format!("{} on {}: settings explored", result.trace, result.drive);
-    page::page(&title, &verdict::sweep(result), body, "")
+    page.into_string()
 }
 
 fn table(result: &SweepResult) -> Markup {
     // A point may have more or fewer values than there are keys; rows and header then still line up.
     let keys = result.points.iter().map(|point| point.values.len()).fold(result.varied.len(), usize::max);
-    html! {
-        table.points {
-            thead {
-                tr {
-                    th {}
-                    @for index in 0..keys { th.text scope="col" { (result.varied.get(index).map_or("", String::as_str)) } }
-                    @for name in ["hit rate", "mean", "p99", "longest", "seeks", "idle"] { th scope="col" { (name) } }
-                }
-            }
-            tbody { @for point in &result.points { (row(point, keys)) } }
-        }
-    }
+    let key = |index| result.varied.get(index).cloned().unwrap_or_default();
+    let figures = ["hit rate", "mean", "p99", "longest", "seeks", "idle"].map(str::to_owned);
+    let mut points: Vec<&SweepPoint> = result.points.iter().collect();
+    points.sort_by_key(|point| !point.undominated);
+    let table = Table {
+        name: "points",
+        caption: html! {},
+        header: ["".to_owned()].into_iter().chain((0..keys).map(key)).chain(figures).collect(),
+        text_columns: 1 + keys,
+        rows: points.into_iter().map(|point| row(point, keys)).collect(),
+    };
+    table.markup()
 }
 
-fn row(point: &SweepPoint, keys: usize) -> Markup {
-    html! {
-        tr.undominated[point.undominated] {
-            td { @if point.undominated { span title="undominated" { "●" } } }
-            @for index in 0..keys { td.text { (point.values.get(index).map_or("", String::as_str)) } }
-            td { (percent(point.hit_ratio)) }
-            td { (duration(point.response_mean_ns)) }
-            td { (duration(point.response_p99_ns)) }
-            td { (duration(point.response_max_ns)) }
-            td { (count(point.seeks)) }
-            td { (percent(point.idle_ratio)) }
-        }
+fn row(point: &SweepPoint, keys: usize) -> Row {
+    let mark = if point.undominated { Cell::from("●").title("undominated") } else { Cell::default() };
+    let value = |index| Cell::from(point.values.get(index).map_or("", String::as_str));
+    let figures = [
+        percent(point.hit_ratio),
+        duration(point.response_mean_ns),
+        duration(point.response_p99_ns),
+        duration(point.response_max_ns),
+        count(point.seeks),
+        percent(point.idle_ratio),
+    ];
+    Row {
+        cells: [mark].into_iter().chain((0..keys).map(value)).chain(figures.map(Cell::from)).collect(),
+        is_marked: point.undominated,
     }
 }

@@ -159,7 +159,8 @@ pub(super) fn row(columns: &[Column], owner: &IorateOwner) -> Vec<String> {
     std::iter::once(who(owner)).chain(columns.iter().map(|(_, cell)| cell(owner))).collect()
 }
 
-fn who(owner: &IorateOwner) -> String {
+/// `4711 tar`, `group /batch`.
+pub(crate) fn who(owner: &IorateOwner) -> String {
     let name = one_line(&owner.name);
     match &owner.target {
         IorateTarget::Process { pid } => format!("{pid} {name}"),

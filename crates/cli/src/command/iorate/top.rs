@@ -10,17 +10,19 @@ use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::View;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::schema::{IORATE_SCHEMA, IorateOwner};
-use sakiyomi_report::{IorateResult, prometheus, text};
+use sakiyomi_report::{Document, IorateResult, chart, html, prometheus, text};
 
 use crate::console::{Common, say, say_line};
 use crate::outcome;
-use crate::output::OutFile;
+use crate::outcome::top::Course;
+use crate::output::{OutDir, OutFile};
 use crate::progress::go_on;
 use crate::screen::Screen;
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate top /mnt/disk
   sakiyomi iorate top /mnt/disk --json --count 60
+  sakiyomi iorate top /mnt/disk --out watched
   sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom
 ";
 
@@ -31,8 +33,9 @@ const SLICE: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(
     after_help = "On a terminal, shows a live view, the most active processes first; q or Ctrl-C ends it. Elsewhere, prints a \
-        line for the device and one for each process at each update. With --json, prints an object a line. With \
-        --prometheus, prints the metrics once; with --out as well, replaces the file at each update."
+        line for the device and one for each process at each update. With --json, prints an object a line. With --out, \
+        writes a report of the whole time when it ends. With --prometheus, prints the metrics once; with --out as well, \
+        replaces the file at each update."
 )]
 pub(crate) struct Top {
     /// Any file or directory of the mount
@@ -46,8 +49,9 @@ pub(crate) struct Top {
     /// Print the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
-    /// With --prometheus: write to this file at each update
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    /// Write result.json, report.html and the charts to this directory at the end; with --prometheus: write to this file
+    /// at each update
+    #[arg(long, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
 }
 
@@ -55,17 +59,30 @@ impl Top {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         ensure!(self.interval.0 > 0, "--interval 0: give a time between two looks, such as 1s");
         let control = Control::open(&self.dir)?;
-        let mut looks = Looks { control: &control, before: None };
+        let mut looks = Looks::new(&control);
         // What is refused is refused before the terminal is taken.
         let first = looks.next()?;
         if self.prometheus {
             return self.collected(first, &mut looks);
         }
+        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let begun = Instant::now();
+        looks.course = out.as_ref().map(|_| Course::default());
+        looks.keep(&first);
         let screen = if common.json { None } else { Screen::open() };
-        match screen {
-            Some(screen) => self.drawn(first, &mut looks, &screen, common.color.style().colour),
+        let watched = match &screen {
+            Some(screen) => self.drawn(first, &mut looks, screen, common.color.style().colour),
             None => self.written(&mut looks, common),
+        };
+        // The terminal is as it was before anything is written to it.
+        drop(screen);
+        // What was seen is worth having, also where the mount has gone meanwhile.
+        if let Some((out, result)) = out.zip(looks.course.and_then(Course::finish)) {
+            let document = Document::top(outcome::run(begun.elapsed()), result);
+            out.write_report(&document, &html::top(&document), &chart::top(&document.result))?;
+            common.note(&out.report());
         }
+        watched
     }
 
     /// Lines, from the second look on: how fast things change is seen between two.
@@ -161,14 +178,27 @@ fn only_active(mut result: IorateResult) -> IorateResult {
 struct Looks<'a> {
     control: &'a Control,
     before: Option<View>,
+    /// All of them, where a report is wanted.
+    course: Option<Course>,
 }
 
-impl Looks<'_> {
+impl<'a> Looks<'a> {
+    fn new(control: &'a Control) -> Looks<'a> {
+        Looks { control, before: None, course: None }
+    }
+
     fn next(&mut self) -> Result<IorateResult> {
         let view = self.control.look(true)?;
         let result = outcome::iorate::result(self.control.path(), &view, self.before.as_ref());
         self.before = Some(view);
+        self.keep(&result);
         Ok(result)
+    }
+
+    fn keep(&mut self, result: &IorateResult) {
+        if let Some(course) = &mut self.course {
+            course.add(result);
+        }
     }
 }
 
@@ -195,7 +225,7 @@ mod tests {
             view.at_ns += at * 1_000_000_000;
             Answer::Seen(view)
         });
-        let mut looks = Looks { control: &control, before: None };
+        let mut looks = Looks::new(&control);
         assert_eq!(only_active(looks.next().unwrap()).owners.len(), 4);
         for _ in 0..2 {
             let seen = only_active(looks.next().unwrap());

@@ -2,7 +2,7 @@
 
 use sakiyomi_model::ReadClass;
 
-use super::{Kind, Quantity, Side, TimeChart, palette, panels};
+use super::{ChunkPoint, Join, Kind, Quantity, Side, TimeChart, of_sides, palette};
 use crate::label;
 
 /// The reads' classes as shares.
@@ -10,34 +10,36 @@ pub(super) fn hits(sides: &[Side<'_>]) -> TimeChart {
     TimeChart {
         name: "hits",
         kind: Kind::ShareOfCounts,
-        panels: panels(sides, &reads()),
         title: "What the reads met in the cache",
-        caption: "Blue is hit, warm colours are misses. A gap is a chunk without reads.",
+        caption: "Blue is hit, warm colours are misses. A gap is a time without reads.",
         y_title: "share of the reads",
+        ..of_sides(sides, &reads(Join::Sum))
     }
 }
 
 /// The same as counts, with the writes on top.
 pub(super) fn commands(sides: &[Side<'_>]) -> TimeChart {
-    let mut quantities = reads().to_vec();
-    quantities.push(Quantity::new("write", palette::WRITE, |chunk| Some(chunk.writes)));
+    let mut quantities = reads(Join::Mean).to_vec();
+    quantities.push(Quantity::new("write", palette::WRITE, Join::Mean, |chunk| Some(chunk.writes as f64)));
     TimeChart {
         name: "commands",
         kind: Kind::Counts,
-        panels: panels(sides, &quantities),
         title: "Commands",
         caption: "How much the host asked for, and when.",
         y_title: "commands in a chunk",
+        ..of_sides(sides, &quantities)
     }
 }
 
-fn reads() -> [Quantity; 5] {
-    let quantity = |class, of| Quantity::new(label::read(class), palette::read(class), of);
+fn reads(join: Join) -> [Quantity<ChunkPoint>; 5] {
+    let quantity = |class, of: fn(&ChunkPoint) -> Option<f64>| {
+        Quantity::new(label::read(class), palette::read(class), join, of)
+    };
     [
-        quantity(ReadClass::FullHit, |chunk| Some(chunk.read_counts.full_hits)),
-        quantity(ReadClass::ActiveHit, |chunk| Some(chunk.read_counts.active_hits)),
-        quantity(ReadClass::NearMiss, |chunk| Some(chunk.read_counts.near_misses)),
-        quantity(ReadClass::PurgedMiss, |chunk| Some(chunk.read_counts.purged_misses)),
-        quantity(ReadClass::PureMiss, |chunk| Some(chunk.read_counts.pure_misses)),
+        quantity(ReadClass::FullHit, |chunk| Some(chunk.read_counts.full_hits as f64)),
+        quantity(ReadClass::ActiveHit, |chunk| Some(chunk.read_counts.active_hits as f64)),
+        quantity(ReadClass::NearMiss, |chunk| Some(chunk.read_counts.near_misses as f64)),
+        quantity(ReadClass::PurgedMiss, |chunk| Some(chunk.read_counts.purged_misses as f64)),
+        quantity(ReadClass::PureMiss, |chunk| Some(chunk.read_counts.pure_misses as f64)),
     ]
 }

@@ -1,42 +1,46 @@
 //! What the disk did, chunk by chunk.
 
-use super::{Kind, Quantity, Side, TimeChart, palette, panels};
+use super::{ChunkPoint, Join, Kind, Quantity, Side, TimeChart, of_sides, palette};
 
 /// How often the head was positioned.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
+    let quantity =
+        |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Mean, of);
     let quantities = [
-        Quantity::new("read", palette::READ_SEEK, |chunk| Some(chunk.seeks.read)),
-        Quantity::new("read near miss", palette::READ_NEAR_MISS_SEEK, |chunk| {
-            Some(chunk.seeks.read_near_miss)
+        quantity("read", palette::READ_SEEK, |chunk| Some(chunk.seeks.read as f64)),
+        quantity("read near miss", palette::READ_NEAR_MISS_SEEK, |chunk| {
+            Some(chunk.seeks.read_near_miss as f64)
         }),
-        Quantity::new("write", palette::WRITE_SEEK, |chunk| Some(chunk.seeks.write)),
+        quantity("write", palette::WRITE_SEEK, |chunk| Some(chunk.seeks.write as f64)),
     ];
     TimeChart {
         name: "seeks",
         kind: Kind::Counts,
-        panels: panels(sides, &quantities),
         title: "Seeks",
         caption: "Seeks for near misses are those that a longer read-ahead would spare.",
         y_title: "seeks in a chunk",
+        ..of_sides(sides, &quantities)
     }
 }
 
 /// What its time went into.
 pub(super) fn time(sides: &[Side<'_>]) -> TimeChart {
+    let quantity =
+        |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Sum, of);
     let quantities = [
-        Quantity::new("read seek", palette::READ_SEEK, |chunk| Some(chunk.disk_time_ns.read_seek)),
-        Quantity::new("read data", palette::READ_DATA, |chunk| Some(chunk.disk_time_ns.read_data)),
-        Quantity::new("write seek", palette::WRITE_SEEK, |chunk| Some(chunk.disk_time_ns.write_seek)),
-        Quantity::new("write data", palette::WRITE_DATA, |chunk| Some(chunk.disk_time_ns.write_data)),
-        Quantity::new("idle", palette::IDLE, |chunk| Some(chunk.disk_time_ns.idle)),
+        quantity("read seek", palette::READ_SEEK, |chunk| Some(chunk.disk_time_ns.read_seek as f64)),
+        quantity("read data", palette::READ_DATA, |chunk| Some(chunk.disk_time_ns.read_data as f64)),
+        quantity("write seek", palette::WRITE_SEEK, |chunk| Some(chunk.disk_time_ns.write_seek as f64)),
+        quantity("write data", palette::WRITE_DATA, |chunk| Some(chunk.disk_time_ns.write_data as f64)),
+        quantity("idle", palette::IDLE, |chunk| Some(chunk.disk_time_ns.idle as f64)),
     ];
     TimeChart {
         name: "disk-time",
         kind: Kind::ShareOfTime,
-        panels: panels(sides, &quantities),
         title: "Disk time",
         caption: "A seek lasts until the head has arrived: arm movement and rotational wait. Where there is no grey \
                   left, the disk is the bottleneck.",
         y_title: "share of the time",
+        ..of_sides(sides, &quantities)
     }
 }

@@ -1,104 +1,192 @@
-//! Drawing stacks of steps, and dashes.
+//! Drawing stacks of steps, dashes and lines.
 
-use plotters::prelude::*;
-
-use super::{Kind, Layer, Panel, TimeChart};
+use super::columns::{self, Columns};
+use super::{Join, Kind, Span, TimeChart};
 use crate::chart::Chart;
 use crate::chart::axis::Axis;
-use crate::chart::frame::{Drawn, Frame, Key, LEFT, PanelFrame, Plot};
+use crate::chart::frame::{Frame, Key, PanelFrame};
+use crate::chart::layout::short;
+use crate::chart::palette;
+use crate::chart::plot::{Place, Plot, Stroke};
+use crate::number::count;
+use crate::regulation::GOOD;
 
 const PLOT_HEIGHT: u32 = 340;
-/// Height of a plot where two stand one above the other.
-const PLOT_HEIGHT_OF_TWO: u32 = 240;
+/// Height of a plot where several stand one above the other.
+const PLOT_HEIGHT_OF_MANY: u32 = 240;
 /// The ends of a dash are round, so that a very short one is a dot of this size.
 const DASH_WIDTH: u32 = 6;
+/// Beyond this the name of a panel is cut.
+const NAME_LENGTH: usize = 80;
 
 impl TimeChart {
-    /// The picture, on a time axis that is shared with others.
-    pub(super) fn draw(self, x: &Axis) -> Chart {
-        let y = self.y_axis();
-        let panel = |panel: &Panel| PanelFrame {
-            name: panel.run.to_owned(),
-            x: x.clone(),
-            y: y.clone(),
-            height: if self.panels.len() > 1 { PLOT_HEIGHT_OF_TWO } else { PLOT_HEIGHT },
-        };
+    /// The picture.
+    pub(in crate::chart) fn draw(self) -> Chart {
+        let columns = columns::of(&self.panels, self.range);
+        let x = Axis::time(self.x_title, self.range.from_ns, self.range.to_ns);
+        let y = self.y_axis(&columns);
+        let is_joined = columns.iter().any(|columns| columns.joined > 1);
+        let has_highest = self.is_stack_of_values() && is_joined;
         let frame = Frame {
             name: self.name,
             title: self.title,
-            keys: self.keys(),
-            panels: self.panels.iter().map(panel).collect(),
-            left: LEFT,
+            keys: self.keys(has_highest),
+            panels: self
+                .panels
+                .iter()
+                .map(|panel| PanelFrame {
+                    name: short(&panel.name, NAME_LENGTH),
+                    x: x.clone(),
+                    y: y.clone(),
+                    height: if self.panels.len() > 1 { PLOT_HEIGHT_OF_MANY } else { PLOT_HEIGHT },
+                })
+                .collect(),
+            beside: Vec::new(),
         };
-        let svg = frame.draw(|index, plot| {
-            let panel = &self.panels[index];
-            match self.kind {
-                Kind::Times => draw_dashes(panel, x, &y, plot),
-                Kind::Counts | Kind::ShareOfCounts | Kind::ShareOfTime => self.draw_stack(panel, x, &y, plot),
+        let drawing = frame.draw(|index, plot| {
+            for &(from, to) in &self.panels[index].bands {
+                let corners = [(x.place(from as f64), 0.0), (x.place(to as f64), 1.0)];
+                plot.rectangle(corners, palette::STALL, self.bands_are);
             }
+            self.draw_panel(index, &columns[index], has_highest, (&x, &y), plot);
         });
-        Chart { name: self.name, title: self.title, caption: self.caption, svg, time: Some(self) }
+        let caption = format!("{}{}", self.caption, self.how_joined(&columns));
+        Chart { time: Some(self), ..Chart::new(&frame, caption, drawing) }
+    }
+
+    fn draw_panel(
+        &self,
+        index: usize,
+        columns: &Columns,
+        has_highest: bool,
+        (x, y): (&Axis, &Axis),
+        plot: &mut Plot<'_>,
+    ) {
+        if has_highest {
+            for run in columns.runs(|column| columns.highest[column] > 0.0) {
+                let edge = run.map(|column| (columns.spans[column], columns.highest[column]));
+                plot.area(grounded(steps(edge, x, y)), palette::HIGHEST, &self.highest_words());
+            }
+        }
+        match self.kind {
+            Kind::Times => self.draw_dashes(index, columns, x, y, plot),
+            Kind::Bytes | Kind::Ratios | Kind::Accuracies => self.draw_lines(index, columns, x, y, plot),
+            _ => self.draw_stack(index, columns, x, y, plot),
+        }
+    }
+
+    fn highest_words(&self) -> String {
+        format!("the highest of joined {}", self.spans_are)
     }
 
     /// The legend, from the lowest layer to the highest.
-    fn keys(&self) -> Vec<Key> {
-        let layers = self.panels.first().map_or(&[][..], |panel| &panel.layers);
-        layers.iter().map(|layer| Key { label: layer.label, colour: layer.colour }).collect()
+    fn keys(&self, has_highest: bool) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for layer in self.panels.iter().flat_map(|panel| &panel.layers) {
+            if !keys.iter().any(|key| key.label == layer.label) {
+                keys.push(match self.kind {
+                    Kind::Bytes | Kind::Ratios | Kind::Accuracies => Key::line(&*layer.label, layer.colour),
+                    _ => Key::area(&*layer.label, layer.colour),
+                });
+            }
+        }
+        keys.extend(has_highest.then(|| Key::area(self.highest_words(), palette::HIGHEST)));
+        keys.extend((!self.bands_are.is_empty()).then(|| Key::area(self.bands_are, palette::STALL)));
+        keys
     }
 
-    fn y_axis(&self) -> Axis {
+    /// Whether the height of the stack is a quantity, not always the whole.
+    fn is_stack_of_values(&self) -> bool {
+        let is_stack = matches!(self.kind, Kind::Counts | Kind::PerSecond | Kind::BytesPerSecond);
+        is_stack && self.layers_join(|join| join != Join::Max)
+    }
+
+    fn layers_join(&self, is: impl Fn(Join) -> bool) -> bool {
+        self.panels.iter().flat_map(|panel| &panel.layers).all(|layer| is(layer.join))
+    }
+
+    /// What the caption adds where spans are joined.
+    fn how_joined(&self, columns: &[Columns]) -> String {
+        let most = columns.iter().map(|columns| columns.joined).max().unwrap_or(0);
+        if most <= 1 {
+            return String::new();
+        }
+        let how = match self.kind {
+            Kind::ShareOfCounts | Kind::ShareOfTime => "counted together",
+            Kind::Times => "the mean over all of them, the highest of their p99 and of their longest",
+            _ if self.layers_join(|join| join == Join::Max) => "the highest of them",
+            _ => "their mean",
+        };
+        let (most, spans) = (count(most as u64), self.spans_are);
+        let hint = "The numbers under the pointer, and the CSV, have each by itself.";
+        format!(" Drawn are up to {most} {spans} as one: {how}. {hint}")
+    }
+
+    fn y_axis(&self, columns: &[Columns]) -> Axis {
+        let values = || columns.iter().flat_map(|columns| columns.values.iter().flatten().flatten().copied());
+        let sums = || {
+            let sums = columns
+                .iter()
+                .flat_map(|columns| (0..columns.spans.len()).map(|column| columns.sum(column, usize::MAX)));
+            sums.chain(columns.iter().flat_map(|columns| columns.highest.iter().copied()))
+        };
         match self.kind {
-            Kind::ShareOfCounts | Kind::ShareOfTime => Axis::shares(self.y_title),
-            Kind::Counts => {
-                let sums =
-                    self.panels.iter().flat_map(|panel| (0..panel.spans.len()).map(|chunk| panel.sum(chunk)));
-                Axis::counts(self.y_title, sums.fold(0.0, f64::max))
-            }
-            Kind::Times => {
-                let layers = self.panels.iter().flat_map(|panel| &panel.layers);
-                Axis::log_spans(
-                    self.y_title,
-                    layers.flat_map(|layer| layer.values.iter().flatten()).map(|&ns| ns as f64),
-                )
-            }
+            Kind::ShareOfCounts | Kind::ShareOfTime | Kind::Ratios => Axis::shares(self.y_title),
+            Kind::Counts | Kind::PerSecond => Axis::counts(self.y_title, sums().fold(0.0, f64::max)),
+            Kind::BytesPerSecond => Axis::rates(self.y_title, sums()),
+            Kind::Times => Axis::log_spans(self.y_title, values()),
+            Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
+            // The accuracy that is good is to be seen beside one that is exact.
+            Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD])),
         }
     }
 
     /// Every layer is painted from the ground to its top, the highest first, so that the lower ones cover it. That
     /// takes half the points of painting each layer between its two edges.
-    fn draw_stack(&self, panel: &Panel, x: &Axis, y: &Axis, plot: &mut Plot<'_>) -> Drawn {
-        let height = |chunk: usize, layers: usize| {
-            let top = panel.sum_of(chunk, layers);
-            if self.kind == Kind::Counts { top } else { top / panel.sum(chunk) }
+    fn draw_stack(&self, index: usize, columns: &Columns, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
+        let is_share = matches!(self.kind, Kind::ShareOfCounts | Kind::ShareOfTime);
+        let height = |column: usize, layers: usize| {
+            let top = columns.sum(column, layers);
+            if is_share { top / columns.sum(column, usize::MAX) } else { top }
         };
-        for (below, layer) in panel.layers.iter().enumerate().rev().filter(|(_, layer)| !layer.is_empty()) {
-            for run in panel.runs(|chunk| panel.sum(chunk) > 0.0) {
-                let edge = run.clone().map(|chunk| (panel.spans[chunk], height(chunk, below + 1)));
-                let mut outline = steps(edge, x, y);
-                if let (Some(&(first, _)), Some(&(last, _))) = (outline.first(), outline.last()) {
-                    outline.extend([(last, 0.0), (first, 0.0)]);
-                    plot.draw_series(std::iter::once(Polygon::new(outline, layer.colour.filled())))?;
-                }
+        let layers = self.panels[index].layers.iter().enumerate().rev();
+        for (below, layer) in layers.filter(|&(layer, _)| columns.has(layer)) {
+            for run in columns.runs(|column| columns.sum(column, usize::MAX) > 0.0) {
+                let edge = run.map(|column| (columns.spans[column], height(column, below + 1)));
+                plot.area(grounded(steps(edge, x, y)), layer.colour, &layer.label);
             }
         }
-        Ok(())
+    }
+
+    /// Times jump from span to span: lines up and down between them would hide everything.
+    fn draw_dashes(&self, index: usize, columns: &Columns, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
+        for (layer, values) in self.panels[index].layers.iter().zip(&columns.values) {
+            let dashes = values.iter().zip(&columns.spans);
+            let dashes =
+                dashes.filter_map(|(&value, &span)| Some(steps(std::iter::once((span, value?)), x, y)));
+            plot.lines(dashes, Stroke::new(layer.colour, DASH_WIDTH), &layer.label);
+        }
+    }
+
+    fn draw_lines(&self, index: usize, columns: &Columns, x: &Axis, y: &Axis, plot: &mut Plot<'_>) {
+        for (layer, values) in self.panels[index].layers.iter().zip(&columns.values) {
+            let runs = columns.runs(|column| values[column].is_some());
+            let lines = runs.into_iter().map(|run| {
+                let values = run.map(|column| (columns.spans[column], values[column].unwrap_or_default()));
+                match self.kind {
+                    Kind::Bytes => {
+                        values.map(|((_, end), value)| (x.place(end as f64), y.place(value))).collect()
+                    }
+                    _ => steps(values, x, y),
+                }
+            });
+            plot.lines(lines, Stroke::new(layer.colour, 4), &layer.label);
+        }
     }
 }
 
-/// Times jump from chunk to chunk: lines up and down between them would hide everything.
-fn draw_dashes(panel: &Panel, x: &Axis, y: &Axis, plot: &mut Plot<'_>) -> Drawn {
-    for layer in &panel.layers {
-        let dashes = layer.values.iter().zip(&panel.spans).filter_map(|(&value, &span)| {
-            let dash = steps(std::iter::once((span, value? as f64)), x, y);
-            Some(PathElement::new(dash, layer.colour.stroke_width(DASH_WIDTH)))
-        });
-        plot.draw_series(dashes)?;
-    }
-    Ok(())
-}
-
-/// Two points for each chunk: where it begins and where it ends, at its value.
-fn steps(values: impl Iterator<Item = ((u64, u64), f64)>, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
+/// Two points for each span: where it begins and where it ends, at its value.
+fn steps(values: impl Iterator<Item = (Span, f64)>, x: &Axis, y: &Axis) -> Vec<Place> {
     values
         .flat_map(|((start, end), value)| {
             let height = y.place(value);
@@ -107,32 +195,34 @@ fn steps(values: impl Iterator<Item = ((u64, u64), f64)>, x: &Axis, y: &Axis) ->
         .collect()
 }
 
-impl Layer {
-    fn is_empty(&self) -> bool {
-        self.values.iter().all(|value| value.unwrap_or(0) == 0)
+/// An edge with what is below it.
+fn grounded(mut edge: Vec<Place>) -> Vec<Place> {
+    if let (Some(&(first, _)), Some(&(last, _))) = (edge.first(), edge.last()) {
+        edge.extend([(last, 0.0), (first, 0.0)]);
     }
+    edge
 }
 
-impl Panel {
-    /// The sum of all layers of a chunk.
-    fn sum(&self, chunk: usize) -> f64 {
-        self.sum_of(chunk, self.layers.len())
+impl Columns {
+    /// Whether there is anything of a layer.
+    fn has(&self, layer: usize) -> bool {
+        self.values[layer].iter().flatten().any(|&value| value > 0.0)
     }
 
-    /// The sum of the lowest layers of a chunk.
-    fn sum_of(&self, chunk: usize, layers: usize) -> f64 {
-        self.layers[..layers].iter().map(|layer| layer.values[chunk].unwrap_or(0) as f64).sum()
+    /// The sum of the lowest layers of a column.
+    fn sum(&self, column: usize, layers: usize) -> f64 {
+        self.values.iter().take(layers).map(|values| values[column].unwrap_or(0.0)).sum()
     }
 
-    /// The runs of chunks that follow on each other and have something to show.
+    /// The runs of columns that follow on each other and have something to show.
     fn runs(&self, shows: impl Fn(usize) -> bool) -> Vec<std::ops::Range<usize>> {
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
-        for chunk in (0..self.spans.len()).filter(|&chunk| shows(chunk)) {
+        for column in (0..self.spans.len()).filter(|&column| shows(column)) {
             match runs.last_mut() {
-                Some(run) if run.end == chunk && self.spans[chunk - 1].1 == self.spans[chunk].0 => {
-                    run.end += 1
+                Some(run) if run.end == column && self.spans[column - 1].1 == self.spans[column].0 => {
+                    run.end += 1;
                 }
-                _ => runs.push(chunk..chunk + 1),
+                _ => runs.push(column..column + 1),
             }
         }
         runs

@@ -1,48 +1,51 @@
 //! The CPU that each case takes, by who uses it.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::{bar, left_of_rows, rows_panel};
+use super::{row_label, rows_panel};
 use crate::chart::axis::Axis;
-use crate::chart::frame::{self, Drawn, Frame, Key, PanelFrame, Plot};
+use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
+use crate::chart::plot::{Plot, Shape, Stroke};
 use crate::chart::{Chart, palette};
-use crate::number;
+use crate::number::{count, whole_percent};
 use crate::probe::{Group, verdict};
 use crate::schema::ProbeCase;
 
-const TITLE: &str = "CPU by method";
 /// Ueda (2013, figure 1) saw the CPU limit reads from 70 % of a core on.
 const BUSY_RATIO: f64 = 0.7;
+/// Radius of the dot of the busiest thread.
+const DOT: i64 = 8;
+const BUSY: &str = "70 % of a core";
+const USERS: [&str; 3] = ["user", "system", "kernel threads"];
 
 pub(super) fn chart(groups: &[Group<'_>], cores: u64) -> Chart {
     let title = match cores {
         0 => "time over elapsed time; 100 % is one core".to_owned(),
         1 => "of the machine's only core".to_owned(),
-        cores => format!("of one core; the machine has {}", number::count(cores)),
+        cores => format!("of one core; the machine has {}", count(cores)),
     };
-    let cases = groups.iter().flat_map(|group| &group.cases);
-    let x = Axis::cores(&title, cases.flat_map(|case| [used(case), case.busiest_thread_ratio]));
+    let cases = || groups.iter().flat_map(|group| &group.cases);
+    let x = Axis::cores(&title, cases().flat_map(|case| [used(case), case.busiest_thread_ratio]));
     let panels: Vec<PanelFrame> = groups.iter().map(|group| rows_panel(group, x.clone())).collect();
-    let rows: Vec<Axis> = panels.iter().map(|panel| panel.y.clone()).collect();
-    let frame = Frame { name: "cpu", title: TITLE, keys: keys(), left: left_of_rows(&panels), panels };
-    let svg = frame.draw(|index, plot| draw(&groups[index], &x, &rows[index], plot));
-    Chart {
+    let frame = Frame {
         name: "cpu",
-        title: TITLE,
-        caption: "A thread cannot use more than one core: where the busiest thread has come near 100 %, the CPU is \
-                  the limit, however many cores are idle. From 70 % of a core on, Ueda (2013) saw the CPU limit a fast \
-                  storage.",
-        svg,
-        time: None,
-    }
+        title: "CPU by method",
+        keys: keys(),
+        panels,
+        beside: cases().map(|case| figure(case)).collect(),
+    };
+    let drawing = frame.draw(|index, plot| draw(&groups[index], &x, plot));
+    Chart::new(
+        &frame,
+        "A thread cannot use more than one core: where the busiest thread has come near 100 %, the CPU is the limit, \
+         however many cores are idle. From 70 % of a core on, Ueda (2013) saw the CPU limit a fast storage.",
+        drawing,
+    )
 }
 
 fn keys() -> Vec<Key> {
-    let users = ["user", "system", "kernel threads"].into_iter().zip(palette::CPU);
-    let mut keys: Vec<Key> = users.map(|(label, colour)| Key { label, colour }).collect();
-    keys.push(Key { label: "busiest thread (dot)", colour: palette::INK });
-    keys.push(Key { label: "70 % of a core", colour: palette::BUSY });
+    let users = USERS.into_iter().zip(palette::CPU);
+    let mut keys: Vec<Key> = users.map(|(label, colour)| Key::area(label, colour)).collect();
+    keys.push(Key::new("busiest thread", palette::INK, KeyShape::Disc));
+    keys.push(Key::line(BUSY, palette::BUSY));
     keys
 }
 
@@ -55,31 +58,35 @@ fn parts(case: &ProbeCase) -> [f64; 3] {
     [case.user_ratio, case.system_ratio, case.kernel_threads_ratio]
 }
 
-fn draw(group: &Group<'_>, x: &Axis, y: &Axis, plot: &mut Plot<'_>) -> Drawn {
-    for (row, case) in group.cases.iter().enumerate() {
-        draw_bar(bar(y, row), case, x, plot)?;
-    }
-    let busy = [0.0, 1.0].map(|y| (x.place(BUSY_RATIO), y));
-    plot.draw_series(std::iter::once(PathElement::new(busy, palette::BUSY.stroke_width(3))))?;
-    for (row, case) in group.cases.iter().enumerate() {
-        let (_, middle, _) = bar(y, row);
-        let busiest = x.place(case.busiest_thread_ratio);
-        plot.draw_series(std::iter::once(Circle::new((busiest, middle), 8, palette::INK.filled())))?;
-        let style = frame::text(palette::INK, HPos::Left, VPos::Center);
-        let text = format!("{}, {}", number::whole_percent(used(case)), verdict(case.verdict));
-        let behind = x.place(used(case)).max(busiest) + 0.01;
-        plot.draw_series(std::iter::once(Text::new(text, (behind, middle), style)))?;
-    }
-    Ok(())
+/// What stands beside a bar: the bar's length, the dot's place, the verdict.
+fn figure(case: &ProbeCase) -> String {
+    format!(
+        "{}, thread {}, {}",
+        whole_percent(used(case)),
+        whole_percent(case.busiest_thread_ratio),
+        verdict(case.verdict)
+    )
 }
 
-/// The parts of a bar, one behind the other.
-fn draw_bar((bottom, _, top): (f64, f64, f64), case: &ProbeCase, x: &Axis, plot: &mut Plot<'_>) -> Drawn {
-    let mut end = 0.0;
-    for (colour, ratio) in palette::CPU.into_iter().zip(parts(case)).filter(|&(_, ratio)| ratio > 0.0) {
-        let corners = [(x.place(end), bottom), (x.place(end + ratio), top)];
-        plot.draw_series(std::iter::once(Rectangle::new(corners, colour.filled())))?;
-        end += ratio;
+fn draw(group: &Group<'_>, x: &Axis, plot: &mut Plot<'_>) {
+    plot.line([0.0, 1.0].map(|y| (x.place(BUSY_RATIO), y)), Stroke::new(palette::BUSY, 3), BUSY);
+    for (row, case) in group.cases.iter().enumerate() {
+        let bar = plot.bar(row);
+        let label = group.label(case);
+        plot.row_label(row, &row_label(group, case), &figure(case));
+        let mut end = 0.0;
+        let users = USERS.into_iter().zip(palette::CPU).zip(parts(case));
+        for ((user, colour), ratio) in users.filter(|&(_, ratio)| ratio > 0.0) {
+            let corners = [(x.place(end), bar.bottom), (x.place(end + ratio), bar.top)];
+            plot.rectangle(corners, colour, &format!("{label}: {user} {}", whole_percent(ratio)));
+            end += ratio;
+        }
+        let busiest = x.place(case.busiest_thread_ratio);
+        let of_thread = whole_percent(case.busiest_thread_ratio);
+        let name = if case.busiest_thread.is_empty() { "" } else { &*format!(" ({})", case.busiest_thread) };
+        let words = format!("{label}: busiest thread{name} {of_thread}");
+        plot.point((busiest, bar.middle), Shape::Disc, DOT, palette::INK, &words);
+        let behind_dot = busiest + plot.width_of(DOT as f64);
+        plot.figure(row, x.place(used(case)).max(behind_dot), &figure(case));
     }
-    Ok(())
 }

@@ -1,80 +1,96 @@
 //! Throughput by method: over the block size where several were measured, otherwise a bar for each case.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::{
-    NAME_LENGTH, NAMES, bar, draw_names, height_for, left_of_rows, method_keys, range, rates, rows_panel,
-    whisker,
-};
+use super::{NAME_LENGTH, height_for, method_keys, range, rates, row_label, rows_panel, words};
 use crate::chart::axis::Axis;
-use crate::chart::frame::{self, Drawn, Frame, PanelFrame, Plot};
+use crate::chart::ends::{self, End};
+use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
+use crate::chart::layout::short;
+use crate::chart::plot::{Plot, Shape, Stroke};
 use crate::chart::{Chart, palette};
 use crate::number;
 use crate::probe::Group;
 use crate::schema::ProbeCase;
 
-const TITLE: &str = "Throughput by method";
-/// The share of a plot that the figures behind the bars take.
-const FIGURES: f64 = 0.12;
-
 pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let panels: Vec<PanelFrame> = groups.iter().map(panel).collect();
     let frame = Frame {
         name: "throughput",
-        title: TITLE,
-        keys: method_keys(groups),
+        title: "Throughput by method",
+        keys: keys(groups),
         panels: groups.iter().map(panel).collect(),
-        left: left_of_rows(&panels),
+        beside: groups.iter().flat_map(beside).collect(),
     };
-    let svg = frame.draw(|index, plot| {
+    let drawing = frame.draw(|index, plot| {
         let (group, panel) = (&groups[index], &panels[index]);
         if group.block_sizes_differ() {
             return draw_curves(group, panel, plot);
         }
-        let mut rows = group.cases.iter().enumerate();
-        rows.try_for_each(|(row, case)| draw_bar(row, case, panel, plot))
+        group.cases.iter().enumerate().for_each(|(row, case)| draw_bar(group, row, case, panel, plot));
     });
-    Chart {
-        name: "throughput",
-        title: TITLE,
-        caption: "Medians; whiskers go from the slowest to the fastest run. Every target has a scale of its own.",
-        svg,
-        time: None,
-    }
+    Chart::new(
+        &frame,
+        "Medians; whiskers go from the slowest to the fastest run. Every target has a scale of its own.",
+        drawing,
+    )
 }
 
 fn panel(group: &Group<'_>) -> PanelFrame {
     if !group.block_sizes_differ() {
-        return rows_panel(group, Axis::rates("", rates(group), FIGURES));
+        return rows_panel(group, Axis::rates("", rates(group)));
     }
     let blocks = group.cases.iter().map(|case| case.block_bytes);
     PanelFrame {
-        name: frame::short(&group.name, NAME_LENGTH),
-        x: Axis::log_sizes("block size, log scale", blocks, NAMES),
-        y: Axis::rates("", rates(group), 0.05).titled(group.shared()),
+        name: short(&group.name, NAME_LENGTH),
+        x: Axis::log_sizes("block size, log scale", blocks),
+        y: Axis::rates("", rates(group)).titled(group.shared()),
         height: height_for(curves(group).len()),
     }
 }
 
-fn draw_bar(row: usize, case: &ProbeCase, panel: &PanelFrame, plot: &mut Plot<'_>) -> Drawn {
-    let (bottom, middle, top) = bar(&panel.y, row);
+/// Memory of pages that are not huge.
+const ORDINARY: &str = "ordinary";
+
+/// Curves of one method that differ in their buffers are told apart by dashes.
+fn keys(groups: &[Group<'_>]) -> Vec<Key> {
+    let mut keys = method_keys(groups, KeyShape::Area);
+    let mut curves = groups.iter().filter(|group| group.block_sizes_differ()).flat_map(curves);
+    if curves.any(|curve| curve.is_dashed()) {
+        keys.push(Key::new("ordinary buffers", palette::INK, KeyShape::DashedLine));
+    }
+    keys
+}
+
+/// What stands at the right: the names of curves, or the figures of bars.
+fn beside(group: &Group<'_>) -> Vec<String> {
+    if group.block_sizes_differ() {
+        return ends::beside(curves(group).iter().map(|curve| &*curve.name));
+    }
+    group.cases.iter().map(|case| number::rate(case.throughput_bytes_per_s)).collect()
+}
+
+fn draw_bar(group: &Group<'_>, row: usize, case: &ProbeCase, panel: &PanelFrame, plot: &mut Plot<'_>) {
+    let bar = plot.bar(row);
     let place = |rate: f64| panel.x.place(rate);
-    let corners = [(0.0, bottom), (place(case.throughput_bytes_per_s), top)];
-    plot.draw_series(std::iter::once(Rectangle::new(corners, palette::method(&case.method).filled())))?;
+    let figure = number::rate(case.throughput_bytes_per_s);
+    plot.row_label(row, &row_label(group, case), &figure);
+    let corners = [(0.0, bar.bottom), (place(case.throughput_bytes_per_s), bar.top)];
+    plot.rectangle(corners, palette::method(&case.method), &words(group, case));
     let [slowest, fastest] = range(case).map(place);
-    whisker(((slowest, middle), (fastest, middle)), plot)?;
-    let style = frame::text(palette::INK, HPos::Left, VPos::Center);
+    plot.whisker((slowest, bar.middle), (fastest, bar.middle));
     let end = fastest.max(place(case.throughput_bytes_per_s));
-    let text = number::rate(case.throughput_bytes_per_s);
-    plot.draw_series(std::iter::once(Text::new(text, (end + 0.01, middle), style)))?;
-    Ok(())
+    plot.figure(row, end, &figure);
 }
 
 /// The cases of a method with one depth and one kind of buffer, from the smallest block to the largest.
 struct Curve<'a> {
     name: String,
     cases: Vec<&'a ProbeCase>,
+}
+
+impl Curve<'_> {
+    fn is_dashed(&self) -> bool {
+        self.cases.first().is_some_and(|case| case.buffers.starts_with(ORDINARY))
+    }
 }
 
 fn curves<'a>(group: &Group<'a>) -> Vec<Curve<'a>> {
@@ -90,23 +106,30 @@ fn curves<'a>(group: &Group<'a>) -> Vec<Curve<'a>> {
     curves
 }
 
-fn draw_curves(group: &Group<'_>, panel: &PanelFrame, plot: &mut Plot<'_>) -> Drawn {
+fn draw_curves(group: &Group<'_>, panel: &PanelFrame, plot: &mut Plot<'_>) {
     let curves = curves(group);
     let place = |case: &ProbeCase| {
         (panel.x.place(case.block_bytes as f64), panel.y.place(case.throughput_bytes_per_s))
     };
-    let names = curves.iter().filter_map(|curve| Some((curve.name.clone(), *curve.cases.last()?)));
-    draw_names(names, place, panel.height, plot)?;
+    let end = |curve: &Curve<'_>| {
+        let case = *curve.cases.last()?;
+        Some(End { at: place(case), label: curve.name.clone(), colour: palette::method(&case.method) })
+    };
+    ends::draw(&curves.iter().filter_map(end).collect::<Vec<_>>(), plot);
     for curve in &curves {
         for case in &curve.cases {
             let (x, _) = place(case);
             let [slowest, fastest] = range(case).map(|rate| (x, panel.y.place(rate)));
-            whisker((slowest, fastest), plot)?;
+            plot.whisker(slowest, fastest);
         }
         let colour = palette::method(&curve.cases[0].method);
-        let points = || curve.cases.iter().map(|case| place(case));
-        plot.draw_series(LineSeries::new(points(), colour.stroke_width(5)))?;
-        plot.draw_series(points().map(|point| Circle::new(point, 10, colour.filled())))?;
+        plot.line(
+            curve.cases.iter().map(|case| place(case)),
+            Stroke::new(colour, 5).dashed(curve.is_dashed()),
+            &curve.name,
+        );
+        for case in &curve.cases {
+            plot.point(place(case), Shape::Disc, 10, colour, &words(group, case));
+        }
     }
-    Ok(())
 }

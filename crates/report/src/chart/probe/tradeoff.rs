@@ -1,40 +1,40 @@
 //! CPU time for each GB against throughput: where the cheapest case is near the fastest.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::{LABEL_LENGTH, NAME_LENGTH, NAMES, NAMES_FROM, draw_names, height_for, method_keys, rates};
+use super::{LABEL_LENGTH, NAME_LENGTH, height_for, method_keys, rates, words};
 use crate::chart::axis::Axis;
-use crate::chart::frame::{self, Drawn, Frame, Key, LEFT, PanelFrame, Plot};
+use crate::chart::ends::{self, End};
+use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
+use crate::chart::layout::short;
+use crate::chart::plot::{Align, Place, Plot, Shape, Stroke};
 use crate::chart::room::Room;
 use crate::chart::{Chart, palette};
 use crate::probe::Group;
 use crate::schema::ProbeCase;
 
-const TITLE: &str = "CPU time against throughput";
 /// What is at least this share of the fastest is nearly as fast.
 const NEAR_RATIO: f64 = 0.95;
+const NEAR: &str = "within 5 % of the fastest";
 
 pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let views: Vec<View<'_>> = groups.iter().map(View::of).collect();
-    let mut keys = method_keys(groups);
-    keys.push(Key { label: "within 5 % of the fastest", colour: palette::IDLE });
+    let mut keys = method_keys(groups, KeyShape::Disc);
+    keys.push(Key::new("beaten by another", palette::BEATEN, KeyShape::Ring));
+    keys.push(Key::area(NEAR, palette::IDLE));
     let frame = Frame {
         name: "cpu-against-throughput",
-        title: TITLE,
+        title: "CPU time against throughput",
         keys,
         panels: views.iter().map(View::panel).collect(),
-        left: LEFT,
+        beside: views.iter().flat_map(View::beside).collect(),
     };
-    let svg = frame.draw(|index, plot| views[index].draw(plot));
-    Chart {
-        name: "cpu-against-throughput",
-        title: TITLE,
-        caption: "Right and down is better. The line joins the cases that no other one beats, which are filled: to go \
-                  faster than one of them takes more CPU time. In the grey band the lowest is the one to choose.",
-        svg,
-        time: None,
-    }
+    let drawing = frame.draw(|index, plot| views[index].draw(plot));
+    Chart::new(
+        &frame,
+        "Right and down is better. The line joins the cases that no other one beats, which are filled: to go faster than \
+         one of them takes more CPU time. In the grey band the lowest is the one to choose. Points without a name say \
+         theirs under the pointer.",
+        drawing,
+    )
 }
 
 /// One group in its panel.
@@ -56,7 +56,7 @@ impl View<'_> {
         View {
             near: group.cases.iter().copied().filter(is_near).collect(),
             front,
-            x: Axis::rates("throughput", rates(group), NAMES),
+            x: Axis::rates("throughput", rates(group)),
             y: Axis::log_cpu_per_gb(
                 "CPU seconds for a GB, log scale",
                 group.cases.iter().map(|case| case.cpu_ns_per_byte),
@@ -67,48 +67,54 @@ impl View<'_> {
 
     fn panel(&self) -> PanelFrame {
         PanelFrame {
-            name: frame::short(&self.group.name, NAME_LENGTH),
+            name: short(&self.group.name, NAME_LENGTH),
             x: self.x.clone(),
             y: self.y.clone(),
             height: height_for(self.near.len()),
         }
     }
 
-    fn place(&self, case: &ProbeCase) -> (f64, f64) {
+    fn beside(&self) -> Vec<String> {
+        let labels: Vec<String> = self.near.iter().map(|case| self.group.label(case)).collect();
+        ends::beside(labels.iter().map(String::as_str))
+    }
+
+    fn place(&self, case: &ProbeCase) -> Place {
         (self.x.place(case.throughput_bytes_per_s), self.y.place(case.cpu_ns_per_byte))
     }
 
-    fn draw(&self, plot: &mut Plot<'_>) -> Drawn {
+    fn draw(&self, plot: &mut Plot<'_>) {
         if let Some(fastest) = self.front.first().map(|case| case.throughput_bytes_per_s) {
             let corners = [(self.x.place(fastest * NEAR_RATIO), 0.0), (self.x.place(fastest), 1.0)];
-            plot.draw_series(std::iter::once(Rectangle::new(corners, palette::IDLE.filled())))?;
+            plot.rectangle(corners, palette::IDLE, NEAR);
         }
-        let names = self.near.iter().map(|&case| (self.group.label(case), case));
-        draw_names(names, |case| self.place(case), self.panel().height, plot)?;
-        let line = self.front.iter().map(|case| self.place(case));
-        plot.draw_series(LineSeries::new(line, palette::BEATEN.stroke_width(4)))?;
-        plot.draw_series(self.group.cases.iter().map(|case| {
-            let colour = palette::method(&case.method);
-            let style = if is_among(&self.front, case) { colour.filled() } else { colour.stroke_width(4) };
-            Circle::new(self.place(case), 10, style)
-        }))?;
-        self.draw_other_names(plot)
+        let ends = self.near.iter().map(|case| End {
+            at: self.place(case),
+            label: self.group.label(case),
+            colour: palette::method(&case.method),
+        });
+        ends::draw(&ends.collect::<Vec<_>>(), plot);
+        plot.aid(self.front.iter().map(|case| self.place(case)), Stroke::new(palette::BEATEN, 4));
+        for case in &self.group.cases {
+            let shape = if is_among(&self.front, case) { Shape::Disc } else { Shape::Ring };
+            plot.point(self.place(case), shape, 10, palette::method(&case.method), &words(self.group, case));
+        }
+        self.draw_other_names(plot);
     }
 
     /// The front first: where room is short, it keeps its names.
-    fn draw_other_names(&self, plot: &mut Plot<'_>) -> Drawn {
-        let height = self.panel().height;
+    fn draw_other_names(&self, plot: &mut Plot<'_>) {
         let points = self.group.cases.iter().map(|case| self.place(case));
-        let mut room = Room::beside(points, LEFT, height).until(NAMES_FROM - 0.01);
+        let mut room = Room::beside(points, plot);
         let beaten = self.group.cases.iter().filter(|case| !is_among(&self.front, case));
-        for case in self.front.iter().chain(beaten).filter(|case| !is_among(&self.near, case)) {
-            let name = frame::short(&self.group.label(case), LABEL_LENGTH);
-            let extent = frame::text_extent(&name, LEFT, height);
-            let Some(middle) = room.take(self.place(case), extent) else { continue };
-            let style = frame::text(palette::INK, HPos::Center, VPos::Center);
-            plot.draw_series(std::iter::once(Text::new(name, middle, style)))?;
+        let is_named = |case: &&&ProbeCase| !plot.layout.is_narrow && is_among(&self.near, case);
+        let others: Vec<&&ProbeCase> =
+            self.front.iter().chain(beaten).filter(|case| !is_named(case)).collect();
+        for case in others {
+            let name = short(&self.group.label(case), LABEL_LENGTH);
+            let Some(middle) = room.take(self.place(case), plot.extent(&name)) else { continue };
+            plot.text(&name, middle, Align::Middle);
         }
-        Ok(())
     }
 }
 

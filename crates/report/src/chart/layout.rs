@@ -1,0 +1,108 @@
+//! The two widths that every chart is drawn in: for a desktop and for paper, and for a phone.
+//!
+//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at, so
+//! that whole pixels are fine enough; texts have the same size in either.
+
+/// Height of a line of ordinary text, and of the smaller gaps.
+pub(super) const TEXT_SIZE: u32 = 24;
+pub(super) const TITLE_SIZE: u32 = 31;
+/// Mean width of a character at [`TEXT_SIZE`]; without fonts it can only be estimated.
+const CHARACTER_WIDTH: u32 = 12;
+/// The same of bold text, which may be in capitals.
+const BOLD_CHARACTER_WIDTH: u32 = 17;
+
+/// A width, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Width of the drawing.
+    pub(super) width: u32,
+    /// Labels of rows stand above their bars, and names of lines in the legend alone.
+    pub(super) is_narrow: bool,
+    /// The name of the class that the style sheet knows.
+    pub(super) class: &'static str,
+}
+
+/// For windows wider than a phone, and for paper.
+pub(super) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "chart" };
+/// For phones.
+pub(super) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
+
+impl Layout {
+    /// How many characters of the heading fit a line.
+    pub(super) fn title_characters(self) -> usize {
+        (self.width / BOLD_CHARACTER_WIDTH) as usize
+    }
+
+    /// The text, or its beginning where it is wider than `pixels`.
+    pub(super) fn fitting(self, text: &str, pixels: u32) -> String {
+        short(text, (pixels / CHARACTER_WIDTH) as usize)
+    }
+}
+
+/// The beginning of a name, without control characters.
+pub(super) fn short(name: &str, length: usize) -> String {
+    let name: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
+    if name.len() <= length {
+        return name.into_iter().collect();
+    }
+    name.into_iter().take(length.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// About how wide a text is, in pixels.
+pub(super) fn text_width(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(CHARACTER_WIDTH)
+}
+
+/// The same of bold text.
+pub(super) fn bold_width(text: &str) -> u32 {
+    text_width(text) / CHARACTER_WIDTH * BOLD_CHARACTER_WIDTH
+}
+
+/// The words of a heading in lines of so many characters; a longer word has a line of its own.
+pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Text as it stands in XML: no markup, and no control characters, which XML does not know.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars().filter(|c| !c.is_control()) {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\u{FFFE}' | '\u{FFFF}' => {}
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_cut_says_so() {
+        assert_eq!(short("abc", 3), "abc");
+        assert_eq!(short("abcd", 3), "ab…");
+        assert_eq!(short("a\nb", 3), "ab");
+    }
+
+    #[test]
+    fn headings_break_between_words() {
+        assert_eq!(lines("one two three", 7), ["one two", "three"]);
+        assert_eq!(lines("incomprehensible", 3), ["incomprehensible"]);
+    }
+}

@@ -1,0 +1,170 @@
+//! Lines of points in panels, one above the other: the same name has the same colour in every panel.
+
+use super::axis::Axis;
+use super::ends::{self, End};
+use super::frame::{Frame, Key, KeyShape, PanelFrame};
+use super::layout::short;
+use super::plot::{Shape, Stroke};
+use super::{Chart, palette};
+
+/// Beyond this the name of a panel is cut; the table has the whole of it.
+const PANEL_NAME_LENGTH: usize = 80;
+
+/// A place in the units of the axes, and what is there in words.
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) words: String,
+}
+
+/// A line of a panel.
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) points: Vec<Point>,
+    /// What was published, where it stands beside what was simulated.
+    pub(super) published: Vec<Point>,
+}
+
+/// A plot of a chart.
+pub(super) struct Panel {
+    pub(super) name: String,
+    pub(super) lines: Vec<Line>,
+}
+
+/// The panels of a chart in the making.
+#[derive(Default)]
+pub(super) struct Panels(pub(super) Vec<Panel>);
+
+impl Panels {
+    /// The line with this name, made if it is not there.
+    pub(super) fn line(&mut self, panel: String, label: String) -> &mut Line {
+        let Panels(panels) = self;
+        let index = panels.iter().position(|known| known.name == panel).unwrap_or_else(|| {
+            panels.push(Panel { name: panel, lines: Vec::new() });
+            panels.len() - 1
+        });
+        let lines = &mut panels[index].lines;
+        let index = lines.iter().position(|line| line.label == label).unwrap_or_else(|| {
+            lines.push(Line { label, points: Vec::new(), published: Vec::new() });
+            lines.len() - 1
+        });
+        &mut lines[index]
+    }
+
+    /// No more than these are drawn; says whether some are left out.
+    pub(super) fn limit(&mut self, panels: usize, lines: usize) -> bool {
+        let Panels(all) = self;
+        let is_cut = all.len() > panels || all.iter().any(|panel| panel.lines.len() > lines);
+        all.truncate(panels);
+        all.iter_mut().for_each(|panel| panel.lines.truncate(lines));
+        is_cut
+    }
+
+    /// Every point of every line.
+    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
+        let lines = self.0.iter().flat_map(|panel| &panel.lines);
+        lines.flat_map(|line| line.points.iter().chain(&line.published))
+    }
+
+    fn labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = Vec::new();
+        for line in self.0.iter().flat_map(|panel| &panel.lines) {
+            if !labels.contains(&&*line.label) {
+                labels.push(&line.label);
+            }
+        }
+        labels
+    }
+}
+
+/// A level that is drawn from left to right, and what it means.
+pub(super) type Level = (f64, &'static str);
+
+/// What kind of picture it is.
+pub(super) struct Look {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) caption: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) levels: &'static [Level],
+    /// Whether each point is marked.
+    pub(super) is_dotted: bool,
+    pub(super) height: u32,
+}
+
+/// The picture.
+pub(super) fn chart(panels: &Panels, look: Look) -> Chart {
+    let labels = panels.labels();
+    let index = |label: &str| labels.iter().position(|known| *known == label).unwrap_or_default();
+    let stroke = |index: usize| palette::series_stroke(index, 4);
+    let Look { name, title, caption, x, y, levels, is_dotted, height } = look;
+    let frame = Frame {
+        name,
+        title,
+        keys: keys(panels, &labels, levels),
+        panels: panels
+            .0
+            .iter()
+            .map(|panel| PanelFrame {
+                name: short(&panel.name, PANEL_NAME_LENGTH),
+                x: x.clone(),
+                y: y.clone(),
+                height,
+            })
+            .collect(),
+        beside: if labels.len() > 1 { ends::beside(labels.iter().copied()) } else { Vec::new() },
+    };
+    let drawing = frame.draw(|panel, plot| {
+        for (index, &(level, meaning)) in levels.iter().enumerate() {
+            let ends = [(0.0, y.place(level)), (1.0, y.place(level))];
+            plot.line(ends, Stroke::new(palette::FAINT, 3).dashed(index % 2 == 1), meaning);
+        }
+        let place = |point: &Point| (x.place(point.x), y.place(point.y));
+        let lines = &panels.0[panel].lines;
+        for line in lines {
+            let stroke = stroke(index(&line.label));
+            plot.line(line.points.iter().map(place), stroke, words(&line.label, title));
+            if is_dotted {
+                for point in &line.points {
+                    plot.point(place(point), Shape::Disc, 7, stroke.colour, &point.words);
+                }
+            }
+            for point in &line.published {
+                plot.point(place(point), Shape::Cross, 10, stroke.colour, &point.words);
+            }
+        }
+        if labels.len() > 1 {
+            let end = |line: &Line| {
+                let colour = stroke(index(&line.label)).colour;
+                Some(End { at: place(line.points.last()?), label: line.label.clone(), colour })
+            };
+            ends::draw(&lines.iter().filter_map(end).collect::<Vec<_>>(), plot);
+        }
+    });
+    Chart::new(&frame, caption, drawing)
+}
+
+/// A line without a name shows what the whole chart is about.
+fn words<'a>(label: &'a str, title: &'a str) -> &'a str {
+    if label.is_empty() { title } else { label }
+}
+
+fn keys(panels: &Panels, labels: &[&str], levels: &[Level]) -> Vec<Key> {
+    let named = labels.iter().enumerate().filter(|(_, label)| !label.is_empty());
+    let mut keys: Vec<Key> = named
+        .map(|(index, label)| {
+            let stroke = palette::series_stroke(index, 4);
+            let shape = if stroke.is_dashed { KeyShape::DashedLine } else { KeyShape::Line };
+            Key::new(short(label, 46), stroke.colour, shape)
+        })
+        .collect();
+    if panels.0.iter().flat_map(|panel| &panel.lines).any(|line| !line.published.is_empty()) {
+        keys.push(Key::new("published", palette::INK, KeyShape::Cross));
+    }
+    keys.extend(levels.iter().enumerate().map(|(index, (_, meaning))| {
+        let shape = if index % 2 == 1 { KeyShape::DashedLine } else { KeyShape::Line };
+        Key::new(*meaning, palette::FAINT, shape)
+    }));
+    keys
+}

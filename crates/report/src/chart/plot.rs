@@ -1,0 +1,259 @@
+//! What charts draw with: marks at places of a plot, each with the words that say what it is.
+//!
+//! There is no way to draw a line, a bar or a point without such words: they become the SVG's `<title>`, which a pointer
+//! shows and the page's script reads out. What only guides the eye, such as a grid or a whisker, is an aid and has none.
+
+use std::fmt::Write as _;
+
+use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
+use super::palette::{Colour, INK};
+use super::path;
+
+/// A place: both coordinates go from 0 to 1, from the left and from the bottom.
+pub(super) type Place = (f64, f64);
+
+/// Height of the label above a bar in a narrow chart.
+const ROW_LABEL: f64 = 34.0;
+
+/// How a line looks.
+#[derive(Clone, Copy)]
+pub(super) struct Stroke {
+    pub(super) colour: Colour,
+    pub(super) width: u32,
+    pub(super) is_dashed: bool,
+}
+
+impl Stroke {
+    pub(super) fn new(colour: Colour, width: u32) -> Stroke {
+        Stroke { colour, width, is_dashed: false }
+    }
+
+    pub(super) fn dashed(self, is_dashed: bool) -> Stroke {
+        Stroke { is_dashed, ..self }
+    }
+
+    fn attributes(self) -> String {
+        let dash = if self.is_dashed { " stroke-dasharray=\"22 12\"" } else { "" };
+        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.colour, self.width)
+    }
+}
+
+/// How a point looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Disc,
+    Ring,
+    Cross,
+}
+
+/// Where a text stands to its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Middle,
+    Right,
+}
+
+/// Where a panel's data is drawn.
+pub(super) struct Plot<'a> {
+    svg: &'a mut String,
+    pub(super) layout: Layout,
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+    /// Number of rows, where the y axis is one of rows.
+    rows: Option<usize>,
+}
+
+/// Bottom, middle and top of a bar in its row.
+#[derive(Clone, Copy)]
+pub(super) struct Bar {
+    pub(super) bottom: f64,
+    pub(super) middle: f64,
+    pub(super) top: f64,
+    /// Middle of the text above the bar, in a narrow chart.
+    label: f64,
+}
+
+impl Plot<'_> {
+    /// The plot in a rectangle of the drawing, in pixels.
+    pub(super) fn new(
+        svg: &mut String,
+        layout: Layout,
+        (left, top): (u32, u32),
+        (width, height): (u32, u32),
+        rows: Option<usize>,
+    ) -> Plot<'_> {
+        let [left, top, width, height] = [left, top, width, height].map(f64::from);
+        Plot { svg, layout, left, top, width, height, rows }
+    }
+
+    /// How high a plot of so many rows is.
+    pub(super) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
+        let label = if layout.is_narrow { ROW_LABEL as u32 } else { 0 };
+        (row_height + label).saturating_mul(u32::try_from(rows.max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// A line through places.
+    pub(super) fn line(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke, title: &str) {
+        let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
+        self.outline(&points, false, &stroke.attributes(), Some(title));
+    }
+
+    /// Several lines that are one mark: the dashes of one quantity.
+    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = Vec<Place>>, stroke: Stroke, title: &str) {
+        let outlines = lines.into_iter().map(|line| {
+            let points = line.into_iter().map(|place| self.pixel(place));
+            path::steps(points, false)
+        });
+        let d: String = outlines.collect();
+        self.path(&d, &stroke.attributes(), Some(title));
+    }
+
+    /// A filled outline.
+    pub(super) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
+        let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
+        // Areas lie edge to edge: smoothing each edge by itself would let what is behind shine through.
+        let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
+        self.outline(&points, true, &attributes, Some(title));
+    }
+
+    /// A filled rectangle between two corners.
+    pub(super) fn rectangle(&mut self, corners: [Place; 2], colour: Colour, title: &str) {
+        let [(x1, y1), (x2, y2)] = corners.map(|corner| self.pixel(corner));
+        let (x, y, width, height) = (x1.min(x2), y1.min(y2), (x2 - x1).abs(), (y2 - y1).abs());
+        let title = escaped(title);
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            self.svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"><title>{title}</title></rect>"
+        );
+    }
+
+    /// A point.
+    pub(super) fn point(&mut self, place: Place, shape: Shape, radius: i64, colour: Colour, title: &str) {
+        let (x, y) = self.pixel(place);
+        let title_text = escaped(title);
+        let _ = match shape {
+            Shape::Disc => writeln!(
+                self.svg,
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"><title>{title_text}</title></circle>"
+            ),
+            // Filled with nothing, so that a pointer meets it inside as well.
+            Shape::Ring => writeln!(
+                self.svg,
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"transparent\" stroke=\"{colour}\" stroke-width=\"4\">\
+                 <title>{title_text}</title></circle>"
+            ),
+            Shape::Cross => {
+                let side = 2 * radius;
+                let d = format!("M{} {}l{side} {side}m0 -{side}l-{side} {side}", x - radius, y - radius);
+                self.path(&d, &Stroke::new(colour, 4).attributes(), Some(title));
+                Ok(())
+            }
+        };
+    }
+
+    /// A line that only guides the eye.
+    pub(super) fn aid(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke) {
+        let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
+        self.outline(&points, false, &stroke.attributes(), None);
+    }
+
+    /// A line from the slowest to the fastest run, with ends across it.
+    pub(super) fn whisker(&mut self, from: Place, to: Place) {
+        const END: i64 = 7;
+        let ((x1, y1), (x2, y2)) = (self.pixel(from), self.pixel(to));
+        let (dx, dy) = if y1 == y2 { (0, END) } else { (END, 0) };
+        let across = |x: i64, y: i64| format!("M{} {}l{} {}", x - dx, y - dy, 2 * dx, 2 * dy);
+        let d = format!("{}{}{}", path::steps([(x1, y1), (x2, y2)], false), across(x1, y1), across(x2, y2));
+        self.path(&d, &Stroke::new(INK, 3).attributes(), None);
+    }
+
+    /// Text; `align` says which part of it is at the place.
+    pub(super) fn text(&mut self, text: &str, (x, y): Place, align: Align) {
+        let (x, y) = self.pixel((x, y));
+        let anchor = match align {
+            Align::Left => "",
+            Align::Middle => " text-anchor=\"middle\"",
+            Align::Right => " text-anchor=\"end\"",
+        };
+        let text = escaped(text);
+        let _ = writeln!(
+            self.svg,
+            "<text class=\"name\" x=\"{x}\" y=\"{y}\" dy=\".35em\"{anchor} fill=\"{INK}\">{text}</text>"
+        );
+    }
+
+    /// Where the bar of a row lies.
+    pub(super) fn bar(&self, row: usize) -> Bar {
+        let height = self.height / self.rows.unwrap_or(1).max(1) as f64;
+        let label = if self.layout.is_narrow { ROW_LABEL } else { 0.0 };
+        let place = |pixels: f64| 1.0 - (row as f64 * height + pixels) / self.height;
+        let bar = height - label;
+        Bar {
+            bottom: place(label + 0.83 * bar),
+            middle: place(label + 0.5 * bar),
+            top: place(label + 0.17 * bar),
+            label: place(label * 0.62),
+        }
+    }
+
+    /// The label of a row, which a narrow chart has above its bar, beside the bar's figure; in a wide one the axis has it.
+    pub(super) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
+        if !self.layout.is_narrow {
+            return;
+        }
+        let room = (self.width as u32).saturating_sub(text_width(figure) + 24);
+        let label = self.layout.fitting(label, room);
+        let place = (4.0 / self.width, self.bar(row).label);
+        self.text(&label, place, Align::Left);
+    }
+
+    /// The figure of a bar: behind its end, or in a narrow chart at the right of the line above it.
+    pub(super) fn figure(&mut self, row: usize, end: f64, figure: &str) {
+        let bar = self.bar(row);
+        if self.layout.is_narrow {
+            self.text(figure, (1.0, bar.label), Align::Right);
+        } else {
+            self.text(figure, (end + 14.0 / self.width, bar.middle), Align::Left);
+        }
+    }
+
+    /// About how wide and high a text is, in places.
+    pub(super) fn extent(&self, text: &str) -> (f64, f64) {
+        let width = f64::from(text_width(text));
+        (self.width_of(width), self.height_of(f64::from(TEXT_SIZE) * 1.24))
+    }
+
+    /// So many pixels to the side, in places.
+    pub(super) fn width_of(&self, pixels: f64) -> f64 {
+        pixels / self.width
+    }
+
+    /// So many pixels up, in places.
+    pub(super) fn height_of(&self, pixels: f64) -> f64 {
+        pixels / self.height
+    }
+
+    fn pixel(&self, (x, y): Place) -> (i64, i64) {
+        let x = self.left + x * self.width;
+        let y = self.top + (1.0 - y) * self.height;
+        (x.round() as i64, y.round() as i64)
+    }
+
+    fn outline(&mut self, points: &[(i64, i64)], closed: bool, attributes: &str, title: Option<&str>) {
+        self.path(&path::steps(points.iter().copied(), closed), attributes, title);
+    }
+
+    fn path(&mut self, d: &str, attributes: &str, title: Option<&str>) {
+        if d.is_empty() {
+            return;
+        }
+        let _ = match title.map(escaped) {
+            Some(title) => writeln!(self.svg, "<path {attributes} d=\"{d}\"><title>{title}</title></path>"),
+            None => writeln!(self.svg, "<path class=\"aid\" {attributes} d=\"{d}\"/>"),
+        };
+    }
+}

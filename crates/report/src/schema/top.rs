@@ -1,0 +1,107 @@
+//! A regulated device and those who use it, over the time that they were watched.
+
+use serde::{Deserialize, Serialize};
+
+use super::mount::{mean, sum};
+use super::{IorateDevice, IorateOwner};
+
+/// What `iorate top` saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopResult {
+    /// The file or directory that was asked about.
+    pub mount: String,
+    /// The device, as it was at the last look.
+    pub device: IorateDevice,
+    /// Those who used it, as each was at its last look; others are counted together.
+    pub owners: Vec<IorateOwner>,
+    /// From look to look, one after the other; more than 2,000 are joined.
+    pub windows: Vec<TopWindow>,
+}
+
+/// The time between two looks, or several joined.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopWindow {
+    /// Where it begins on the device's time line.
+    pub start_ns: u64,
+    /// Where it ends.
+    pub end_ns: u64,
+    /// Requests that the device answered.
+    pub requests: u64,
+    /// How long it was busy; nothing where that is not known.
+    pub busy_ns: Option<u64>,
+    /// Requests in the device at the end: the most.
+    pub in_device_max: u64,
+    /// Requests that waited to be let in at the end: the most.
+    pub waiting_max: u64,
+    /// What each did, without those that did nothing.
+    pub owners: Vec<TopShare>,
+    /// I/Os of those who are not among the owners.
+    pub others_ios: u64,
+}
+
+/// What somebody did in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopShare {
+    /// The number of the owner.
+    pub number: u64,
+    /// I/Os that ended.
+    pub ios: u64,
+    /// The mean of actual over ideal time of its last I/Os; nothing without a rate.
+    pub accuracy_ratio: Option<f64>,
+}
+
+impl TopWindow {
+    /// Takes in the one that follows.
+    pub fn join(&mut self, next: &TopWindow) {
+        self.end_ns = next.end_ns;
+        self.requests = self.requests.saturating_add(next.requests);
+        self.busy_ns = sum(self.busy_ns, next.busy_ns);
+        self.in_device_max = self.in_device_max.max(next.in_device_max);
+        self.waiting_max = self.waiting_max.max(next.waiting_max);
+        self.others_ios = self.others_ios.saturating_add(next.others_ios);
+        for share in &next.owners {
+            match self.owners.iter_mut().find(|known| known.number == share.number) {
+                Some(known) => known.join(share),
+                None => self.owners.push(*share),
+            }
+        }
+    }
+
+    /// What an owner did in it.
+    #[must_use]
+    pub fn share(&self, number: u64) -> Option<&TopShare> {
+        self.owners.iter().find(|share| share.number == number)
+    }
+}
+
+impl TopShare {
+    fn join(&mut self, next: &TopShare) {
+        let accuracy = |of: &TopShare| of.accuracy_ratio.map(|ratio| (ratio, of.ios));
+        self.accuracy_ratio = mean(accuracy(self), accuracy(next));
+        self.ios = self.ios.saturating_add(next.ios);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_windows_keep_who_did_how_much() {
+        let window = |shares: &[(u64, u64, Option<f64>)]| TopWindow {
+            requests: 7,
+            owners: shares
+                .iter()
+                .map(|&(number, ios, accuracy_ratio)| TopShare { number, ios, accuracy_ratio })
+                .collect(),
+            ..TopWindow::default()
+        };
+        let mut joined = window(&[(1, 10, Some(1.0))]);
+        joined.join(&window(&[(1, 30, Some(1.2)), (2, 5, None)]));
+        assert_eq!(joined.requests, 14);
+        let first = joined.share(1).unwrap();
+        assert!(first.ios == 40 && (first.accuracy_ratio.unwrap() - 1.15).abs() < 1e-12);
+        assert_eq!(joined.share(2).map(|share| share.ios), Some(5));
+        assert_eq!(joined.share(3), None);
+    }
+}
