@@ -207,8 +207,8 @@ fn a_slow_file_is_read_ahead_of_the_program_and_arrives_unchanged() {
     let result = result(&scratch, "", &["cmp", "slow/file", "files/file"]);
     assert!(number(&result, "prefetched_bytes") > 1 << 20, "{result}");
     assert!(number(&result, "io_wait_ns") > 0 && number(&result, "computing_ns") > 0, "{result}");
-    let reading = &result["readings"][0];
-    assert!(reading["name"].as_str().unwrap().ends_with("slow/file"), "{reading}");
+    let mut readings = result["readings"].as_array().unwrap().iter();
+    let reading = readings.find(|told| told["name"].as_str().unwrap().ends_with("slow/file")).unwrap();
     assert!(reading["points"].as_array().unwrap().len() > 3);
 }
 
@@ -267,11 +267,13 @@ fn files_in_a_row_are_begun_before_they_are_opened() {
     let words: Vec<String> = names.iter().map(|name| format!("slow/{name}")).collect();
     let mut program = vec!["cat"];
     program.extend(words.iter().map(|word| &**word));
-    let named = result(&scratch, "", &program);
-    assert!(number(&named, "prefetched_bytes") > 20 * 4096, "{named}");
-    assert!(number(&named, "prefetched_bytes") <= 60 * 4096, "{named}");
-    let files = number(&named, "files");
-    assert!((50..=60).contains(&files) && number(&named, "read_bytes") <= 60 * 4096, "{named}");
+    unless_too_busy(|| {
+        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        let named = result(&scratch, "", &program);
+        let (ahead, files) = (number(&named, "prefetched_bytes"), number(&named, "files"));
+        assert!(ahead <= 60 * 4096 && files <= 60 && number(&named, "read_bytes") <= 60 * 4096, "{named}");
+        if ahead > 20 * 4096 && files >= 50 { Ok(()) } else { Err(named.to_string()) }
+    });
 }
 
 /// The second is opened before it could be read ahead, and is then one of a row.
