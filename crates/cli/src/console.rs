@@ -155,5 +155,32 @@ pub(crate) fn note_json(value: &impl Serialize) {
 
 /// Tells of an error on stderr.
 pub(crate) fn complain(text: &str) {
-    note(&format!("sakiyomi: {text}"));
+    note(&format!("sakiyomi: {}", without_numbers(text)));
+}
+
+/// An error's text without the numbers that the standard library adds to the system's words: ` (os error 2)`.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => plain.push_str(rest),
+            _ => plain.extend([" (os error ", part]),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_numbers;
+
+    #[test]
+    fn numbers_of_errors_are_left_out_and_nothing_else() {
+        let missing = std::io::Error::from_raw_os_error(2);
+        assert_eq!(without_numbers(&format!("a: {missing}: b")), "a: No such file or directory: b");
+        for text in ["", "a (os error x) b", "a (os error 2", "(os error 2)"] {
+            assert_eq!(without_numbers(text), text);
+        }
+    }
 }

@@ -16,6 +16,7 @@ use sakiyomi_report::Run;
 use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
 use serde::Serialize;
 
+use crate::console::without_numbers;
 use crate::outcome;
 
 const FILES: &str = "Reading files";
@@ -121,8 +122,7 @@ pub(crate) fn outcome<R>(schema: &'static str, report: &Report, wall: Duration, 
 
 /// What is wrong, without the number that the system gives it.
 pub(crate) fn plainly(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    without_numbers(&error.to_string())
 }
 
 /// What is wrong with a file that is named before it.

@@ -36,6 +36,7 @@ pub mod method;
 pub mod page_cache;
 pub mod priority;
 pub mod process;
+pub mod readiness;
 pub mod source;
 pub mod standard;
 pub mod tracefs;

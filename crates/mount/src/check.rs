@@ -1,6 +1,6 @@
 //! What must hold before anything is mounted; and whether something is.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,18 +54,6 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether this process can mount at all.
-pub(crate) fn can_mount() -> Result<(), Error> {
-    OpenOptions::new().read(true).write(true).open("/dev/fuse").map_err(Error::NoFuse)?;
-    if rustix::process::geteuid().is_root() || helper().is_some() { Ok(()) } else { Err(Error::NoHelper) }
-}
-
-/// The program that mounts for those who are not root.
-pub(crate) fn helper() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join("fusermount3")).find(|file| file.exists())
-}
-
 /// Whether what is mounted on a directory, which is not asked, is sakiyomi's.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
@@ -73,21 +61,51 @@ pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
 
 /// The number of the device that sakiyomi's mount on a directory has, as no other one of these days; none if there is none.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
-    let text = fs::read_to_string("/proc/self/mountinfo")?;
-    let mut mounts = text.lines().filter_map(mount_of_line);
-    // Of several on one directory, the last one is seen.
-    let seen = mounts.rfind(|mount| mount.place == directory);
-    // The subtype is named only where fusermount3 has mounted.
-    let ours = seen.filter(|seen| seen.source == SOURCE && seen.kind.split('.').next() == Some("fuse"));
-    Ok(ours.map(|ours| ours.device.to_owned()))
+    let mounts = Mounts::read()?;
+    Ok(mounts.seen_on(directory).filter(MountOfLine::is_ours).map(|ours| ours.device.to_owned()))
+}
+
+/// What is mounted, as the kernel tells this process.
+pub(crate) struct Mounts(String);
+
+impl Mounts {
+    pub(crate) fn read() -> io::Result<Mounts> {
+        fs::read_to_string("/proc/self/mountinfo").map(Mounts)
+    }
+
+    /// What is mounted on a directory: of several mounts, the last one.
+    pub(crate) fn seen_on(&self, directory: &Path) -> Option<MountOfLine<'_>> {
+        self.0.lines().filter_map(mount_of_line).rfind(|mount| mount.place == directory)
+    }
+
+    /// What is mounted on the nearest directory above.
+    pub(crate) fn seen_above(&self, path: &Path) -> Option<MountOfLine<'_>> {
+        path.ancestors().skip(1).find_map(|above| self.seen_on(above))
+    }
 }
 
 #[derive(Debug, PartialEq)]
-struct MountOfLine<'a> {
-    place: PathBuf,
+pub(crate) struct MountOfLine<'a> {
+    pub(crate) place: PathBuf,
     device: &'a str,
-    kind: &'a str,
+    /// The type of its file system.
+    pub(crate) kind: &'a str,
     source: &'a str,
+    /// What the file system was mounted with.
+    options: &'a str,
+}
+
+impl MountOfLine<'_> {
+    pub(crate) fn is_ours(&self) -> bool {
+        // The subtype is named only where fusermount3 has mounted.
+        self.source == SOURCE && self.kind.split('.').next() == Some("fuse")
+    }
+
+    /// The number of the user who has mounted a FUSE file system.
+    pub(crate) fn user(&self) -> Option<u32> {
+        let mut options = self.options.split(',');
+        options.find_map(|option| option.strip_prefix("user_id=")).and_then(|user| user.parse().ok())
+    }
 }
 
 /// `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
@@ -96,7 +114,8 @@ fn mount_of_line(line: &str) -> Option<MountOfLine<'_>> {
     let mut of_place = of_place.split(' ').skip(2);
     let (device, place) = (of_place.next()?, of_place.nth(1)?);
     let mut rest = rest.split(' ');
-    Some(MountOfLine { place: unescaped(place).into(), device, kind: rest.next()?, source: rest.next()? })
+    let (kind, source, options) = (rest.next()?, rest.next()?, rest.next().unwrap_or_default());
+    Some(MountOfLine { place: unescaped(place).into(), device, kind, source, options })
 }
 
 /// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
@@ -128,7 +147,9 @@ mod tests {
     fn places_of_mounts_are_read_whatever_their_names() {
         let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
         let place = PathBuf::from(r"/mnt/a b\c");
-        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE };
+        let options = "rw,user_id=0";
+        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE, options };
+        assert_eq!(expected.user(), Some(0));
         assert_eq!(mount_of_line(line), Some(expected));
         assert_eq!(mount_of_line("36 35"), None);
     }

@@ -27,7 +27,7 @@ pub enum Error {
     NotEmpty(PathBuf),
     /// One lies in the other.
     #[error(
-        "{} and {} lie one in the other: the file system would be served from within itself; name two directories apart", backing.display(), directory.display()
+        "the backing directory {} and the mount point {} lie one in the other: the file system would be served from within itself; name two separate directories", backing.display(), directory.display()
     )]
     Nested {
         /// The backing directory.
@@ -39,7 +39,7 @@ pub enum Error {
     #[error("sakiyomi has mounted something on {} already: name another directory, or unmount it first", .0.display())]
     Mounted(PathBuf),
     /// A mount that nobody serves.
-    #[error("a mount whose program has ended is still on {}; `sakiyomi umount` takes it away", .0.display())]
+    #[error("a mount whose program has ended is still on {at}; run `sakiyomi umount {at}`", at = .0.display())]
     Dead(PathBuf),
     /// What is kept at the end would be kept in what ends.
     #[error(
@@ -56,14 +56,57 @@ pub enum Error {
     /// Whoever asked for it does not want it any more.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
-    /// The kernel or the container lacks FUSE.
+    /// The device of FUSE is not there, or the kernel has nothing behind it.
     #[error(
-        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or let the container have the device"
+        "/dev/fuse {0}: load the kernel module with `modprobe fuse`; a container needs --device /dev/fuse and --cap-add SYS_ADMIN"
     )]
-    NoFuse(io::Error),
+    NoDevice(&'static str),
+    /// Something else has its name.
+    #[error(
+        "/dev/fuse is not the device of FUSE (character device 10:229): remove it and run `modprobe fuse`"
+    )]
+    OtherDevice,
+    /// Its mode keeps this user out.
+    #[error(
+        "user {user} may not open /dev/fuse, which has mode {mode:04o}, owner {owner} and group {group}: let root run `chmod 666 /dev/fuse`, or run as its owner"
+    )]
+    DeviceMode {
+        /// Who is running.
+        user: u32,
+        /// Permission bits.
+        mode: u32,
+        /// The owner's number.
+        owner: u32,
+        /// The group's number.
+        group: u32,
+    },
+    /// Not its mode, but something else keeps everybody out: a container, or a file system without devices.
+    #[error(
+        "/dev/fuse may not be opened here, although its mode allows it: a container needs --device /dev/fuse and --cap-add SYS_ADMIN; on a file system mounted with nodev, no device can be opened"
+    )]
+    DeviceForbidden,
+    /// It cannot be opened for another reason.
+    #[error("cannot open /dev/fuse")]
+    Device(#[source] io::Error),
     /// Only root mounts by itself.
-    #[error("only root can mount without fusermount3; run as root, or install the package fuse3")]
+    #[error("only root can mount and unmount without fusermount3: install the package fuse3, or run as root")]
     NoHelper,
+    /// Root that is not the machine's.
+    #[error(
+        "the kernel does not let this process mount or unmount: a container needs --device /dev/fuse and --cap-add SYS_ADMIN, a user namespace needs a mount namespace of its own (`unshare -Urm`), and a service must not set NoNewPrivileges"
+    )]
+    NotAllowed,
+    /// The helper has not the rights for which it exists.
+    #[error("{} may not mount, as it does not belong to root or is not setuid: let root run `chown root` and `chmod u+s` on it", .0.display())]
+    HelperWithoutRights(PathBuf),
+    /// The helper has refused, for a reason of its own.
+    #[error("fusermount3 cannot mount on {}: {said}", path.display())]
+    Helper {
+        /// The mount point.
+        path: PathBuf,
+        /// Its words.
+        said: String,
+    },
     /// The kernel has refused.
     #[error("cannot mount on {}", path.display())]
     Mount {
@@ -73,10 +116,34 @@ pub enum Error {
         source: io::Error,
     },
     /// Nothing of ours is mounted there.
-    #[error("nothing that sakiyomi has mounted is on {}", .0.display())]
+    #[error("sakiyomi has mounted nothing on {}", .0.display())]
     NotMounted(PathBuf),
+    /// Something else is mounted there.
+    #[error("the {kind} file system on {} was not mounted by sakiyomi; `umount` is for it", path.display())]
+    MountedByOthers {
+        /// Where.
+        path: PathBuf,
+        /// The type of the file system.
+        kind: String,
+    },
+    /// Another user has mounted it.
+    #[error("{} was mounted by user {owner}: only that user and root can unmount it", path.display())]
+    OtherUser {
+        /// Where.
+        path: PathBuf,
+        /// The number of the user.
+        owner: u32,
+    },
+    /// It is only a part of what is mounted.
+    #[error("{} is not a mount point, but lies in one: name {}", path.display(), mount.display())]
+    InsideMount {
+        /// What was named.
+        path: PathBuf,
+        /// The mount point.
+        mount: PathBuf,
+    },
     /// Somebody has files of it open.
-    #[error("{} is in use: close its files and leave its directories, or take it away at once with --lazy", .0.display())]
+    #[error("{} is in use: close its files and leave its directories, or unmount it at once with --lazy", .0.display())]
     Busy(PathBuf),
     /// Unmounting failed.
     #[error("cannot unmount {}", path.display())]

@@ -17,6 +17,7 @@
 //! | a device in real time | [`live`] |
 //! | who has which rate | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
+//! | whether this process can mount, and why not | [`can_mount`], [`try_mount`] |
 //!
 //! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides what is held back.
 
@@ -28,6 +29,7 @@ mod check;
 mod engine;
 mod error;
 mod fs;
+mod fuse_access;
 mod per_thread;
 mod process;
 mod record;
@@ -39,6 +41,7 @@ mod watch;
 mod workers;
 
 pub use error::Error;
+pub use fuse_access::{can_mount, try_mount};
 pub use regulation::{RatesSeen, Regulate};
 pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;

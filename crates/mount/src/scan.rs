@@ -36,8 +36,8 @@ pub(crate) fn place_all(
         asked()?;
         match scan.directory(root, &path, &mut found) {
             Ok(mut below) => left.append(&mut below),
-            Err(error) if !path.as_os_str().is_empty() && is_passed_over(&error) => {}
-            Err(error) => return Err(failed(&backing.join(&path), error)),
+            Err((at, error)) if !at.as_os_str().is_empty() && is_passed_over(&error) => {}
+            Err((at, error)) => return Err(failed(&below(backing, &at), error)),
         }
     }
     engine.layout().retain(&scan.there);
@@ -66,23 +66,24 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it,
-    /// the first one last.
+    /// the first one last. An error has its place.
     fn directory(
         &mut self,
         root: &OwnedFd,
         path: &Path,
         found: &mut Vec<(PathBuf, FileId)>,
-    ) -> io::Result<Vec<PathBuf>> {
-        let directory = open_below(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        self.meet(&rustix::fs::fstat(&directory)?);
+    ) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+        let failed = |error| (path.to_owned(), error);
+        let directory = open_below(root, path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        self.meet(&rustix::fs::fstat(&directory).map_err(|error| failed(error.into()))?);
         let mut below = Vec::new();
-        for name in names(&directory)? {
+        for name in names(&directory).map_err(failed)? {
             let here = path.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
             let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
-                // It has gone in the meantime.
-                Err(rustix::io::Errno::NOENT) => continue,
-                Err(error) => return Err(error.into()),
+                // It has gone in the meantime, or a mount whose program has ended is on it.
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTCONN) => continue,
+                Err(error) => return Err((here, error.into())),
             };
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => below.push(here),
@@ -123,8 +124,13 @@ impl Scan<'_> {
             let capacity = self.engine.layout().blocks() * BLOCK;
             return Error::TooLarge { path: backing.to_owned(), capacity };
         }
-        failed(&backing.join(path), error)
+        failed(&below(backing, path), error)
     }
+}
+
+/// A path in the backing directory, which is itself the empty one.
+fn below(backing: &Path, path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() { backing.to_owned() } else { backing.join(path) }
 }
 
 /// The names in a directory, in order.

@@ -21,6 +21,7 @@ use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
+use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
 use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
 use crate::record::{Recording, StartError};
@@ -160,7 +161,7 @@ pub struct Finished {
 /// # Errors
 /// Whatever stands against it, in a sentence; nothing is mounted then.
 pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Mounted, Error> {
-    check::can_mount()?;
+    can_mount()?;
     let (backing, directory) = check::directories(backing, directory)?;
     for (what, path) in [("layout", &options.layout), ("trace", &options.record)] {
         path.as_deref().map_or(Ok(()), |path| check::outside(what, path, &directory))?;
@@ -348,14 +349,14 @@ fn start_session(
     (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
-    let refused = |source| Error::Mount { path: directory.to_owned(), source };
     let fs_options = FsOptions {
         direct_io: options.direct_io || regulation.is_some(),
         writeback: options.writeback,
         descriptors: options.descriptors.unwrap_or_else(|| KNOWN_MAX.min(descriptors() / 2)),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options).map_err(refused)?;
+    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options)
+        .map_err(|source| Error::System { what: "open the backing directory", source })?;
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(check::SOURCE.to_owned()),
@@ -370,7 +371,8 @@ fn start_session(
     config.n_threads = Some(REQUEST_THREADS);
     // A descriptor for each thread: sharing one costs a fifteenth of all reads a second.
     config.clone_fd = true;
-    Session::new(files, directory, &config).and_then(Session::spawn).map_err(refused)
+    let session = Session::new(files, directory, &config).map_err(|error| refusal(directory, error))?;
+    session.spawn().map_err(no_threads)
 }
 
 impl Mounted {
@@ -440,7 +442,7 @@ impl Mounted {
             // and have mounted another there.
             if self.is_there() {
                 match unmount(&self.directory, true) {
-                    Ok(()) | Err(Error::NotMounted(_)) => {}
+                    Ok(()) | Err(Error::NotMounted(_) | Error::MountedByOthers { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }

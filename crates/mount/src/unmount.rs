@@ -4,51 +4,85 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::{Error, check};
+use crate::check::{MountOfLine, Mounts};
+use crate::{Error, fuse_access};
 
-/// Takes away what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it
-/// is in use.
+/// Unmounts what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it is in
+/// use. A symbolic link to the directory stands for it.
 ///
 /// # Errors
-/// [`Error::NotMounted`], [`Error::Busy`], [`Error::Unmount`].
+/// [`Error::NotMounted`], [`Error::MountedByOthers`], [`Error::InsideMount`], [`Error::OtherUser`], [`Error::Busy`],
+/// [`Error::NoHelper`], [`Error::NotAllowed`], [`Error::Unmount`].
 pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     let failed = |source| Error::Unmount { path: directory.to_owned(), source };
-    let place = without_asking_it(directory).map_err(failed)?;
-    if !check::is_ours(&place).map_err(failed)? {
-        return Err(Error::NotMounted(directory.to_owned()));
+    let place = place_of(directory).map_err(failed)?;
+    let mounts = Mounts::read().map_err(failed)?;
+    match mounts.seen_on(&place) {
+        Some(seen) if seen.is_ours() => may_unmount(directory, seen.user())?,
+        Some(seen) => {
+            return Err(Error::MountedByOthers { path: directory.to_owned(), kind: seen.kind.to_owned() });
+        }
+        None => {
+            let path = directory.to_owned();
+            return Err(match mounts.seen_above(&place).filter(MountOfLine::is_ours) {
+                Some(above) => Error::InsideMount { path, mount: above.place },
+                None => Error::NotMounted(path),
+            });
+        }
     }
     if !rustix::process::geteuid().is_root() {
         return match by_helper(&place, lazy).map_err(failed)? {
             Helped::Done => Ok(()),
             Helped::Busy => Err(Error::Busy(directory.to_owned())),
+            Helped::Missing => Err(Error::NoHelper),
         };
     }
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
+        Err(Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
+        Err(Errno::PERM) => Err(Error::NotAllowed),
         Err(error) => Err(failed(error.into())),
     }
 }
 
-/// The path with links resolved, but of its last part, which a mount without a program does not answer for.
-fn without_asking_it(directory: &Path) -> io::Result<PathBuf> {
+/// The helper unmounts what the same user has mounted, and says of all else that it is not there.
+fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
+    let user = rustix::process::getuid();
+    match owner.filter(|&owner| !user.is_root() && owner != user.as_raw()) {
+        Some(owner) => Err(Error::OtherUser { path: directory.to_owned(), owner }),
+        None => Ok(()),
+    }
+}
+
+/// The path as the kernel's table of mounts has it, with links resolved; the last part, which a mount without a program
+/// does not answer for, is asked only whether it is a link.
+fn place_of(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(fs::canonicalize(parent)?.join(name)),
-        _ => Ok(absolute),
+    // What ends in `..` has no name of its own, nor has the root.
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return fs::canonicalize(absolute);
+    };
+    let place = fs::canonicalize(parent)?.join(name);
+    match fs::symlink_metadata(&place) {
+        Ok(metadata) if metadata.is_symlink() => fs::canonicalize(&place),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        // It is there, or nobody answers for it.
+        Ok(_) | Err(_) => Ok(place),
     }
 }
 
 enum Helped {
     Done,
     Busy,
+    Missing,
 }
 
 fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
-    let helper = check::helper().unwrap_or_else(|| PathBuf::from("fusermount3"));
+    let Some(helper) = fuse_access::helper() else { return Ok(Helped::Missing) };
     let mut command = std::process::Command::new(helper);
     command.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(place);
     let output = command.output()?;
@@ -60,7 +94,8 @@ fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
     if said.contains("resource busy") {
         Ok(Helped::Busy)
     } else {
-        Err(io::Error::other(said.trim().to_owned()))
+        let words = fuse_access::words_of_helper(&said);
+        Err(io::Error::other(words.unwrap_or_else(|| "fusermount3 does not say why".to_owned())))
     }
 }
 
@@ -68,9 +103,24 @@ fn by_helper(place: &Path, lazy: bool) -> io::Result<Helped> {
 mod tests {
     use super::*;
 
+    fn refused(directory: &str) -> String {
+        unmount(Path::new(directory), false).unwrap_err().to_string()
+    }
+
     #[test]
-    fn what_is_not_mounted_cannot_be_unmounted() {
-        let error = unmount(Path::new("/proc"), false).unwrap_err().to_string();
-        assert_eq!(error, "nothing that sakiyomi has mounted is on /proc");
+    fn what_sakiyomi_has_not_mounted_is_not_unmounted() {
+        assert_eq!(refused("/proc/self"), "sakiyomi has mounted nothing on /proc/self");
+        assert!(refused("/proc").starts_with("the proc file system on /proc was not mounted by sakiyomi"));
+        assert_eq!(refused("/nowhere"), "cannot unmount /nowhere");
+        assert_eq!(refused("/nowhere/deeper"), "cannot unmount /nowhere/deeper");
+    }
+
+    #[test]
+    fn a_path_is_resolved_but_for_its_last_part_unless_that_is_a_link() {
+        assert_eq!(place_of(Path::new("/proc/self/fd/.")).unwrap().file_name().unwrap(), "fd");
+        let itself = fs::canonicalize("/proc/self").unwrap();
+        assert_eq!(place_of(Path::new("/proc/self")).unwrap(), itself);
+        assert_eq!(place_of(Path::new("/proc/self/fd")).unwrap(), itself.join("fd"));
+        assert_eq!(place_of(Path::new("/")).unwrap(), Path::new("/"));
     }
 }

@@ -1,17 +1,20 @@
 //! `doctor`: what this machine allows, and what follows from it for sakiyomi.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod place;
+
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use sakiyomi_linux::page_cache::{self, By};
 use sakiyomi_linux::tracefs::{self, Place};
 use sakiyomi_linux::{Access, Blocks, Granted, Memory, MethodKind, MethodSpec, Options, Pool, Source};
+use sakiyomi_mount::Regulate;
 use serde::Serialize;
 
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, say, say_result, without_numbers};
 use crate::machine::machine;
+use place::TestPlace;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi doctor
@@ -22,36 +25,48 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
-    available: bool,
+    /// None if it could not be tested.
+    available: Option<bool>,
     found: String,
     consequence: &'static str,
 }
 
 pub(crate) fn run(common: &Common) -> Result<ExitCode> {
     let machine = machine();
-    let file = TestFile::new();
+    let place = TestPlace::find();
+    let place = place.as_ref();
+    let mounting = |regulate| mounting(place, regulate);
     let findings = [
         memory_is_known(machine.memory_bytes),
-        direct_io(&file),
+        direct_io(place),
         huge_pages(),
-        io_uring(&file),
-        aio(&file),
-        cachestat(&file),
+        io_uring(place),
+        aio(place),
+        cachestat(place),
         loop_devices(),
-        fuse(),
+        fuse(&mounting(None)),
         root(),
         tracing(),
         cgroups(),
-        regulation(),
+        regulation(&mounting(Some(Regulate::default()))),
     ];
     if common.json {
-        let result = serde_json::json!({ "machine": machine, "findings": findings });
+        let tested_in = place.map(|place| place.parent().display().to_string());
+        let result = serde_json::json!({ "machine": machine, "tested_in": tested_in, "findings": findings });
         say_result("sakiyomi.doctor/1", &result)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("{}\n{}, {} usable cores\n\n", machine.kernel, machine.cpu, machine.cores);
+    let mut text = format!("{}\n{}, {} usable cores\n", machine.kernel, machine.cpu, machine.cores);
+    text.push_str(&match place {
+        Some(place) => format!("tests in {}\n\n", place.parent().display()),
+        None => format!("{NOT_TESTED}: {}\n\n", place::tried()),
+    });
     for Finding { what, available, found, consequence } in findings {
-        let mark = if available { "yes" } else { "no " };
+        let mark = match available {
+            Some(true) => "yes",
+            Some(false) => "no ",
+            None => "?  ",
+        };
         text.push_str(&format!("{mark}  {what}: {found}\n     {consequence}\n"));
     }
     text.push_str("\nsim, compare, sweep, validate, trace and drive need none of these.\n");
@@ -62,67 +77,54 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
 fn memory_is_known(bytes: u64) -> Finding {
     Finding {
         what: "memory",
-        available: bytes > 0,
+        available: Some(bytes > 0),
         found: format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
         consequence: "simulations use a few MiB, however long the trace is",
     }
 }
 
-/// A small file in this directory, gone at the end.
-struct TestFile(PathBuf);
+/// What is said where nothing can be written.
+const NOT_TESTED: &str = "not tested: no writable directory";
 
-impl TestFile {
-    fn new() -> TestFile {
-        let directory = std::env::current_dir().unwrap_or_default();
-        let path = directory.join(format!(".sakiyomi-doctor-{}", std::process::id()));
-        // Where none can be made, what follows says so.
-        let _ = fs::write(&path, [0; 4096]);
-        TestFile(path)
-    }
-
-    fn directory(&self) -> String {
-        self.0.parent().unwrap_or(&self.0).display().to_string()
-    }
-
-    /// Whether a method reads it, and why not.
-    fn read_by(&self, kind: MethodKind) -> Result<bool, sakiyomi_linux::Error> {
-        let options = Options {
-            method: MethodSpec { kind, depth: 1 },
-            block: 4096,
-            memory: Memory::Ordinary,
-            ..Options::default()
-        };
-        let mut blocks = Blocks::open(&self.0, &options)?;
-        let registered = blocks.grant().registered;
-        blocks.try_for_each(|block| block.map(drop))?;
-        Ok(registered)
-    }
+/// A finding about a file of the test place; it is not tested where there is none.
+fn of_file(
+    what: &'static str,
+    consequence: &'static str,
+    place: Option<&TestPlace>,
+    test: impl FnOnce(&Path) -> Result<String, sakiyomi_linux::Error>,
+) -> Finding {
+    let tested = place.map(|place| test(place.file()));
+    let available = tested.as_ref().map(Result::is_ok);
+    let found = tested.map_or(NOT_TESTED.to_owned(), |found| found.unwrap_or_else(in_full));
+    Finding { what, available, found, consequence }
 }
 
-impl Drop for TestFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+/// Whether a method reads a file with registered buffers; and why it does not read it.
+fn read_by(path: &Path, kind: MethodKind) -> Result<bool, sakiyomi_linux::Error> {
+    let options = Options {
+        method: MethodSpec { kind, depth: 1 },
+        block: 4096,
+        memory: Memory::Ordinary,
+        ..Options::default()
+    };
+    let mut blocks = Blocks::open(path, &options)?;
+    let registered = blocks.grant().registered;
+    blocks.try_for_each(|block| block.map(drop))?;
+    Ok(registered)
 }
 
 /// An error with its cause, as one line.
-fn in_full(error: sakiyomi_linux::Error) -> String {
-    format!("{:#}", anyhow::Error::from(error))
+fn in_full(error: impl std::error::Error + Send + Sync + 'static) -> String {
+    without_numbers(&format!("{:#}", anyhow::Error::from(error)))
 }
 
-fn direct_io(file: &TestFile) -> Finding {
-    let opened = Source::open(&file.0, Access::Direct);
-    let available = opened.is_ok();
-    let found = match opened {
-        Ok(source) => format!(
-            "files in {} can be opened with O_DIRECT, in multiples of {} bytes",
-            file.directory(),
-            source.alignment().offset
-        ),
-        Err(error) => in_full(error),
-    };
+fn direct_io(place: Option<&TestPlace>) -> Finding {
     let consequence = "transfers around the page cache can be made and measured";
-    Finding { what: "direct I/O", available, found, consequence }
+    of_file("direct I/O", consequence, place, |path| {
+        let source = Source::open(path, Access::Direct)?;
+        let offset = source.alignment().offset;
+        Ok(format!("files can be opened with O_DIRECT, in multiples of {offset} bytes"))
+    })
 }
 
 fn huge_pages() -> Finding {
@@ -137,68 +139,77 @@ fn huge_pages() -> Finding {
         Err(error) => in_full(error),
     };
     let consequence = "direct transfers into them cost a fraction of the CPU time, and are often faster";
-    Finding { what: "huge pages", available, found, consequence }
+    Finding { what: "huge pages", available: Some(available), found, consequence }
 }
 
-fn io_uring(file: &TestFile) -> Finding {
-    let read = file.read_by(MethodKind::Uring);
-    let available = read.is_ok();
-    let found = match read {
-        Ok(true) => "works, with registered buffers".to_owned(),
-        Ok(false) => "works; buffers cannot be registered (see `ulimit -l`)".to_owned(),
-        Err(error) => in_full(error),
-    };
-    Finding { what: "io_uring", available, found, consequence: "methods uring:N and uring-sqpoll:N" }
+fn io_uring(place: Option<&TestPlace>) -> Finding {
+    of_file("io_uring", "methods uring:N and uring-sqpoll:N", place, |path| {
+        Ok(match read_by(path, MethodKind::Uring)? {
+            true => "works, with registered buffers".to_owned(),
+            false => "works; buffers cannot be registered (see `ulimit -l`)".to_owned(),
+        })
+    })
 }
 
-fn aio(file: &TestFile) -> Finding {
-    let read = file.read_by(MethodKind::Aio);
-    let available = read.is_ok();
-    let found = read.map_or_else(in_full, |_| "works".to_owned());
-    Finding { what: "Linux AIO", available, found, consequence: "method aio:N" }
+fn aio(place: Option<&TestPlace>) -> Finding {
+    of_file("Linux AIO", "method aio:N", place, |path| {
+        read_by(path, MethodKind::Aio).map(|_| "works".to_owned())
+    })
 }
 
-fn cachestat(file: &TestFile) -> Finding {
-    let asked = Source::open(&file.0, Access::Buffered)
-        .and_then(|source| page_cache::residency_by(source.file(), 0..4096, By::Cachestat));
-    let available = asked.is_ok();
-    let found = asked.map_or_else(in_full, |_| "answers".to_owned());
+fn cachestat(place: Option<&TestPlace>) -> Finding {
     let consequence = "what the page cache holds of a file is asked for without mapping it; else by mincore";
-    Finding { what: "cachestat", available, found, consequence }
+    of_file("cachestat", consequence, place, |path| {
+        let source = Source::open(path, Access::Buffered)?;
+        page_cache::residency_by(source.file(), 0..4096, By::Cachestat)?;
+        Ok("answers".to_owned())
+    })
 }
 
 fn loop_devices() -> Finding {
     let available = Path::new("/dev/loop-control").exists();
     let found = if available { "/dev/loop-control; attaching needs root" } else { "no /dev/loop-control" };
     let consequence = "`probe --on loop`: a block device that only the CPU limits";
-    Finding { what: "loop devices", available, found: found.to_owned(), consequence }
+    Finding { what: "loop devices", available: Some(available), found: found.to_owned(), consequence }
 }
 
-fn fuse() -> Finding {
-    let device = Path::new("/dev/fuse").exists();
-    let found = match (device, has_helper()) {
-        (true, true) => "/dev/fuse and fusermount3".to_owned(),
-        (true, false) => "/dev/fuse; without fusermount3 only root can mount".to_owned(),
-        (false, _) => "no /dev/fuse".to_owned(),
-    };
-    Finding { what: "FUSE", available: device, found, consequence: "an emulated drive can be mounted" }
+/// Whether this process can mount: none if only the conditions for it are met, as there is no place to try it.
+type Mounting = Result<Option<()>, String>;
+
+/// Mounts an empty directory, by what `mount` mounts with, with rates or without, and unmounts it.
+fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
+    let options = sakiyomi_mount::Options { regulate, ..Default::default() };
+    match place {
+        Some(place) => sakiyomi_mount::try_mount(place.directory(), &options).map(Some),
+        None => sakiyomi_mount::can_mount().map(|()| None),
+    }
+    .map_err(in_full)
 }
 
-fn has_helper() -> bool {
-    std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|directory| directory.join("fusermount3").exists())
-    })
+/// What follows from mounting; `works` says what it works for.
+fn of_mounting(mounting: &Mounting, works: &str) -> (Option<bool>, String) {
+    match mounting {
+        Ok(Some(())) => (Some(true), works.to_owned()),
+        Ok(None) => (None, NOT_TESTED.to_owned()),
+        Err(why) => (Some(false), why.clone()),
+    }
+}
+
+fn fuse(mounting: &Mounting) -> Finding {
+    let (available, found) = of_mounting(mounting, "an empty directory was mounted, and unmounted");
+    let consequence =
+        "an emulated drive can be mounted; on it, O_TMPFILE is refused with EOPNOTSUPP (\"not supported\")";
+    Finding { what: "FUSE", available, found, consequence }
 }
 
 /// A mount that regulates, and what it needs to regulate whom.
-fn regulation() -> Finding {
-    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    let (available, found) = match device {
-        Err(error) => (false, format!("/dev/fuse cannot be opened: {error}")),
-        Ok(_) if is_root() => (true, "mounts regulate all users' processes".to_owned()),
-        Ok(_) if has_helper() => (true, "your own mounts regulate your own processes".to_owned()),
-        Ok(_) => (false, "without fusermount3 (package fuse3) only root can mount".to_owned()),
+fn regulation(mounting: &Mounting) -> Finding {
+    let works = if is_root() {
+        "mounts regulate all users' processes"
+    } else {
+        "your own mounts regulate your own processes"
     };
+    let (available, found) = of_mounting(mounting, works);
     let consequence = "`mount --regulate` and `iorate`: the I/O time of processes, trees of them and groups is kept constant";
     Finding { what: "regulation", available, found, consequence }
 }
@@ -210,7 +221,7 @@ fn is_root() -> bool {
 fn root() -> Finding {
     Finding {
         what: "root",
-        available: is_root(),
+        available: Some(is_root()),
         found: format!("running as user {}", rustix::process::geteuid().as_raw()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
@@ -241,7 +252,7 @@ fn cgroups() -> Finding {
     };
     Finding {
         what: "control groups",
-        available: unified || split,
+        available: Some(unified || split),
         found: found.to_owned(),
         consequence: "memory limits are respected by read-ahead, and groups can be given rates",
     }

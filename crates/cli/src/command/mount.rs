@@ -13,7 +13,7 @@ use sakiyomi_report::schema::MOUNT_SCHEMA;
 use sakiyomi_report::{Document, MountResult, chart, html};
 
 use crate::args::DriveArgs;
-use crate::console::{Common, note, say, say_line, say_result};
+use crate::console::{Common, note, say, say_line, say_result, without_numbers};
 use crate::outcome;
 use crate::outcome::mount::{Course, Second};
 use crate::output::OutDir;
@@ -228,7 +228,7 @@ impl Mount {
             }
             if let Some(failure) = mounted.recording_failure().filter(|_| !told) {
                 told = true;
-                note(&format!("warning: the trace ends here: {failure}"));
+                note(&without_numbers(&format!("warning: the trace ends here: {failure}")));
             }
         }
         Ok(())

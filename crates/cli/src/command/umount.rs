@@ -14,7 +14,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Unmount a directory mounted by sakiyomi.
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
-    /// The mount point
+    /// The mount point, or a symbolic link to it
     dir: PathBuf,
     /// Unmount even if files are open; they stay usable until they are closed
     #[arg(long)]

@@ -3,7 +3,9 @@
 mod accuracy;
 mod cli;
 mod completion;
+mod doctor;
 mod documented;
+mod fifo;
 mod fit;
 mod fuse;
 mod gnu;

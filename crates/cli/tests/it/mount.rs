@@ -172,7 +172,7 @@ fn what_a_killed_program_has_left_can_be_taken_away() {
     scratch.ok("umount disk");
     assert_eq!(scratch.names("disk"), [""; 0]);
     assert_eq!(fs::read_to_string(scratch.0.join("files/file")).unwrap(), "kept");
-    assert!(scratch.refused("umount disk").contains("nothing that sakiyomi has mounted is on disk"));
+    assert!(scratch.refused("umount disk").contains("sakiyomi has mounted nothing on disk"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn who_is_not_root_mounts_with_fusermount3() {
 
 /// Whether another user reaches FUSE, its helper and this program here; says so if not.
 fn others_can_mount(user: u32) -> bool {
-    let script = "command -v fusermount3 >&2 && : <>/dev/fuse && exec \"$0\" --version";
+    let script = "command -v fusermount3 >&2 && test -c /dev/fuse && : <>/dev/fuse && exec \"$0\" --version";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_sakiyomi")]).uid(user).gid(user);
     let able =
@@ -349,4 +349,111 @@ fn what_cannot_be_mounted_is_refused_in_a_sentence() {
     let said = scratch.refused("mount files disk --drive fixed:size=1MiB --record trace.csv");
     assert!(said.contains("do not fit onto the drive"), "{said}");
     assert_eq!(fs::read_to_string(scratch.0.join("trace.csv")).unwrap(), "precious");
+}
+
+/// Runs a command of ours in a mount namespace of its own, in which `setup` was run before; none, and says so, if there
+/// can be no such namespace here. `prefix` is put before the command.
+fn said_where(scratch: &Scratch, test: &str, (setup, prefix): (&str, &str), words: &str) -> Option<String> {
+    let sakiyomi = env!("CARGO_BIN_EXE_sakiyomi");
+    let script = format!(
+        "set -e; {{ {setup}; }} >&2; echo ready; exec timeout -s KILL 60 {prefix} {sakiyomi} {words}"
+    );
+    let mut command = Command::new("unshare");
+    let output = command.args(["-m", "sh", "-c", &script]).current_dir(&scratch.0).output();
+    let begun = |output: &std::process::Output| output.stdout.starts_with(b"ready");
+    match output {
+        Ok(output) if begun(&output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+        _ => {
+            sakiyomi_testing::skipped(test, format!("`{setup}` is not possible in a namespace here"));
+            None
+        }
+    }
+}
+
+const EMPTY_DEV: &str = "mount -t tmpfs none /dev";
+const AS_NOBODY: &str = "setpriv --reuid 65534 --clear-groups env PATH=/nowhere";
+
+#[test]
+fn each_reason_why_nothing_can_be_mounted_is_told_with_its_remedy() {
+    let scratch = Scratch::new("mount_reasons");
+    for name in ["files", "disk"] {
+        fs::create_dir_all(scratch.0.join(name)).unwrap();
+    }
+    let node = |mode: u32, number: &str| format!("{EMPTY_DEV}; mknod -m {mode} /dev/fuse c {number}");
+    let no_helper = "test -c /dev/fuse; : <>/dev/fuse; for name in /bin/fusermount3 /sbin/fusermount3; do if test -e $name; then mount --bind /dev/null $name; fi; done";
+    let (closed, no_driver, other) = (node(600, "10 229"), node(666, "10 77"), node(666, "1 3"));
+    let nodev = "mount -t tmpfs -o nodev none /dev; mknod -m 666 /dev/fuse c 10 229";
+    let no_admin = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin";
+    for (setup, prefix, sentence) in [
+        (EMPTY_DEV, "", "/dev/fuse does not exist: load the kernel module with `modprobe fuse`"),
+        (&no_driver, "", "/dev/fuse has no driver behind it: load the kernel module"),
+        (&other, "", "/dev/fuse is not the device of FUSE"),
+        (nodev, "", "/dev/fuse may not be opened here, although its mode allows it: a container needs"),
+        (&closed, AS_NOBODY, "user 65534 may not open /dev/fuse, which has mode 0600, owner 0 and group 0"),
+        (no_helper, no_admin, "the kernel does not let this process mount or unmount: a container needs"),
+    ] {
+        let Some(said) = said_where(&scratch, "each_reason", (setup, prefix), "mount files disk") else {
+            continue;
+        };
+        if said.contains("Permission denied") && said.contains("failed to execute") {
+            sakiyomi_testing::skipped("each_reason", "another user cannot reach the build directory");
+            continue;
+        }
+        assert!(said.contains(sentence) && said.lines().count() == 1, "{setup}: {said}");
+        assert!(!said.contains("os error"), "{said}");
+    }
+}
+
+#[test]
+fn umount_tells_a_link_a_part_of_a_mount_and_the_mounts_of_others_apart() {
+    if !can_mount("umount_tells_apart") {
+        return;
+    }
+    let scratch = Scratch::new("umount_apart");
+    let served = Served::start(&scratch, "");
+    fs::create_dir(scratch.0.join("disk/inside")).unwrap();
+    std::os::unix::fs::symlink("disk", scratch.0.join("link")).unwrap();
+    let said = scratch.refused("umount disk/inside");
+    assert!(said.contains("disk/inside is not a mount point, but lies in one: name "), "{said}");
+    let said = scratch.refused("umount /proc");
+    assert!(said.contains("the proc file system on /proc was not mounted by sakiyomi"), "{said}");
+    assert_eq!(
+        scratch.refused("umount nowhere"),
+        "sakiyomi: cannot unmount nowhere: No such file or directory\n"
+    );
+    assert!(scratch.refused("umount files").contains("sakiyomi has mounted nothing on files"));
+    let by_nobody =
+        format!("setpriv --reuid 65534 --clear-groups {} umount disk", env!("CARGO_BIN_EXE_sakiyomi"));
+    let words: Vec<&str> = by_nobody.split_whitespace().collect();
+    let refused = Command::new(words[0]).args(&words[1..]).current_dir(&scratch.0).output();
+    match refused.map(|output| String::from_utf8(output.stderr).unwrap()) {
+        Ok(said) if said.starts_with("sakiyomi: ") => {
+            assert!(said.contains("disk was mounted by user 0: only that user and root"), "{said}");
+        }
+        _ => sakiyomi_testing::skipped("umount_tells_apart", "another user cannot run the program here"),
+    }
+    assert_eq!(scratch.ok("umount link"), "");
+    assert_eq!(served.ended().0, Some(0));
+}
+
+#[test]
+fn a_dead_mount_in_the_backing_directory_does_not_hinder_a_mount() {
+    if !can_mount("a_dead_mount_in_the_backing_directory") {
+        return;
+    }
+    let scratch = Scratch::new("mount_dead_inside");
+    fs::create_dir_all(scratch.0.join("files/dead")).unwrap();
+    fs::create_dir_all(scratch.0.join("other")).unwrap();
+    let mut command = Command::new("timeout");
+    let words = format!("-s KILL 60 {} mount other files/dead", env!("CARGO_BIN_EXE_sakiyomi"));
+    command.args(words.split_whitespace()).current_dir(&scratch.0);
+    let mut dead = Served::started(&scratch, command);
+    dead.directory = scratch.0.join("files/dead");
+    dead.signal("KILL");
+    dead.process.wait().unwrap();
+    let served = Served::start(&scratch, "--drive deskstar-7k250");
+    assert_eq!(scratch.names("disk"), ["dead"]);
+    scratch.ok("umount disk");
+    assert_eq!(served.ended().0, Some(0));
+    scratch.ok("umount files/dead");
 }

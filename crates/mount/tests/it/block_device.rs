@@ -1,10 +1,11 @@
 //! A loop device on a file of a mount is a real block device with the drive behind it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use crate::mounted::{Scratch, can_mount, unmounted};
+use rustix::fs::FallocateFlags;
 use sakiyomi_linux::loop_device::LoopDevice;
 use sakiyomi_linux::{Access, Memory, Pool, Source};
 use sakiyomi_mount::{Behind, Options};
@@ -35,4 +36,39 @@ fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {
     }
     let seen = unmounted(mounted).seen;
     assert!(seen.totals.accesses == 0 || seen.totals.read_bytes >= 3 * 4096);
+}
+
+/// What `docs/mount.md` says of the file for a block device.
+#[test]
+fn a_file_has_places_on_the_drive_once_it_is_allocated_on_the_mount_but_not_by_truncate_or_behind_its_back() {
+    if !can_mount("a_file_has_places_once_it_is_allocated") {
+        return;
+    }
+    let scratch = Scratch::new("allocated", Duration::from_secs(60));
+    let sparse = File::create(scratch.path("backing/sparse")).unwrap();
+    sparse.set_len(1 << 20).unwrap();
+    let behind = Some(Behind::Fixed("latency=3ms".parse().unwrap()));
+    let mounted = scratch.mount(&Options { behind, direct_io: true, ..Options::default() });
+    let read = |name: &str| {
+        let file = File::open(scratch.path("mounted").join(name)).unwrap();
+        let begun = Instant::now();
+        file.read_exact_at(&mut [0; 4096], 512 << 10).unwrap();
+        begun.elapsed() >= Duration::from_millis(3)
+    };
+    read("sparse");
+    let allocated = File::create(scratch.path("mounted/allocated")).unwrap();
+    let has_places = match rustix::fs::fallocate(&allocated, FallocateFlags::empty(), 0, 1 << 20) {
+        Ok(()) => {
+            assert!(read("allocated"), "faster than the drive");
+            true
+        }
+        Err(error) => {
+            sakiyomi_testing::skipped("a_file_has_places_once_it_is_allocated", error);
+            false
+        }
+    };
+    drop(allocated);
+    // Counted when it was answered, and the hole not at all.
+    let expected = if has_places { 4096 } else { 0 };
+    assert_eq!(unmounted(mounted).seen.totals.read_bytes, expected);
 }

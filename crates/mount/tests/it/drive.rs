@@ -318,3 +318,20 @@ fn a_mount_that_ends_late_leaves_the_one_that_came_after_it() {
     assert!(!second.is_over());
     unmounted(second);
 }
+
+#[test]
+fn a_file_without_a_name_is_refused_as_not_supported_so_that_programs_make_one_with_a_name() {
+    if !can_mount("a_file_without_a_name") {
+        return;
+    }
+    let scratch = Scratch::new("tmpfile", LIMIT);
+    let mounted = scratch.mount(&Options::default());
+    let place = scratch.path("mounted");
+    // The kernel asks the first time and remembers the answer.
+    for _ in 0..2 {
+        let opened = rustix::fs::open(&place, OFlags::TMPFILE | OFlags::RDWR, 0o600.into());
+        assert_eq!(opened.err(), Some(rustix::io::Errno::OPNOTSUPP));
+    }
+    drop(fs::read_dir(&place).unwrap());
+    unmounted(mounted);
+}

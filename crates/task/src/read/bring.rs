@@ -2,7 +2,6 @@
 //! or into buffers, where it was told how to read, or the page cache does not keep what is brought.
 
 use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use super::error::Error;
 use super::feed::Feeder;
 use super::fetch::Fetch;
 use super::plan::{piece_max, tapered};
-use super::stream::{Bytes, fill_buffer};
+use super::stream::{Bytes, Stream, fill_buffer};
 use super::work::Hold;
 use crate::manager::Tasks;
 
@@ -114,18 +113,22 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         Ok(())
     }
 
-    /// Reads what has no offsets, and makes a task of each block.
+    /// Reads what has no offsets, and makes a task of each block. Where it has to wait for a writer, all before it has been
+    /// worked on: that may be enough, and the writer may wait for us to say so.
     pub(super) fn take_in(
         &self,
         tasks: &Tasks<'w>,
         file: &Hold<'w, 'g, T>,
-        from: &mut (dyn Read + Send + '_),
+        from: &mut Stream<'_>,
     ) -> Result<(), Error> {
         file.note_plan(0, Some(MethodSpec::usual(MethodKind::Read)));
         let read = self.work.read;
         let pool = Pool::new(read.window() + 1, read.block, Memory::Huge)?;
         let mut offset = 0;
         while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
+            if from.would_wait() && (!self.work.window.wait_for_others() || file.is_over()) {
+                break;
+            }
             let mut buffer = pool.take().expect("no more are lent than permitted");
             let outcome = fill_buffer(from, &mut buffer);
             let length = buffer.len() as u64;

@@ -18,6 +18,7 @@ use super::error::Error;
 use super::fetch::{Buffers, Fetch};
 use super::look_ahead::{Input, LookAhead, Opened};
 use super::plan::{Plan, cut, piece_max, tapered};
+use super::stream::Stream;
 use super::work::{Hold, SMALL, Work};
 use crate::manager::{Device, Handle, Manager, Tasks};
 
@@ -72,7 +73,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             let file = self.work.file(self.begun, path, permit);
             self.begun += 1;
             let rest = match input {
-                Err(Input::Stream(_, mut from)) => self.take_in(tasks, &file, &mut *from).map(|()| None),
+                Err(Input::Stream(_, mut from)) => self.take_in(tasks, &file, &mut from).map(|()| None),
                 // It was not opened ahead, so it may wait for somebody, as a FIFO does; perhaps it need not be read at
                 // all. Or those before it have the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
@@ -114,6 +115,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             return Err(Error::Stream { path: file.path.to_owned(), source });
         }
         if !kind.is_file() && !kind.is_block_device() {
+            let mut from = Stream::of_file(from, self.work.in_order);
             return self.take_in(tasks, file, &mut from).map(|()| None);
         }
         if is_small(&metadata) && self.work.takes_small() {

@@ -77,8 +77,10 @@ impl<T> Turns<'_, T> {
             while let Some((end, result, _permit)) = file.results.remove(&file.next) {
                 file.next = end;
                 if let Some(result) = result.filter(|_| !file.enough.load(Ordering::Relaxed)) {
-                    let wanted = (self.take)(self.now, Event::Result(result))?;
-                    file.enough.store(wanted == Wanted::NextFile, Ordering::Relaxed);
+                    let wanted = (self.take)(self.now, Event::Result(result));
+                    // Before the permit is given back: then more of the file would be waited for.
+                    file.enough.store(!matches!(wanted, Ok(Wanted::More)), Ordering::Relaxed);
+                    wanted?;
                 }
             }
             let Some((end, permit)) = file.end.take() else {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::iter::Peekable;
 use std::path::Path;
 use std::vec;
@@ -12,6 +12,7 @@ use sakiyomi_linux::page_cache;
 
 use super::ahead::{Devices, FETCHED};
 use super::plan::Plan;
+use super::stream::Stream;
 use super::work::Work;
 
 /// Bytes that are fetched of each file that is opened ahead.
@@ -21,7 +22,7 @@ const FETCHED_OF_ONE: u64 = 4 << 20;
 pub(super) enum Input<'f> {
     Path(&'f Path),
     /// Of what is called so.
-    Stream(&'f Path, Box<dyn Read + Send + 'f>),
+    Stream(&'f Path, Stream<'f>),
 }
 
 impl<'f> Input<'f> {

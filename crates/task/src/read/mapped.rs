@@ -11,6 +11,7 @@ use super::feed;
 use super::gather::Sink;
 use super::look_ahead::Input;
 use super::report::{Event, Report, Wanted};
+use super::stream::Stream;
 use super::work::{SMALL, Work};
 
 impl BlockedRead {
@@ -58,7 +59,6 @@ pub struct Mapped<F> {
     map: F,
 }
 
-type Stream<'f> = Option<Box<dyn io::Read + Send + 'f>>;
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
@@ -81,7 +81,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         nothing: T,
         put_together: impl Fn(T, T) -> T + Sync,
     ) -> Result<(T, Report), Error> {
-        self.reduce_all(Some(Box::new(from)), nothing, &put_together)
+        self.reduce_all(Some(Stream::of(from)), nothing, &put_together)
     }
 
     /// As [`Mapped::reduce`], but each file by itself: `each` is given a file's number, from 0, and its result, or why
@@ -110,7 +110,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 
     fn reduce_all(
         self,
-        from: Stream<'_>,
+        from: Option<Stream<'_>>,
         nothing: T,
         put_together: PutTogether<'_, T>,
     ) -> Result<(T, Report), Error> {
@@ -152,7 +152,20 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         from: impl io::Read + Send,
         take: impl FnMut(T) -> io::Result<()> + Send,
     ) -> Result<Report, Error> {
-        self.all_in_order(Some(Box::new(from)), take)
+        self.all_in_order(Some(Stream::of(from)), take)
+    }
+
+    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of all
+    /// that has come are handed over.
+    ///
+    /// # Errors
+    /// If it cannot be read, a record is too long, or `take` says so.
+    pub fn in_order_file(
+        self,
+        from: File,
+        take: impl FnMut(T) -> io::Result<()> + Send,
+    ) -> Result<Report, Error> {
+        self.all_in_order(Some(Stream::of_file(from, true)), take)
     }
 
     /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end the
@@ -182,7 +195,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 
     fn all_in_order(
         self,
-        from: Stream<'_>,
+        from: Option<Stream<'_>>,
         mut take: impl FnMut(T) -> io::Result<()> + Send,
     ) -> Result<Report, Error> {
         self.run(from, None, |_, event| {
@@ -201,7 +214,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     /// Has everything read and mapped, with results and ends given to `take`.
     fn run(
         &self,
-        from: Stream<'_>,
+        from: Option<Stream<'_>>,
         put_together: Option<PutTogether<'_, T>>,
         mut take: impl FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send,
     ) -> Result<Report, Error> {
@@ -240,19 +253,17 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         Ok((self.read.io == IoThread::Dedicated).then_some(urgent))
     }
 
-    fn of_stream(
-        &self,
-        work: Work<'_, T>,
-        mut from: Box<dyn io::Read + Send + '_>,
-    ) -> Result<Option<bool>, Error> {
+    fn of_stream(&self, work: Work<'_, T>, mut from: Stream<'_>) -> Result<Option<bool>, Error> {
         let path = self.read.paths.first().map_or(Path::new("-"), PathBuf::as_path);
-        let mut first = Vec::new();
-        let failure = from.by_ref().take(SMALL as u64).read_to_end(&mut first).err();
-        if failure.is_some() || first.len() < SMALL {
-            return work.alone(path, &mut io::Cursor::new(first).chain(Failed(failure))).map(|()| None);
+        let mut first = vec![0; SMALL];
+        let (filled, outcome) = from.fill(&mut first);
+        first.truncate(filled);
+        match outcome {
+            Ok(is_waiting) if is_waiting || filled == SMALL => {
+                feed::all(work, vec![Input::Stream(path, from.behind(first))]).map(Some)
+            }
+            ended => work.alone(path, &mut io::Cursor::new(first).chain(Failed(ended.err()))).map(|()| None),
         }
-        let whole = Box::new(io::Cursor::new(first).chain(from));
-        feed::all(work, vec![Input::Stream(path, whole)]).map(Some)
     }
 }
 

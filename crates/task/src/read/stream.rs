@@ -1,9 +1,11 @@
 //! Bytes of a block, wherever they come from, and blocks of what is read from its beginning to its end.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Cursor, Read};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sakiyomi_linux::readiness::is_readable_now;
 use sakiyomi_linux::{Block, Buffer};
 
 /// A block's bytes.
@@ -39,6 +41,74 @@ impl Deref for Bytes {
             Bytes::Block(block) => block,
             Bytes::Buffer(buffer) => buffer,
             Bytes::Small(small) => &small.bytes[..small.filled],
+        }
+    }
+}
+
+/// What has no offsets, as a pipe, and is read from its beginning to its end.
+pub(super) struct Stream<'f> {
+    /// Bytes that were read before.
+    before: Cursor<Vec<u8>>,
+    from: From<'f>,
+    /// Blocks end where more bytes would have to be waited for: their results may be wanted before those come, or may be
+    /// the reason for which they come.
+    is_eager: bool,
+}
+
+enum From<'f> {
+    File(File),
+    Any(Box<dyn Read + Send + 'f>),
+}
+
+impl<'f> Stream<'f> {
+    pub(super) fn of(from: impl Read + Send + 'f) -> Stream<'f> {
+        let before = Cursor::default();
+        Stream { before, from: From::Any(Box::new(from)), is_eager: false }
+    }
+
+    pub(super) fn of_file(file: File, is_eager: bool) -> Stream<'f> {
+        Stream { before: Cursor::default(), from: From::File(file), is_eager }
+    }
+
+    /// The same with bytes that were read of it before.
+    pub(super) fn behind(self, before: Vec<u8>) -> Stream<'f> {
+        Stream { before: Cursor::new(before), ..self }
+    }
+
+    /// Whether reading on is to wait until results of what was read are there.
+    pub(super) fn would_wait(&self) -> bool {
+        let From::File(file) = &self.from else { return false };
+        let is_behind = self.before.position() >= self.before.get_ref().len() as u64;
+        self.is_eager && is_behind && !is_readable_now(file)
+    }
+
+    /// Reads until `space` is full, there is no more, or more would have to be waited for, which gives true; an error
+    /// comes with what was read before it.
+    pub(super) fn fill(&mut self, space: &mut [u8]) -> (usize, io::Result<bool>) {
+        let mut filled = 0;
+        while filled < space.len() {
+            match self.read(&mut space[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return (filled, Err(error)),
+            }
+            if filled < space.len() && self.would_wait() {
+                return (filled, Ok(true));
+            }
+        }
+        (filled, Ok(false))
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.before.read(bytes)? {
+            0 => match &mut self.from {
+                From::File(file) => file.read(bytes),
+                From::Any(from) => from.read(bytes),
+            },
+            count => Ok(count),
         }
     }
 }
@@ -80,12 +150,12 @@ impl Drop for Small {
     }
 }
 
-/// Reads until the buffer is full or there is no more. After an error the buffer holds what was read before it.
-pub(super) fn fill_buffer(from: &mut (impl Read + ?Sized), buffer: &mut Buffer) -> io::Result<()> {
+/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds what was read before.
+pub(super) fn fill_buffer(from: &mut Stream<'_>, buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
-    let (filled, outcome) = fill(from, buffer.space());
+    let (filled, outcome) = from.fill(buffer.space());
     buffer.set_len(filled);
-    outcome
+    outcome.map(drop)
 }
 
 fn fill(from: &mut (impl Read + ?Sized), space: &mut [u8]) -> (usize, io::Result<()>) {

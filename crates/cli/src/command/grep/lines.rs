@@ -1,6 +1,6 @@
 //! Lines on their way from a block to stdout.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use sakiyomi_task::read::Wanted;
 use sakiyomi_task::search::{Searcher, lines};
@@ -77,15 +77,26 @@ pub(super) struct Printed {
     lines: u64,
     found: u64,
     out: BufWriter<Stdout>,
+    /// Somebody sees lines as they come.
+    is_terminal: bool,
 }
 
 impl Printed {
     pub(super) fn new(style: Style) -> Printed {
-        Printed { style, lines: 0, found: 0, out: BufWriter::with_capacity(1 << 16, console::stdout()) }
+        let out = BufWriter::with_capacity(1 << 16, console::stdout());
+        Printed { style, lines: 0, found: 0, out, is_terminal: io::stdout().is_terminal() }
     }
 
     /// Prints what the next block has, and says whether the one behind it is wanted.
     pub(super) fn print(&mut self, found: &Found, prefix: &[u8]) -> io::Result<Wanted> {
+        let wanted = self.put(found, prefix)?;
+        if self.is_terminal {
+            self.out.flush()?;
+        }
+        Ok(wanted)
+    }
+
+    fn put(&mut self, found: &Found, prefix: &[u8]) -> io::Result<Wanted> {
         if !self.style.tells_apart() {
             self.found += found.found;
             self.out.write_all(&found.text)?;

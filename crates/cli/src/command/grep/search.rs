@@ -174,7 +174,7 @@ fn in_turn<T: Send>(
     }
     let mut enough = false;
     let ended = stream().and_then(|stdin| {
-        mapped.in_order_stream(stdin, |result| {
+        mapped.in_order_file(stdin, |result| {
             enough = take(0, Event::Result(result))? == Wanted::NextFile;
             if enough { Err(io::Error::other("enough")) } else { Ok(()) }
         })

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::Result;
@@ -91,6 +91,7 @@ impl Tool<'_> {
             Ok(mut file) => match self.by_size(&mut file) {
                 Some(figures) => Ok((figures, Report::default())),
                 None if is_stdin => self.count_stdin(file)?,
+                None if is_stream(&file) => self.count_stream(path, file)?,
                 None => self.count_file(path, 0)?,
             },
             Err(source) if is_stdin => Err(read::Error::Stream { path: path.into(), source }),
@@ -119,9 +120,14 @@ impl Tool<'_> {
             let _ = stdin.seek(SeekFrom::End(0));
             return Ok(counted);
         }
-        let mapped = self.reading.read(Path::new("-"))?.map(|block| self.counter.count(block));
+        self.count_stream(Path::new("-"), stdin)
+    }
+
+    /// Counts an open file that has no size and no offsets, from its position to its end.
+    fn count_stream(&self, path: &Path, from: File) -> Result<Figured> {
+        let mapped = self.reading.read(path)?.map(|block| self.counter.count(block));
         let join = |part, next| self.counter.join(part, &next);
-        let counted = mapped.reduce_stream(stdin, Part::default(), join);
+        let counted = mapped.reduce_stream(from, Part::default(), join);
         Ok(counted.map(|(part, report)| (self.counter.figures(&part), report)))
     }
 
@@ -136,6 +142,15 @@ impl Tool<'_> {
         let is_opened = !matches!(error, read::Error::Open { .. });
         is_opened.then(|| Counted { failed: true, ..Counted::default() })
     }
+}
+
+/// Whether a file is read to its end by the descriptor that it has: a FIFO that is opened a second time waits for another
+/// writer, and there may be none.
+fn is_stream(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        !kind.is_file() && !kind.is_block_device()
+    })
 }
 
 /// Bytes from a file's position to its end, as far as its size tells them: those of files like /proc's say nothing.

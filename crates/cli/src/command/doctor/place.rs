@@ -1,0 +1,79 @@
+//! Where `doctor` makes the file and the directories that it tests with: not in the current directory, which may be
+//! read-only, but where programs put what they do not keep.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use sakiyomi_linux::{Access, Source};
+
+/// Large enough for any alignment of direct I/O.
+const FILE_BYTES: usize = 4096;
+
+/// A new directory with a file in it, removed when it is dropped.
+pub(super) struct TestPlace {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl TestPlace {
+    /// The first writable directory on whose file system direct I/O works; or, if it works on none, the first writable
+    /// one.
+    pub(super) fn find() -> Option<TestPlace> {
+        let mut places: Vec<TestPlace> = Vec::new();
+        for candidate in candidates() {
+            let Ok(place) = TestPlace::new(&candidate) else { continue };
+            if Source::open(&place.file, Access::Direct).is_ok() {
+                return Some(place);
+            }
+            places.push(place);
+        }
+        places.into_iter().next()
+    }
+
+    fn new(parent: &Path) -> io::Result<TestPlace> {
+        let directory = fs::canonicalize(parent)?.join(format!("sakiyomi-doctor-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&directory)?;
+        let place = TestPlace { file: directory.join("file"), directory };
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&place.file)?;
+        file.write_all(&[0; FILE_BYTES])?;
+        Ok(place)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The directory in which this was made.
+    pub(super) fn parent(&self) -> &Path {
+        self.directory.parent().unwrap_or(&self.directory)
+    }
+}
+
+impl Drop for TestPlace {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// Directories for temporary files, in the order in which they are tried.
+fn candidates() -> Vec<PathBuf> {
+    let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let all = [from("TMPDIR"), Some("/tmp".into()), Some("/var/tmp".into()), from("XDG_RUNTIME_DIR")];
+    let mut places: Vec<PathBuf> = all.into_iter().flatten().chain(std::env::current_dir().ok()).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    places.retain(|place| seen.insert(place.clone()));
+    places
+}
+
+/// Their names, for where none is writable.
+pub(super) fn tried() -> String {
+    let names: Vec<String> = candidates().iter().map(|place| place.display().to_string()).collect();
+    format!("{} cannot be written to; set TMPDIR to one that can", names.join(", "))
+}

@@ -1,0 +1,207 @@
+//! Whether this process can mount: the device of FUSE, the right to mount, the program that mounts for others; and why
+//! not, each reason apart, since each has a remedy of its own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
+
+use crate::{Error, Mounted, Options, mount};
+
+const DEVICE: &str = "/dev/fuse";
+
+/// Numbers of the device in all kernels (`linux/miscdevice.h`).
+const MAJOR: u32 = 10;
+const MINOR: u32 = 229;
+
+/// Number of the capability to mount (`linux/capability.h`).
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// The program that mounts for users who may not.
+const HELPER: &str = "fusermount3";
+
+/// Where it is looked for besides PATH, as `fuser` does.
+const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
+
+/// Whether this process can mount, as far as that is known before it tries: [`try_mount`] tries.
+///
+/// # Errors
+/// What is missing, and the remedy.
+pub fn can_mount() -> Result<(), Error> {
+    open_device(Path::new(DEVICE))?;
+    match (has_capability(), helper()) {
+        (true, _) | (false, Some(_)) => Ok(()),
+        (false, None) if is_root() => Err(Error::NotAllowed),
+        (false, None) => Err(Error::NoHelper),
+    }
+}
+
+/// Mounts a new empty directory on another one, both in `place`, in the way that is asked for, and unmounts it.
+///
+/// # Errors
+/// Those of [`mount()`]; those of making the directories.
+pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
+    can_mount()?;
+    let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));
+    let made = [&backing, &directory].map(|path| {
+        let made = fs::create_dir(path);
+        made.map_err(|source| Error::Directory { role: "trial directory", path: path.clone(), source })
+    });
+    let tried = made.into_iter().collect::<Result<Vec<()>, Error>>().and_then(|_| {
+        let mounted: Mounted = mount(&backing, &directory, options)?;
+        mounted.finish(std::time::Duration::from_secs(1)).map(drop)
+    });
+    // Directories, not what might still be mounted on them.
+    for path in [backing, directory] {
+        let _ = fs::remove_dir(path);
+    }
+    tried
+}
+
+/// The program that mounts for users who may not, if it is installed.
+pub(crate) fn helper() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(HELPER_PLACES.map(PathBuf::from));
+    places.map(|place| place.join(HELPER)).find(|file| file.exists())
+}
+
+/// Why the kernel or the helper has refused to mount on a directory, from what `fuser` says of it.
+pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
+    let path = directory.to_owned();
+    let said = error.to_string();
+    // After EPERM of mount(2) it runs the helper; the device and the directory have been found before.
+    if error.kind() == io::ErrorKind::NotFound {
+        return if is_root() { Error::NotAllowed } else { Error::NoHelper };
+    }
+    if let Some(said) = words_of_helper(&said) {
+        let forbidden = said.contains("Operation not permitted");
+        return if forbidden { not_allowed_to_helper() } else { Error::Helper { path, said } };
+    }
+    // "Error calling mount() at PATH with OPTIONS and flags=FLAGS: ENAME: text".
+    match said.starts_with("Error calling mount()").then(|| said.rsplit(": ").next()).flatten() {
+        Some(why) => Error::Mount { path, source: io::Error::other(why.to_owned()) },
+        None => Error::Mount { path, source: error },
+    }
+}
+
+/// What the helper says, on one line and without its own name; none if it is not the helper that says it.
+pub(crate) fn words_of_helper(said: &str) -> Option<String> {
+    let (_, words) = said.split_once("fusermount3: ")?;
+    Some(words.lines().map(str::trim).collect::<Vec<_>>().join("; "))
+}
+
+fn not_allowed_to_helper() -> Error {
+    let Some(helper) = helper().filter(|_| !is_root()) else { return Error::NotAllowed };
+    let is_setuid = fs::metadata(&helper).is_ok_and(|file| file.uid() == 0 && file.mode() & 0o4000 != 0);
+    if is_setuid { Error::NotAllowed } else { Error::HelperWithoutRights(helper) }
+}
+
+fn open_device(path: &Path) -> Result<File, Error> {
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    match opened {
+        Ok(device) => is_fuse(&device).map(|()| device),
+        Err(error) => Err(why_not_opened(path, error)),
+    }
+}
+
+/// Opened, a file that was put in the device's place would be found out by the kernel, in words that say nothing.
+fn is_fuse(device: &File) -> Result<(), Error> {
+    let metadata = device.metadata().map_err(Error::Device)?;
+    let number = metadata.rdev();
+    let found = (rustix::fs::major(number), rustix::fs::minor(number));
+    if metadata.file_type().is_char_device() && found == (MAJOR, MINOR) {
+        return Ok(());
+    }
+    Err(Error::OtherDevice)
+}
+
+fn why_not_opened(path: &Path, error: io::Error) -> Error {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => Error::NoDevice("does not exist"),
+        Some(Errno::NODEV | Errno::NXIO) => Error::NoDevice("has no driver behind it"),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            let access = Access::READ_OK | Access::WRITE_OK;
+            let allowed = rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
+            match fs::metadata(path) {
+                Ok(file) if !allowed => Error::DeviceMode {
+                    user: rustix::process::geteuid().as_raw(),
+                    mode: file.mode() & 0o7777,
+                    owner: file.uid(),
+                    group: file.gid(),
+                },
+                _ => Error::DeviceForbidden,
+            }
+        }
+        _ => Error::Device(error),
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether mount(2) is worth a try. In a container root lacks the capability; in a user namespace it counts only if the
+/// mount namespace belongs to that, which is found out by trying.
+fn has_capability() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    match set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()) {
+        Some(set) => set & (1 << CAP_SYS_ADMIN) != 0,
+        None => is_root(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_missing_and_one_that_is_something_else_are_told_apart() {
+        let said = |path: &str| open_device(Path::new(path)).unwrap_err().to_string();
+        assert!(said("/nowhere/fuse").starts_with("/dev/fuse does not exist: load the kernel module"));
+        assert!(
+            said("/dev/null").starts_with("/dev/fuse is not the device of FUSE"),
+            "{}",
+            said("/dev/null")
+        );
+    }
+
+    #[test]
+    fn refusals_of_opening_a_device_each_have_their_remedy() {
+        let said = |errno: Errno| why_not_opened(Path::new("/dev/null"), errno.into()).to_string();
+        for (errno, remedy) in [
+            (Errno::NOENT, "modprobe fuse"),
+            (Errno::NXIO, "modprobe fuse"),
+            (Errno::NODEV, "modprobe fuse"),
+            // /dev/null is everybody's, so it is not its mode.
+            (Errno::PERM, "--device /dev/fuse"),
+            (Errno::ACCESS, "--device /dev/fuse"),
+        ] {
+            assert!(said(errno).contains(remedy), "{errno}: {}", said(errno));
+        }
+        assert!(!said(Errno::PERM).contains("modprobe"));
+    }
+
+    #[test]
+    fn refusals_of_mounting_are_said_in_one_line_without_numbers() {
+        let refused = |said: &str| refusal(Path::new("/mnt"), io::Error::other(said.to_owned()));
+        let chain = |error: Error| match error {
+            Error::Mount { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        let kernel = r#"Error calling mount() at "/mnt" with "fd=5,rootmode=40755" and flags=MsFlags(MS_NODEV): EINVAL: Invalid argument"#;
+        assert_eq!(chain(refused(kernel)), "Invalid argument");
+        let helper = "/bin/fusermount3: user has no write access to mountpoint /mnt\n";
+        assert_eq!(
+            chain(refused(helper)),
+            "fusermount3 cannot mount on /mnt: user has no write access to mountpoint /mnt"
+        );
+        let permitted = "fusermount3: mount failed: Operation not permitted\n";
+        assert!(!chain(refused(permitted)).contains('\n'));
+        let missing = refusal(Path::new("/mnt"), io::ErrorKind::NotFound.into());
+        assert!(matches!(missing, Error::NotAllowed | Error::NoHelper), "{missing}");
+    }
+}
