@@ -239,7 +239,7 @@ fn tracing() -> Finding {
         Err(why) => why,
     };
     let consequence = "`run` follows also programs that read by pread or through mappings";
-    Finding { what: "tracing", available, found, consequence }
+    Finding { what: "tracing", available: Some(available), found, consequence }
 }
 
 fn cgroups() -> Finding {
