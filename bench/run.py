@@ -12,6 +12,9 @@ gain        on a mount whose accesses take 10 ms: plain, with run, with a read_a
 harmless    a file in memory, one ten times as slow to read as to process, reads at random places, 10,000 small files, a
             group with less memory than the file, a throttled disk with a long read-ahead of its own.
             Wanted: elapsed, or elapsed less waiting for a core, at most 1.02 times plain + 20 ms, and CPU at most 3 % + 30 ms more
+estimate    programs that read in different ways, on the mount of `gain`, 64 side by side and 200 MB/s: what run saves, and what
+            it says that it has saved, and --dry-run that could be saved.
+            Wanted: --dry-run within 20 % of what is saved
 disk        gzip on an emulated hard disk that takes its output as well.
             Wanted: plain / run at least the lesser of 1.39 and 0.97 * plain / max(I/O, computing)
 
@@ -58,6 +61,20 @@ pages = os.fstat(file).st_size // 4096
 for _ in range(200):
     os.pread(file, 4096, 4096 * random.randrange(pages))
 """
+FOUR_THREADS = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_RDONLY)
+part = os.fstat(file).st_size // 4
+def read(at, end):
+    while at < end:
+        at += len(os.pread(file, 65536, at))
+threads = [threading.Thread(target=read, args=(index * part, (index + 1) * part)) for index in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+CASES = ["gain", "harmless", "estimate", "disk"]
 MODES = ["plain", "run", "read_ahead_kb", "cat"]
 
 
@@ -173,6 +190,46 @@ class Bench:
                     times = plain["elapsed"] / run["elapsed"]
                     self.want("times as fast", f"{times:.1f}", "4.5", times >= 4.5)
 
+    def estimate(self):
+        data, small, python = self.mounted / "data", self.mounted / "small", sys.executable
+        (self.backing / "small").mkdir()
+        for index in range(300):
+            (self.backing / "small" / f"{index:03}").write_bytes(random.randbytes(20_000))
+        programs = {
+            "md5sum": ["md5sum", data], "cat": ["cat", data], "gzip -1": ["gzip", "-1", "-c", data],
+            "zstd": ["zstd", "-q", "--single-thread", "-c", data], "wc -l": ["wc", "-l", data], "grep": ["grep", "-ac", "e", data],
+            "pread": [python, "-c", PREAD, data], "mapping": [python, "-c", MAPPING, data],
+            "four threads": [python, "-c", FOUR_THREADS, data], "pipe": ["sh", "-c", f"cat {data} | md5sum"],
+            "files": ["sh", "-c", f"md5sum {small}/*"], "tar": ["sh", "-c", f"tar cf - -C {small} . | cat > /dev/null"],
+        }
+        with self.mount("fixed:latency=10ms,parallel=64,bandwidth=200MB/s"):
+            for name, words in programs.items():
+                if shutil.which(words[0]) is None:
+                    print(f"{name}: left out, it is not installed")
+                    continue
+                rows = [self.estimates(words, data, small) for _ in range(self.options.rounds)]
+                plain, run, told, could = (statistics.median(column) for column in zip(*rows))
+                saved = max(plain - run, 1e-9)
+                print(f"{name:<14} alone {plain:6.2f} s  run {run:6.2f} s  saved {saved:6.2f} s  "
+                      f"estimated {told:6.2f} s ({told / saved - 1:+.0%})", flush=True)
+                self.want("--dry-run", f"{could:.2f} s ({could / saved - 1:+.0%})", "20 %", abs(could / saved - 1) <= 0.2)
+
+    def estimates(self, words, data, small):
+        """Elapsed alone and with run, and what run says that it has saved and --dry-run that could be."""
+        times, said = [], []
+        for options in None, [], ["--dry-run"]:
+            for path in [data, *small.iterdir()]:
+                drop(path)
+            command = list(map(str, words))
+            if options is not None:
+                command = [str(self.sakiyomi), "run", "--json", *options, "--", *command]
+            begun = time.monotonic()
+            told = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True).stderr
+            times.append(time.monotonic() - begun)
+            said.append(json.loads(told[told.index(b"{"):])["result"] if options is not None else {})
+        run, watched = said[1:]
+        return times[0], times[1], run.get("saved_ns", 0) / 1e9, watched.get("could_save_ns", 0) / 1e9
+
     def harmless(self):
         data, local = self.mounted / "data", self.backing / "data"
         local.read_bytes()
@@ -277,7 +334,7 @@ def main():
     if sys.argv[1:2] == ["--shim"]:
         shim(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", nargs="+", choices=["gain", "harmless", "disk"], default=["gain", "harmless", "disk"])
+    parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--program", nargs="+", help="of the case gain, only these: gzip md5sum xz zstd sh (which runs tar)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=96)

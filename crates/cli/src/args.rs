@@ -6,7 +6,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_linux::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
+use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};
 
 use crate::console::Common;
@@ -30,15 +32,18 @@ pub(crate) struct DriveArgs {
 impl DriveArgs {
     /// The drive with its changes, checked.
     pub(crate) fn spec(&self, common: &Common) -> Result<DriveSpec> {
-        let mut spec = drive_spec(&self.drive, common)?;
-        for setting in &self.set {
+        let settings = self.set.iter().map(|setting| {
             let (key, value) = setting.split_once('=').with_context(|| {
                 format!("--set {setting}: there is no `=`; write it like --set cache.read_ahead.max=1MiB")
             })?;
-            spec.set(key.trim(), value.trim())?;
-        }
-        spec.check()?;
-        Ok(spec)
+            anyhow::ensure!(
+                !key.trim().is_empty(),
+                "--set {setting}: there is no key; write it like --set cache.read_ahead.max=1MiB"
+            );
+            Ok((key.trim(), value.trim()))
+        });
+        let settings: Vec<(&str, &str)> = settings.collect::<Result<_>>()?;
+        Ok(drive_spec(&self.drive, common)?.with_settings(settings)?)
     }
 }
 
@@ -187,4 +192,15 @@ impl MeasurementArgs {
         let wrapped = self.wrap.then(|| "wrapped".to_owned());
         pace.map(str::to_owned).into_iter().chain(self.reading.in_words()).chain(wrapped).collect()
     }
+}
+
+/// A method of reading by its name, with the nearest name in the error.
+pub(crate) fn parse_method(text: &str) -> Result<EngineSpec, String> {
+    text.parse::<EngineSpec>().map_err(|error| {
+        let (name, _) = text.split_once(':').unwrap_or((text, ""));
+        let names = EngineKind::ALL.map(EngineKind::name);
+        let is_known = names.contains(&name);
+        let near = if is_known { Vec::new() } else { similar(name, names) };
+        format!("{error}{}", did_you_mean(&near))
+    })
 }

@@ -17,6 +17,8 @@ mod umount;
 mod validate;
 mod wc;
 
+use std::error::Error;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -24,7 +26,7 @@ use clap::{Parser, Subcommand};
 
 use crate::args::HELP;
 use crate::child;
-use crate::console::{self, Common};
+use crate::console::{self, Colour, Common, note};
 
 /// sakiyomi (先読み, "reading ahead"): makes I/O time visible, hides it behind computation, keeps it constant, predicts it
 #[derive(Debug, Parser)]
@@ -127,8 +129,7 @@ impl Command {
 /// Prints what clap has to say about a command line, an error or the help that was asked for, and exits.
 pub(crate) fn exit_with(error: &clap::Error) -> ! {
     let code = if error.use_stderr() {
-        // The exit code says it too, so a closed standard error changes nothing.
-        let _ = error.print();
+        complain_of(error);
         usage_error_code()
     } else {
         match console::print_help(error) {
@@ -158,6 +159,39 @@ fn usage_error_code() -> i32 {
         ("wc", _) => 1,
         _ => 2,
     }
+}
+
+/// Says what is wrong with a command line as it is said of anything else: clap's words, with its tip and usage, behind
+/// our name and that of the tool that the command stands in for.
+fn complain_of(error: &clap::Error) {
+    let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let tool =
+        words.take(20).find(|word| !word.starts_with('-')).filter(|word| matches!(&**word, "wc" | "grep"));
+    let rendered = error.render();
+    let text =
+        if Colour::Auto.style_of_notes().colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    let name = tool.map_or_else(|| "sakiyomi:".to_owned(), |tool| format!("sakiyomi: {tool}:"));
+    let mut text = text.replacen("error:", &name, 1);
+    if let Some((std, own)) = error.source().and_then(number_problem) {
+        text = text.replacen(&std, own, 1);
+    }
+    note(text.trim_end());
+}
+
+/// What the standard library says of a text that is not a number, and what we say.
+fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
+    let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large",
+            IntErrorKind::NegOverflow => "the number is too small",
+            _ => "expected a whole number, such as 3",
+        }
+    } else if source.is::<ParseFloatError>() {
+        "expected a number, such as 0.5"
+    } else {
+        return None;
+    };
+    Some((source.to_string(), own))
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {

@@ -142,7 +142,7 @@ pub(crate) struct Told<'a, T> {
 
 /// Tells of something on stderr that is not the result. Nobody may be there to read it.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", without_numbers(text));
 }
 
 /// Writes a result to stderr as JSON, where stdout is a program's.
@@ -155,7 +155,7 @@ pub(crate) fn note_json(value: &impl Serialize) {
 
 /// Tells of an error on stderr.
 pub(crate) fn complain(text: &str) {
-    note(&format!("sakiyomi: {}", without_numbers(text)));
+    note(&format!("sakiyomi: {text}"));
 }
 
 /// An error's text without the numbers that the standard library adds to the system's words: ` (os error 2)`.

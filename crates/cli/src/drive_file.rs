@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use sakiyomi_drive::spec::{DriveSpec, Imported, builtin};
 
 use crate::console::Common;
@@ -18,13 +18,23 @@ pub(crate) fn drive_spec(name: &str, common: &Common) -> Result<DriveSpec> {
             Ok(read.drive)
         }
         ending if ending == Some("toml") || name.contains('/') => {
-            let text = fs::read_to_string(name).with_context(|| {
-                format!("cannot read the drive {name}; `sakiyomi drive show` prints one to begin with")
-            })?;
+            let text =
+                read_text(name.as_ref(), "the drive", "`sakiyomi drive show NAME` prints one to begin with")?;
             Ok(DriveSpec::from_toml(&text, name)?)
         }
         _ => Ok(builtin(name)?.spec()),
     }
+}
+
+/// The text of a file that a user names; `hint` says where one can be had.
+pub(crate) fn read_text(path: &Path, what: &str, hint: &str) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| {
+        let problem = match error.kind() {
+            io::ErrorKind::InvalidData => "it is not a text".to_owned(),
+            _ => error.to_string(),
+        };
+        anyhow!("cannot read {what} {}: {problem}; {hint}", path.display())
+    })
 }
 
 fn ending(name: &str) -> Option<&str> {
@@ -44,7 +54,7 @@ impl FromDisksim {
     /// Reads a `.diskspecs` file, with the `.parv` file of its name beside it if there is one, or a `.parv` file.
     /// Files that these name are looked up in the same directory, wherever the command was called.
     pub(crate) fn read(file: &str) -> Result<FromDisksim> {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read the drive {file}"))?;
+        let text = read_text(file.as_ref(), "the drive", "name one of DiskSim's .diskspecs or .parv files")?;
         let mut files = vec![file.to_owned()];
         let system = if ending(file) == Some("parv") { None } else { beside(file)? };
         files.extend(system.as_ref().map(|(_, name)| name.clone()));

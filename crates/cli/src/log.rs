@@ -23,6 +23,23 @@ pub(crate) enum LogFormat {
     Csv,
 }
 
+/// What there is a log of.
+const LOGS: [&str; 4] = ["commands", "cache", "disk", "chunks"];
+
+impl LogFormat {
+    fn ending(self) -> &'static str {
+        match self {
+            LogFormat::Parquet => "parquet",
+            LogFormat::Csv => "csv",
+        }
+    }
+
+    /// The names of the logs' files.
+    pub(crate) fn files(self) -> impl Iterator<Item = String> {
+        LOGS.into_iter().map(move |log| format!("{log}.{}", self.ending()))
+    }
+}
+
 /// The command, cache and disk log, and the chunks, written as they come.
 pub(crate) struct Logs {
     commands: TableFile,
@@ -35,16 +52,16 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn create(directory: &Path, format: LogFormat) -> Result<Logs> {
-        let ending = if format == LogFormat::Parquet { "parquet" } else { "csv" };
         let create = |name: &str, columns: Vec<Column>| {
-            let path = directory.join(format!("{name}.{ending}"));
+            let path = directory.join(format!("{name}.{}", format.ending()));
             TableFile::create(&path, columns).with_context(|| cannot_write(&path))
         };
+        let [commands, cache, disk, chunks] = LOGS;
         Ok(Logs {
-            commands: create("commands", command_columns())?,
-            cache: create("cache", cache_columns())?,
-            disk: create("disk", disk_columns())?,
-            chunks: create("chunks", chunk_columns())?,
+            commands: create(commands, command_columns())?,
+            cache: create(cache, cache_columns())?,
+            disk: create(disk, disk_columns())?,
+            chunks: create(chunks, chunk_columns())?,
             events: Vec::new(),
             points: Vec::new(),
         })

@@ -1,12 +1,32 @@
 //! Files that a run leaves in its `--out` directory, each whole or not there.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use sakiyomi_report::chart::Chart;
+use clap::Args;
+use sakiyomi_report::chart::{self, Chart};
 use sakiyomi_trace::atomic::AtomicFile;
+
+/// Whether files that are not from sakiyomi may be overwritten.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Overwrite {
+    /// With --out: overwrite files of DIR that are not from sakiyomi
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
+impl Overwrite {
+    /// The directory that `--out` names, if it is given, for a run that writes the files named `others` besides those
+    /// that every run leaves.
+    ///
+    /// # Errors
+    /// If it cannot be made or written to, or holds a file of one of the names that is not from an earlier run.
+    pub(crate) fn out(self, path: Option<&Path>, others: &[&str]) -> Result<Option<OutDir>> {
+        path.map(|path| OutDir::for_report(path, self, others)).transpose()
+    }
+}
 
 /// The directory that takes a run's files.
 pub(crate) struct OutDir {
@@ -37,6 +57,28 @@ impl OutDir {
         Ok(out)
     }
 
+    /// The same, unless files would be overwritten that are not ours. That is known before the work is done, too.
+    fn for_report(path: &Path, overwrite: Overwrite, others: &[&str]) -> Result<OutDir> {
+        let result = path.join("result.json");
+        let holds_our_result = is_ours(&result, RESULT_MARK);
+        if !overwrite.force && !holds_our_result {
+            let page = path.join("report.html");
+            let page = Some(page.clone()).filter(|page| page.is_file() && !is_ours(page, PAGE_MARK));
+            let pictures = chart::NAMES.map(|name| path.join(format!("{name}.svg")));
+            let others = others.iter().map(|name| path.join(name));
+            let mut foreign =
+                [result].into_iter().chain(pictures).chain(others).filter(|file| file.is_file());
+            if let Some(file) = page.or_else(|| foreign.next()) {
+                bail!(
+                    "{} is there already and is not from sakiyomi; name another directory with --out, or overwrite it with \
+                     --force",
+                    file.display()
+                );
+            }
+        }
+        OutDir::new(path)
+    }
+
     /// Writes what every run leaves: the result, its page, and the page's pictures.
     pub(crate) fn write_report(
         &self,
@@ -44,6 +86,10 @@ impl OutDir {
         page: &str,
         charts: &[Chart],
     ) -> Result<()> {
+        debug_assert!(
+            charts.iter().all(|chart| chart::NAMES.contains(&chart.name)),
+            "a chart that is not in NAMES"
+        );
         let mut result = serde_json::to_string_pretty(document)?;
         result.push('\n');
         self.write("result.json", result.as_bytes())?;
@@ -64,6 +110,22 @@ impl OutDir {
     pub(crate) fn report(&self) -> String {
         format!("report: {}", self.path.join("report.html").display())
     }
+}
+
+/// How our results begin, but for spaces and line ends.
+const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
+/// What is in the head of our pages, but for the same.
+const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
+/// The mark is within so many bytes.
+const HEAD_BYTES: u64 = 8192;
+
+/// Whether a file has the mark of ours near its beginning.
+fn is_ours(path: &Path, mark: &str) -> bool {
+    let mut head = Vec::new();
+    let is_read = path.is_file()
+        && File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head)).is_ok();
+    head.retain(|byte| !byte.is_ascii_whitespace());
+    is_read && String::from_utf8_lossy(&head).contains(mark)
 }
 
 /// A file that is written at the end of a command. It is made at the beginning: who cannot write it is told before the work

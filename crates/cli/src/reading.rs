@@ -16,6 +16,7 @@ use sakiyomi_report::Run;
 use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
 use serde::Serialize;
 
+use crate::args::parse_method;
 use crate::console::without_numbers;
 use crate::outcome;
 
@@ -25,7 +26,7 @@ const FILES: &str = "Reading files";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadingArgs {
     /// Read with this method (read, pread:N, aio:N, uring:N, mmap:N, populate:N) [default: cached data is mapped or copied, whichever is faster, and the I/O thread reads the rest into the page cache]
-    #[arg(long, help_heading = FILES, value_name = "METHOD")]
+    #[arg(long, help_heading = FILES, value_name = "METHOD", value_parser = parse_method)]
     method: Option<EngineSpec>,
     /// Bypass the page cache
     #[arg(long, help_heading = FILES)]

@@ -22,11 +22,16 @@ fn parse_one(text: &str, example: &str) -> Result<(String, Vec<String>)> {
         text.split_once('=').with_context(|| format!("--vary {text}: there is no `=`; {like}"))?;
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
     ensure!(values.iter().all(|value| !value.is_empty()), "--vary {text}: a value is missing; {like}");
+    ensure!(!key.trim().is_empty(), "--vary {text}: there is no key; {like}");
     Ok((key.trim().to_owned(), values))
 }
 
 /// Every combination of values, the last key varying fastest, with `base` as `set` changes it.
-pub(crate) fn combinations<T: Clone>(
+///
+/// # Errors
+/// As `set`; where two values of a key come to the same, as they would be tried twice; and of more than 100,000
+/// combinations.
+pub(crate) fn combinations<T: Clone + PartialEq>(
     base: &T,
     varied: &[(String, Vec<String>)],
     set: impl Fn(&mut T, &str, &str) -> Result<()>,
@@ -38,14 +43,51 @@ pub(crate) fn combinations<T: Clone>(
     let mut combinations = vec![(Vec::new(), base.clone())];
     for (key, values) in varied {
         let mut wider = Vec::with_capacity(combinations.len() * values.len());
-        for (chosen, so_far) in &combinations {
+        for (number, (chosen, so_far)) in combinations.iter().enumerate() {
+            let begun = wider.len();
             for value in values {
                 let mut with = so_far.clone();
                 set(&mut with, key, value)?;
                 wider.push(([chosen.as_slice(), std::slice::from_ref(value)].concat(), with));
             }
+            if number == 0 {
+                all_differ(key, values, &wider[begun..])?;
+            }
         }
         combinations = wider;
     }
     Ok(combinations)
+}
+
+/// Whether each value of a key makes something else of what it is set in.
+fn all_differ<T: PartialEq>(key: &str, values: &[String], made: &[(Vec<String>, T)]) -> Result<()> {
+    for (index, (value, (_, with))) in values.iter().zip(made).enumerate() {
+        let Some(same) = made[..index].iter().position(|(_, before)| before == with) else { continue };
+        let before = &values[same];
+        ensure!(before != value, "--vary {key}: the value {value} stands twice; leave one out");
+        bail!("--vary {key}: {before} and {value} are the same value; leave one out");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sakiyomi_model::Bytes;
+
+    fn sizes(values: &str) -> Result<Vec<(Vec<String>, Bytes)>> {
+        let varied = parse(&[format!("size={values}")], "size=1KiB,2KiB")?;
+        combinations(&Bytes(0), &varied, |size, _, value| {
+            *size = value.parse()?;
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_value_that_stands_twice_is_refused_however_it_is_written() {
+        let said = |values: &str| sizes(values).unwrap_err().to_string();
+        assert_eq!(said("64KiB,1MiB,64KiB"), "--vary size: the value 64KiB stands twice; leave one out");
+        assert_eq!(said("64KiB,65536"), "--vary size: 64KiB and 65536 are the same value; leave one out");
+        assert_eq!(sizes("64KiB,64kB").unwrap().len(), 2);
+    }
 }

@@ -19,6 +19,7 @@
 
 mod cache;
 mod controller;
+pub mod document;
 pub mod fixed;
 mod geometry;
 pub mod log;

@@ -13,6 +13,11 @@ pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
     (0..=cylinders).map(|distance| curve.at(distance)).collect()
 }
 
+/// Seek time over a distance, on a drive of so many cylinders.
+pub(crate) fn time(spec: &SeekSpec, cylinders: u32, distance: u32) -> Nanos {
+    Nanos(Curve::new(spec, cylinders).at(distance).into())
+}
+
 /// To the neighbouring cylinder, the longer of reading and writing: what the default cylinder skew covers.
 pub(crate) fn single_cylinder(servo: &ServoSpec) -> Nanos {
     let single = |seek: &SeekSpec| match seek {

@@ -8,6 +8,7 @@ mod cache;
 mod check;
 mod disksim;
 mod edit;
+mod effective;
 mod explain;
 mod geometry;
 mod interface;
@@ -24,6 +25,7 @@ pub use cache::{
 };
 pub use check::SpecError;
 pub use disksim::Imported;
+pub use effective::Limit;
 pub use explain::{Explanation, explain};
 pub use geometry::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 pub use interface::{Before, InterfaceSpec, Overhead, OverheadSpec};

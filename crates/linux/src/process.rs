@@ -253,6 +253,18 @@ impl Process {
         Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
     }
 
+    /// How much of the files that it has mapped it has in memory and mapped now, in bytes.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn mapped_file_bytes(&self) -> io::Result<u64> {
+        let mut buffer = [0; 128];
+        let file = self.at("statm")?;
+        let pages = reread(file.as_fd(), &mut buffer)?.split_ascii_whitespace().nth(2);
+        let pages: u64 = pages.and_then(|field| field.parse().ok()).unwrap_or(0);
+        Ok(pages * crate::buffer::page_size() as u64)
+    }
+
     /// One of its threads.
     ///
     /// # Errors

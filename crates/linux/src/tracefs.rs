@@ -11,25 +11,31 @@
 //! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option `event-fork`).
 //! What is in memory already costs the reader 0.1 µs an event. The buffer is small and keeps the newest.
 //!
-//! It needs root. A process that is killed leaves its instance behind, with tracing off; the next one that makes an
-//! instance removes it.
+//! It needs root, but no mounted tracefs: where none is, a private one is mounted, which no namespace shows. The instance
+//! belongs to a process of its own, which removes it when we are done with it or have been killed. If that is killed as
+//! well, tracing is off, and the next process that makes an instance has it removed.
 
 mod format;
-mod removal;
+mod owner;
 mod ring;
+mod tree;
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{CStr, CString};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{Access, access, makedev};
+use rustix::fs::{OFlags, makedev};
 
 use format::Format;
+use owner::Owner;
 use ring::Header;
+use tree::{Tree, names, open_beside, read_beside};
+
+pub use tree::Place;
 
 /// How a file was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +72,6 @@ pub struct Taken {
     pub lost: bool,
 }
 
-/// Where tracefs is mounted.
-const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-
 /// The events, and whether they tell of a mapping.
 const EVENTS: [(&str, Kind); 3] = [
     ("mm_filemap_get_pages", Kind::Read),
@@ -80,64 +83,52 @@ const EVENTS: [(&str, Kind); 3] = [
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// For each core, in KiB: some thousands of events.
-const BUFFER: &str = "256";
-
 /// Buffers of one core that are taken in one look, so that one which fills as fast as it is read does not hold us.
 const MOST_PAGES: usize = 128;
 
-/// Says why positions cannot be had by tracing here, if they cannot.
+/// Which tracefs tells what processes touch.
 ///
 /// # Errors
-/// The reason, as a clause.
-pub fn check() -> Result<(), String> {
-    find().map(drop)
+/// Why none does here, as a clause.
+pub fn check() -> Result<Place, String> {
+    find().map(Tree::place)
+}
+
+/// How many instances there are that this process has made, be they in use or being removed.
+#[must_use]
+pub fn own_instances() -> usize {
+    let own = std::process::id();
+    let all = Tree::open().map(|tree| tree.instances()).unwrap_or_default();
+    all.iter().filter(|name| maker(name) == Some(own)).count()
 }
 
 /// The kernel's name for the namespace of process numbers that is there from the beginning.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-fn find() -> Result<PathBuf, String> {
+fn find() -> Result<Tree, String> {
     // Threads are named and told by the numbers that they have there.
     if fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST_NAMESPACE)) {
         return Err("tracing knows processes by other numbers than this container".to_owned());
     }
-    let root =
-        MOUNTS.iter().map(Path::new).find(|root| access(root.join("instances"), Access::EXISTS).is_ok());
-    let Some(root) = root else {
-        // Who may not look into a directory does not see what is in it.
-        let hidden = MOUNTS.iter().any(|root| fs::read_dir(root).is_err_and(|error| is_denied(&error)));
-        let why = if hidden { "tracing needs root" } else { "tracefs is not mounted (/sys/kernel/tracing)" };
-        return Err(why.to_owned());
-    };
-    if access(root.join("instances"), Access::WRITE_OK).is_err() {
-        return Err("tracing needs root".to_owned());
-    }
-    let missing =
-        EVENTS.iter().find(|(name, _)| fs::metadata(root.join("events/filemap").join(name)).is_err());
+    let tree = Tree::open()?;
+    let missing = EVENTS.iter().find(|(name, _)| !tree.has(Path::new("events/filemap").join(name)));
     match missing {
         Some((name, _)) => Err(format!("this kernel has no event {name}")),
-        None => Ok(root.to_owned()),
+        None => Ok(tree),
     }
 }
 
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-/// An instance of tracefs. Making it and naming threads can take some 60 ms each; removing it takes as long, and goes on
-/// in a process of its own when this is dropped.
+/// An instance of tracefs. Making it and naming threads can take some 60 ms each, which a process can end in the midst of:
+/// it is a process of its own that waits for the kernel. So does what follows when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
-    path: PathBuf,
     formats: Vec<(Format, Kind)>,
     header: Header,
     /// Of each core.
     pipes: Vec<File>,
     enable: Vec<File>,
-    /// When it is closed, which also happens if we are killed, tracing is off.
-    _held: File,
     page: Vec<u8>,
+    owner: Owner,
 }
 
 impl Instance {
@@ -146,65 +137,45 @@ impl Instance {
     /// # Errors
     /// Why it is not possible, as a clause.
     pub fn create() -> Result<Instance, String> {
-        // One that is half made looks like one that was left over.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let root = find()?;
-        let instances = root.join("instances");
-        remove_left_over(&instances);
-        let before = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = instances.join(format!("{PREFIX}{}-{before}", std::process::id()));
-        match fs::create_dir(&path) {
-            Ok(()) => {}
-            Err(error) if is_denied(&error) => return Err("tracing needs root".to_owned()),
-            Err(error) => return Err(format!("an instance of tracefs cannot be made ({error})")),
-        }
-        Instance::set_up(&path).map_err(|error| {
-            let _ = fs::remove_dir(&path);
-            format!("an instance of tracefs cannot be set up ({error})")
-        })
+        let tree = find()?;
+        let told = |error| format!("an instance of tracefs cannot be made ({error})");
+        let (name, left_over) = name_and_left_over(&tree);
+        let instances = tree.directory("instances").map_err(told)?;
+        let owner = Owner::start(instances.as_fd(), &name, &left_over).map_err(told)?;
+        Instance::open(&tree, &name, owner)
+            .map_err(|error| format!("an instance of tracefs cannot be used ({error})"))
     }
 
-    fn set_up(path: &Path) -> io::Result<Instance> {
-        put(path, "buffer_size_kb", BUFFER)?;
-        put(path, "options/overwrite", "1")?;
-        put(path, "options/event-fork", "1")?;
-        put(path, "options/disable_on_free", "1")?;
-        let held = OpenOptions::new().write(true).open(path.join("free_buffer"))?;
+    fn open(tree: &Tree, name: &CStr, owner: Owner) -> io::Result<Instance> {
+        let instance: OwnedFd = tree.directory(Path::new("instances").join(&*name.to_string_lossy()))?;
+        let beside = instance.as_fd();
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let event = |name: &str| path.join("events/filemap").join(name);
+        let event = |name: &str, file: &str| format!("events/filemap/{name}/{file}");
         let formats = EVENTS.iter().map(|&(name, kind)| {
-            let text = fs::read_to_string(event(name).join("format"))?;
+            let text = read_beside(beside, event(name, "format"))?;
             Ok((Format::parse(&text).ok_or_else(invalid)?, kind))
         });
         let formats = formats.collect::<io::Result<Vec<_>>>()?;
-        let open = |(name, _): &(&str, Kind)| OpenOptions::new().write(true).open(event(name).join("enable"));
+        let open = |(name, _): &(&str, Kind)| open_beside(beside, event(name, "enable"), OFlags::WRONLY);
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         // Instances have the same layout as the whole, which alone tells it.
-        let layout = path.ancestors().nth(2).map(|root| root.join("events/header_page"));
-        // It is told whole in one read, or not at all.
-        let mut text = vec![0; 4096];
-        let length = File::open(layout.ok_or_else(invalid)?)?.read(&mut text)?;
-        let header = Header::parse(&String::from_utf8_lossy(&text[..length])).ok_or_else(invalid)?;
-        let mut pipes = Vec::new();
-        for core in fs::read_dir(path.join("per_cpu"))? {
-            let mut options = OpenOptions::new();
-            options.read(true).custom_flags(libc::O_NONBLOCK);
-            pipes.push(options.open(core?.path().join("trace_pipe_raw"))?);
-        }
+        let header = Header::parse(&tree.read("events/header_page")?).ok_or_else(invalid)?;
+        let pipe = |core: &CString| {
+            let path = format!("per_cpu/{}/trace_pipe_raw", core.to_string_lossy());
+            open_beside(beside, path, OFlags::RDONLY | OFlags::NONBLOCK)
+        };
+        let cores = names(beside, Path::new("per_cpu"));
+        let pipes = cores.iter().map(pipe).collect::<io::Result<Vec<_>>>()?;
         let page = vec![0; header.page];
-        Ok(Instance { path: path.to_owned(), formats, header, pipes, enable, _held: held, page })
+        Ok(Instance { formats, header, pipes, enable, page, owner })
     }
 
     /// Limits the events to these threads, besides those that were named before, and to what they start from now on.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn follow(&self, threads: &[u32]) -> io::Result<()> {
-        let numbers: Vec<String> = threads.iter().map(u32::to_string).collect();
-        // Not cut: what stands there goes on.
-        let mut file = OpenOptions::new().append(true).open(self.path.join("set_event_pid"))?;
-        file.write_all(format!("{}\n", numbers.join(" ")).as_bytes())
+    pub fn follow(&mut self, threads: &[u32]) -> io::Result<()> {
+        self.owner.name_threads(threads)
     }
 
     /// Has events told, or not. Takes 0.1 ms.
@@ -240,37 +211,32 @@ impl Instance {
 }
 
 impl Drop for Instance {
+    /// When the socket to its owner is closed after this, that removes it.
     fn drop(&mut self) {
-        // What is open is closed when this has returned, so that it can be removed then.
-        if removal::begin(&self.path, &self.enable).is_ok() {
-            return;
-        }
         let _ = self.switch(false);
-        self.pipes.clear();
-        self.enable.clear();
-        if let Ok(null) = File::open("/dev/null") {
-            self._held = null;
-        }
-        let _ = fs::remove_dir(&self.path);
     }
 }
 
-fn put(path: &Path, name: &str, word: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path.join(name))?.write_all(word.as_bytes())
+/// A name that no instance has, and the names of those whose makers are gone. One that is in use, as from another
+/// container, cannot be removed.
+fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
+    let mut all = tree.instances();
+    let name = loop {
+        let before = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = CString::new(format!("{PREFIX}{}-{before}", std::process::id()));
+        let name = name.expect("it has no zero byte");
+        if !all.contains(&name) {
+            break name;
+        }
+    };
+    let is_gone = |maker: u32| fs::metadata(format!("/proc/{maker}")).is_err();
+    all.retain(|name| maker(name).is_some_and(is_gone));
+    (name, all)
 }
 
-/// Removes the instances of processes that are gone. One that is in use, as from another container, cannot be removed.
-fn remove_left_over(instances: &Path) {
-    let Ok(entries) = fs::read_dir(instances) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let number =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
-        let Some(number) = number else { continue };
-        if number == std::process::id() || fs::metadata(format!("/proc/{number}")).is_err() {
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
+/// The number of the process that has made an instance; none if that is not one of ours.
+fn maker(name: &CStr) -> Option<u32> {
+    name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
 /// A device as statistics of files name it, from the kernel's own number for it.

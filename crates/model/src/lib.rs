@@ -10,6 +10,7 @@
 mod device;
 mod parse;
 mod request;
+pub mod suggest;
 mod units;
 
 pub use device::{Device, Full};

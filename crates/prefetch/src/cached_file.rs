@@ -84,6 +84,11 @@ impl CachedFile {
         Brought { bytes: if done { bytes } else { 0 }, done }
     }
 
+    /// Waits until a byte is in memory; false if it cannot be read.
+    pub(crate) fn await_byte(&self, at: u64) -> bool {
+        self.file.read_exact_at(&mut [0], at).is_ok()
+    }
+
     /// Has the kernel read it ahead; false if it does not.
     fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
         const TIMES: u32 = 2;

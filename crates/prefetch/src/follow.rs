@@ -31,6 +31,7 @@ mod program;
 mod reading;
 mod row;
 mod signs;
+mod storage_rate;
 mod streams;
 mod summary;
 mod times;
@@ -52,6 +53,7 @@ use crate::{Action, Controller, Event, Limit, ReadingId};
 use errand::{Answer, Errand, THREADS};
 use program::Program;
 use reading::Reading;
+use storage_rate::Candidate;
 use traced::Traced;
 use tracer::Tracer;
 
@@ -87,25 +89,17 @@ const SHORTEST: Nanos = Nanos(300_000);
 const LONGEST: Nanos = Nanos(50_000_000);
 
 /// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
-/// What was seen is told at once; this returns when nothing of ours is left but what the kernel removes beside us, where
-/// programs were traced.
+/// What the kernel removes where programs were traced, it removes beside us.
 ///
 /// # Errors
 /// If there is no such process.
-pub fn follow(
-    process: u32,
-    options: Options,
-    stop: &AtomicBool,
-    tell: impl FnOnce(Summary),
-) -> io::Result<()> {
+pub fn follow(process: u32, options: Options, stop: &AtomicBool) -> io::Result<Summary> {
     let mut follower = Follower::new(process, options)?;
     while !stop.load(Ordering::Acquire) {
         let pause = follower.step();
         thread::park_timeout(pause);
     }
-    let (summary, _tracer) = follower.finish();
-    tell(summary);
-    Ok(())
+    Ok(follower.finish())
 }
 
 struct Follower {
@@ -114,6 +108,8 @@ struct Follower {
     begun: Instant,
     programs: BTreeMap<u32, Program>,
     readings: BTreeMap<ReadingId, Reading>,
+    /// How many readings of a program have come on shortly before: what it spends is divided among them.
+    moving: BTreeMap<u32, u64>,
     /// Where files were left by a process that shared them with others, which may read on: by their devices and numbers.
     left_at: BTreeMap<(u64, u64), u64>,
     fetcher: Fetcher<Errand>,
@@ -129,6 +125,8 @@ struct Follower {
     tracer: Tracer,
     traced: Traced,
     tally: summary::Tally,
+    /// Where, while only watching, the storage's rate can be measured in the end.
+    candidate: Option<Candidate>,
 }
 
 impl Follower {
@@ -141,6 +139,7 @@ impl Follower {
             begun: Instant::now(),
             programs,
             readings: BTreeMap::new(),
+            moving: BTreeMap::new(),
             left_at: BTreeMap::new(),
             fetcher: Fetcher::new(THREADS),
             answers: Vec::new(),
@@ -153,6 +152,7 @@ impl Follower {
             tracer: Tracer::new(),
             traced: Traced::default(),
             tally: summary::Tally::default(),
+            candidate: None,
         })
     }
 
@@ -212,8 +212,8 @@ impl Follower {
         self.controller.on(now, event, &mut self.todo);
     }
 
-    /// What was seen and done, in the end; and what is still to be removed.
-    fn finish(mut self) -> (Summary, Tracer) {
+    /// What was seen and done, in the end.
+    fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);
         self.take_touches(now);
@@ -224,7 +224,8 @@ impl Follower {
         }
         let programs: Vec<u32> = self.programs.keys().copied().collect();
         programs.into_iter().for_each(|number| self.end_program(number, now));
-        (self.tally.summary(now, self.tracer.refusal()), self.tracer)
+        let rate = self.candidate.take().and_then(Candidate::measure);
+        self.tally.summary(now, rate, || self.tracer.refusal())
     }
 }
 

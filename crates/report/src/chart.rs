@@ -40,6 +40,40 @@ use frame::{Drawing, Frame};
 
 pub(crate) use over_time::{Panel, TimeChart};
 
+/// The names of all charts: whoever writes them into a directory can so tell beforehand what would be overwritten.
+pub const NAMES: [&str; 30] = [
+    "accesses",
+    "accuracy",
+    "backlog",
+    "breakdown",
+    "busy",
+    "commands",
+    "course",
+    "cpu",
+    "cpu-against-throughput",
+    "disk-time",
+    "distance",
+    "distribution",
+    "distributions",
+    "errors",
+    "hits",
+    "in-flight",
+    "ios",
+    "limit",
+    "positions",
+    "queue",
+    "response",
+    "response-curve",
+    "runs",
+    "search",
+    "seeks",
+    "spread",
+    "threads",
+    "throughput",
+    "times",
+    "trade-off",
+];
+
 /// One picture.
 #[derive(Clone, Debug)]
 pub struct Chart {
@@ -155,6 +189,28 @@ mod tests {
     use crate::sample;
     use crate::schema::Run;
     use proptest::prelude::*;
+
+    #[test]
+    fn every_chart_s_name_is_known_beforehand() {
+        let (a, b) = (sample::result("short"), sample::result("long"));
+        let all = [
+            sim(&a),
+            compare(&a, &b),
+            sweep(&sample::sweep().result),
+            validate(&sample::validation().result),
+            probe(&sample::probe()),
+            run(&sample::followed().result),
+            scenario(&sample::scenario().result),
+            scenario(&sample::jobs().result),
+            scenario(&sample::regulated().result),
+            scenario(&sample::searched().result),
+            mount(&sample::live::mount()),
+            top(&sample::live::top()),
+        ];
+        let drawn: std::collections::BTreeSet<&str> = all.iter().flatten().map(|chart| chart.name).collect();
+        let unknown: Vec<_> = drawn.iter().filter(|name| !NAMES.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
 
     #[test]
     fn a_small_chart() {

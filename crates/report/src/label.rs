@@ -163,7 +163,9 @@ pub(crate) const RUN_GLOSSARY: [(&str, &str); 5] = [
     ("computing", "Time on cores of the program and all that it started, summed."),
     (
         "waiting for I/O",
-        "Time in which a thread neither ran nor waited for a core, and slept in a way that only I/O makes it sleep.",
+        "Time in which a thread neither ran nor waited for a core, and slept in a way that only I/O makes it sleep. \
+         Summed over all threads; the share is that of the elapsed time or, where several threads were active at a time, \
+         of theirs.",
     ),
     (
         "hidden",

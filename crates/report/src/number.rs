@@ -157,6 +157,17 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// A number of things with their name, which is given in the singular: `1 file`, `1,200 files`, `2 processes`.
+#[must_use]
+pub fn plural(number: u64, name: &str) -> String {
+    let ending = match (number, name.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {name}{ending}", count(number))
+}
+
 /// A round number of things, for the ticks of an axis: `500`, `20,000`, `5 M`.
 pub(crate) fn round_count(value: f64) -> String {
     for (unit, scale) in [("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)] {
@@ -247,6 +258,10 @@ mod tests {
         assert_eq!([-12_000, 0, 1_500_000].map(signed_duration), ["−12.0 µs", "0 ns", "+1.50 ms"]);
         assert_eq!(signed_duration(i64::MIN), "−106,751 d 23 h");
         assert_eq!([bytes(1023), bytes(1 << 20), bytes(u64::MAX)], ["1023 B", "1.00 MiB", "16.0 EiB"]);
+        assert_eq!(
+            [plural(1, "file"), plural(1200, "file"), plural(0, "process")],
+            ["1 file", "1,200 files", "0 processes"]
+        );
         assert_eq!([count(7), count(1000), count(1_234_567)], ["7", "1,000", "1,234,567"]);
         assert_eq!([percent(0.7239), percent(f64::NAN), percent(1.0)], ["72.4 %", NONE, "100.0 %"]);
         assert_eq!(

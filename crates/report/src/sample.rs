@@ -165,7 +165,7 @@ pub(crate) fn sweep() -> Document<SweepResult> {
                 response_max_ns: max * MS,
                 seeks: 6908 / mean,
                 idle_ratio: 0.6,
-                undominated: false,
+                ..SweepPoint::default()
             });
     let mut result = SweepResult {
         trace: "office.csv".to_owned(),
@@ -183,6 +183,11 @@ pub(crate) fn probe() -> Document<ProbeResult> {
     let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
     let run = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
     Document::probe(run, probe::result())
+}
+
+/// Any text but the one by which tests find numbers that are none.
+pub(crate) fn words() -> impl Strategy<Value = String> + Clone {
+    any::<String>().prop_map(|text| text.replace("NaN", "nan"))
 }
 
 /// Small, ordinary and extreme numbers.
@@ -258,7 +263,7 @@ fn any_chunk() -> BoxedStrategy<ChunkPoint> {
 }
 
 fn any_breakdown() -> BoxedStrategy<ClassBreakdown> {
-    let class = prop_oneof![Just("full_hit".to_owned()), Just("pure_miss".to_owned()), any::<String>()];
+    let class = prop_oneof![Just("full_hit".to_owned()), Just("pure_miss".to_owned()), words()];
     (class, [number(), number(), number(), number(), number(), number()])
         .prop_map(|(class, [commands, queue, overhead, seek, rotation, transfer])| ClassBreakdown {
             class,
@@ -289,7 +294,7 @@ fn any_curve_point() -> impl Strategy<Value = CurvePoint> {
 
 /// Anything that deserialises, sensible or not.
 pub(crate) fn any_result() -> impl Strategy<Value = SimResult> {
-    let names = (any::<String>(), any::<String>(), vec(any::<String>(), 0..3));
+    let names = (words(), words(), vec(words(), 0..3));
     let totals = ([number(), number(), number(), number()], share(), counts(), seeks());
     let times = ([spread(), spread(), spread(), spread()], disk_time(), number());
     let series = (
@@ -329,8 +334,7 @@ pub(crate) fn any_result() -> impl Strategy<Value = SimResult> {
 
 /// Anything that deserialises as a sweep.
 pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
-    let point =
-        (vec(any::<String>(), 0..3), share(), [number(), number(), number(), number()], any::<bool>());
+    let point = (vec(words(), 0..3), share(), [number(), number(), number(), number()], any::<bool>());
     let point = point.prop_map(|(values, hit_ratio, [mean, p99, max, seeks], undominated)| SweepPoint {
         values,
         hit_ratio,
@@ -340,9 +344,22 @@ pub(crate) fn any_sweep() -> impl Strategy<Value = SweepResult> {
         seeks,
         idle_ratio: hit_ratio,
         undominated,
+        same_drive_as_point: (seeks % 3 == 0).then_some(seeks % 11),
+        limits: (0..seeks % 5)
+            .map(|number| SweepLimit {
+                key: "k".repeat(number as usize),
+                value: max.to_string(),
+                acts_as: (number % 2 == 0).then(|| mean.to_string()),
+                limited_by: vec!["l".to_owned(); (number % 3) as usize],
+            })
+            .collect(),
     });
-    (any::<String>(), vec(any::<String>(), 0..3), vec(point, 0..8)).prop_map(|(trace, varied, points)| {
-        SweepResult { drive: trace.clone(), settings: vec![trace.clone()], trace, varied, points }
+    (words(), vec(words(), 0..3), vec(point, 0..8)).prop_map(|(trace, varied, points)| SweepResult {
+        drive: trace.clone(),
+        settings: vec![trace.clone()],
+        trace,
+        varied,
+        points,
     })
 }
 
@@ -515,7 +532,7 @@ pub(crate) fn any_validation() -> impl Strategy<Value = ValidateResult> {
     });
     let bin = (any::<[i64; 2]>(), [number(), number()])
         .prop_map(|([from_ns, to_ns], [free, anchored])| ErrorBin { from_ns, to_ns, free, anchored });
-    let names = (any::<String>(), vec(any::<String>(), 0..3));
+    let names = (words(), vec(words(), 0..3));
     let counts = ([number(), number(), number()], proptest::option::of(number()));
     let series = (vec(point, 0..6), vec(bin, 0..6));
     (names, counts, spread(), accuracy(), accuracy(), proptest::option::of(labels), series).prop_map(

@@ -28,7 +28,7 @@ pub use sim::{
     ChunkMode, ChunkPoint, Chunking, ClassBreakdown, CurvePoint, DiskTime, HistogramBin, HostQueue,
     ReadCounts, ResponseSummary, Seeks, SimResult, Spread,
 };
-pub use sweep::{SweepPoint, SweepResult};
+pub use sweep::{SweepLimit, SweepPoint, SweepResult};
 pub use top::{TopResult, TopShare, TopWindow};
 pub use validate::{
     Accuracy, ErrorBin, Kind, KindError, LabelAgreement, Labels, QuantilePoint, RequestError, ValidateResult,

@@ -92,6 +92,8 @@ mod tests {
         let document = sample::followed();
         let mut watched = document.clone();
         watched.result.dry_run = true;
+        watched.result.could_save_ns = Some(240_000_000);
+        watched.result.storage_bytes_per_second = Some(200_000_000);
         let mut idle = document.clone();
         idle.result.prefetched_bytes = 0;
         insta::assert_snapshot!([document, watched, idle].map(|document| run(&document, PLAIN)).join("\n"));

@@ -127,6 +127,11 @@ pub(crate) fn sweep(result: &SweepResult) -> Vec<String> {
     let are = if front.len() == 1 { "is" } else { "are" };
     let mut sentences =
         vec![format!("{} of {} combinations {are} undominated.", front.len(), result.points.len())];
+    match result.repeated() {
+        0 => {}
+        1 => sentences.push("One combination comes to the same drive as an earlier one.".to_owned()),
+        more => sentences.push(format!("{more} combinations come to the same drive as an earlier one.")),
+    }
     let hits =
         front.iter().fold(first, |best, point| if point.hit_ratio > best.hit_ratio { point } else { best });
     let mean = front.iter().min_by_key(|point| point.response_mean_ns).unwrap_or(first);

@@ -375,7 +375,7 @@ impl Serialize for Distance {
 impl<'de> Deserialize<'de> for Distance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Distance, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged)]
+        #[serde(untagged, expecting = "expected a size such as \"64KiB\", \"auto\" or \"off\"")]
         enum Raw {
             Bytes(u64),
             Text(String),

@@ -25,6 +25,8 @@ pub(crate) use mqsim::write as write_mqsim;
 use std::fmt;
 use std::str::FromStr;
 
+use sakiyomi_model::suggest::{did_you_mean, similar};
+
 use crate::error::TraceError;
 use crate::field::Problem;
 use crate::options::ReadOptions;
@@ -163,9 +165,15 @@ impl FromStr for Format {
         Format::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| TraceError::Parameter {
             name: "the format",
             value: format!("`{text}`"),
-            wanted: format!("one of {}", Format::ALL.map(Format::name).join(", ")),
+            wanted: one_of(text, &Format::ALL.map(Format::name)),
         })
     }
+}
+
+/// What a name that is not `typed` must be: one of those that there are.
+pub(crate) fn one_of(typed: &str, names: &[&str]) -> String {
+    let near = similar(typed, names.iter().copied());
+    format!("one of {}{}", names.join(", "), did_you_mean(&near))
 }
 
 /// Reads a device's number as people write it: `3`, or the kernel's `8,16` (major × 2^20 + minor).
@@ -234,6 +242,10 @@ mod tests {
         }
         let error = "cvs".parse::<Format>().unwrap_err().to_string();
         assert!(error.starts_with("the format is `cvs`, but must be one of sakiyomi, parquet"), "{error}");
+        let error = "disk-sim".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("; did you mean disksim"), "{error}");
+        let error = "parqet".parse::<crate::OutFormat>().unwrap_err().to_string();
+        assert!(error.ends_with("; did you mean parquet?"), "{error}");
     }
 
     #[test]

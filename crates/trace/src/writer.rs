@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::atomic::AtomicFile;
 use crate::error::TraceError;
 use crate::format::sakiyomi::{Field, row};
-use crate::format::{FIO_HEADER, write_disksim, write_fio, write_mqsim};
+use crate::format::{FIO_HEADER, one_of, write_disksim, write_fio, write_mqsim};
 use crate::input::is_stdin;
 use crate::pack::{Packed, Packing};
 use crate::record::Record;
@@ -71,7 +71,7 @@ impl FromStr for OutFormat {
         OutFormat::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| TraceError::Parameter {
             name: "the output format",
             value: format!("`{text}`"),
-            wanted: format!("one of {}", OutFormat::ALL.map(OutFormat::name).join(", ")),
+            wanted: one_of(text, &OutFormat::ALL.map(OutFormat::name)),
         })
     }
 }

@@ -6,8 +6,11 @@
 //! a byte and a command take can be told apart. Whether transfers
 //! overlap, what is read ahead and whether writes are cached is tried out, each with a search of its own, because what
 //! the figures should be depends on it. The skew of tracks is not searched for in this way: the times at which requests
-//! end tell it (`fit/skew.rs`). No figure moves further than tenfold from where it began.
+//! end tell it (`fit/skew.rs`). No figure moves further than tenfold from where it began, and one that the trace does
+//! not determine stays where it began (`fit/determined.rs`).
 
+mod determined;
+mod evidence;
 mod groups;
 mod parameter;
 mod skew;
@@ -19,9 +22,11 @@ use sakiyomi_model::Nanos;
 use crate::demerit::demerit;
 use crate::distribution::Distribution;
 use crate::measured::Measured;
-use crate::replay::{Pace, Simulated, free};
+use crate::replay::{Pace, free};
+pub use determined::{Determined, Verdict};
+use determined::{Replays, SAMPLES_MIN};
 use groups::groups;
-use parameter::{Parameter, parameters, switched};
+use parameter::{Parameter, Switch, parameters, switched, switches};
 use skew::skewed;
 
 /// First step, as a share of a figure; it is halved down to the last.
@@ -41,6 +46,8 @@ pub struct Fitted {
     pub spec: DriveSpec,
     /// What the search lessened, in nanoseconds: at the start, and at the end.
     pub error_ns: [f64; 2],
+    /// What the trace says of each figure; what it does not determine is as it was at the start.
+    pub figures: Vec<Determined>,
     /// Replays that it took.
     pub replays: u64,
 }
@@ -56,29 +63,48 @@ pub fn fit(
 ) -> Option<Fitted> {
     let mut search = Search { measured, groups: groups(measured), pace, replays: 0, go_on, stopped: false };
     let first = search.error(start)?;
-    let figures = parameters();
-    let mut best = Best { spec: start.clone(), error: first };
+    let start_as_given = start.clone();
+    let mut candidates = vec![Best { spec: start.clone(), error: first }];
     let skewed = skewed(start, measured);
     let start = skewed.as_ref().unwrap_or(start);
+    let decided = search.decided(start)?;
     for spec in switched(start) {
         if search.stopped {
             break;
         }
-        let Some(error) = search.error(&spec) else { continue };
-        let mut found = Best { spec, error };
-        for step in STEPS {
-            while search.round(&mut found, start, &figures, step) {}
+        if decided.iter().any(|switch| (switch.get)(&spec) != (switch.get)(start)) {
+            continue;
         }
-        if found.error < best.error * (1.0 - WORTH) {
-            best = found;
-        }
-        if best.error == 0.0 {
+        let Some(replays) = search.replays_of(&spec) else { continue };
+        let mut found = Best { error: search.error_of(&replays), spec };
+        // What hardly a request depends on would only make good what others are wrong by.
+        let figures: Vec<Parameter> = parameters()
+            .into_iter()
+            .filter(|figure| figure.sample.count(&found.spec, measured, &replays[0]) >= SAMPLES_MIN)
+            .collect();
+        search.climb(&mut found, start, &figures);
+        let is_right = found.error == 0.0;
+        candidates.push(found);
+        if is_right {
             break;
         }
     }
-    Some(Fitted { spec: best.spec, error_ns: [first, best.error], replays: search.replays })
+    let determined = if search.stopped { None } else { search.determined(&candidates, start) };
+    let (mut found, mut figures) = determined.unwrap_or_else(|| (least(candidates), Vec::new()));
+    if found.error >= first * (1.0 - WORTH) {
+        // Nothing is gained: the drive stays as it was.
+        found = Best { spec: start_as_given, error: first };
+        figures.iter_mut().for_each(|figure| figure.to.clone_from(&figure.from));
+    }
+    Some(Fitted { spec: found.spec, error_ns: [first, found.error], figures, replays: search.replays })
 }
 
+fn least(candidates: Vec<Best>) -> Best {
+    let least = candidates.into_iter().reduce(|a, b| if b.error < a.error * (1.0 - WORTH) { b } else { a });
+    least.expect("the start is one of them")
+}
+
+#[derive(Clone)]
 struct Best {
     spec: DriveSpec,
     error: f64,
@@ -95,6 +121,20 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// The switches on which too few requests depend: they stay as they are.
+    fn decided(&mut self, start: &DriveSpec) -> Option<Vec<Switch>> {
+        let replays = self.replays_of(start)?;
+        let count = |switch: &Switch| switch.sample.count(start, self.measured, &replays[0]);
+        Some(switches().into_iter().filter(|switch| count(switch) < SAMPLES_MIN).collect())
+    }
+
+    /// Moves `figures` until nothing more is gained.
+    fn climb(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter]) {
+        for step in STEPS {
+            while self.round(best, start, figures, step) {}
+        }
+    }
+
     /// Tries every figure once, up and down; whether anything was gained.
     fn round(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter], step: f64) -> bool {
         let mut gained = false;
@@ -140,13 +180,24 @@ impl Search<'_> {
 
     /// Root mean square distance of each group from its own; `None` for a drive that cannot be.
     fn error(&mut self, spec: &DriveSpec) -> Option<f64> {
+        let replays = self.replays_of(spec)?;
+        Some(self.error_of(&replays))
+    }
+
+    fn error_of(&self, replays: &Replays) -> f64 {
+        let squares: f64 = self.groups.iter().map(|group| self.square_of(replays, group)).sum();
+        (squares / self.measured.len().max(1) as f64).sqrt()
+    }
+
+    /// What each request takes on a drive, from each angle of the platters; `None` for a drive that cannot be.
+    fn replays_of(&mut self, spec: &DriveSpec) -> Option<Replays> {
         let drive = Drive::new(spec).ok()?;
         let end = self.measured.iter().map(|request| request.extent.end().0).max().unwrap_or(0);
         if end > drive.capacity().0 {
             return None;
         }
         let phases = if self.pace == Pace::Closed { 1 } else { PHASES };
-        let simulated: Vec<Vec<Simulated>> = (0..phases)
+        let replays = (0..phases)
             .map(|phase| {
                 let mut drive = drive.clone();
                 drive.turn_spindle(Nanos(drive.revolution().0 * phase / phases));
@@ -154,12 +205,11 @@ impl Search<'_> {
                 free(drive, self.measured, self.pace)
             })
             .collect();
-        let squares: f64 = self.groups.iter().map(|group| self.square(&simulated, group)).sum();
-        Some((squares / self.measured.len().max(1) as f64).sqrt())
+        Some(replays)
     }
 
     /// Number of requests of a group, times the square of their demerit.
-    fn square(&self, simulated: &[Vec<Simulated>], group: &[usize]) -> f64 {
+    fn square_of(&self, simulated: &Replays, group: &[usize]) -> f64 {
         let real: Distribution = group.iter().map(|&place| self.measured[place].response).collect();
         let all = simulated.iter().flat_map(|phase| group.iter().map(|&place| phase[place].response));
         let own: Distribution = all.collect();
@@ -193,7 +243,11 @@ mod tests {
 
     /// Reads and writes all over a drive, as it serves them.
     fn measured_on(spec: &DriveSpec) -> Vec<Measured> {
-        sample::served(spec, 150, |number| {
+        so_many_measured_on(spec, 150)
+    }
+
+    fn so_many_measured_on(spec: &DriveSpec, count: u64) -> Vec<Measured> {
+        sample::served(spec, count, |number| {
             let op = if number % 3 == 0 { Op::Write } else { Op::Read };
             let place = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
             let think = Nanos(1_000_000 + number * 7_654_321 % 20_000_000);
@@ -219,6 +273,49 @@ mod tests {
         let fitted = fit(&with(&[]), &requests, Pace::Closed, &mut |_, _| true).unwrap();
         let [before, after] = fitted.error_ns;
         assert!(after < before / 5.0, "{before} {after}");
+        let of = |key: &str| fitted.figures.iter().find(|figure| figure.key == key).unwrap();
+        assert_eq!(of("interface.overhead.write_miss").verdict, Verdict::Fitted);
+        for figure in fitted.figures.iter().filter(|figure| figure.verdict != Verdict::Fitted) {
+            assert_eq!(figure.from, figure.to, "{figure:?}");
+        }
+    }
+
+    #[test]
+    fn a_figure_of_which_any_other_value_is_worse_is_determined_and_one_that_nothing_needs_is_not() {
+        let spec = with(&[]);
+        let measured = so_many_measured_on(&spec, 1000);
+        let fitted = fit(&spec, &measured, Pace::Closed, &mut |_, _| true).unwrap();
+        let verdict = |key: &str| fitted.figures.iter().find(|figure| figure.key == key).unwrap().verdict;
+        assert_eq!(verdict("servo.seek.average"), Verdict::Fitted);
+        assert_eq!(verdict("interface.overhead.read_miss"), Verdict::Fitted);
+        assert_eq!(verdict("interface.overhead.read_hit"), Verdict::TooFew, "nothing is read twice");
+        assert_eq!(fitted.spec, spec);
+    }
+
+    #[test]
+    fn what_no_request_depends_on_stays_as_it_was() {
+        // Reads here and there, no two in sequence: nothing is written, nothing is found in the cache.
+        let reads = |number: u64| Measured {
+            think: Nanos(1_000_000 + number * 7_654_321 % 20_000_000),
+            ..read(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44, 4 + number % 60, 0)
+        };
+        let real = with(&[("interface.overhead.read_miss", "2ms"), ("interface.overhead.write_miss", "5ms")]);
+        let start = with(&[]);
+        let requests = sample::served(&real, 150, reads);
+        let fitted = fit(&start, &requests, Pace::Closed, &mut |_, _| true).unwrap();
+        let of = |key: &str| fitted.figures.iter().find(|figure| figure.key == key).unwrap();
+        for key in [
+            "interface.overhead.write_miss",
+            "interface.link_rate_write",
+            "servo.write_settle",
+            "cache.read_ahead.mode",
+        ] {
+            assert_eq!((of(key).verdict, of(key).samples), (Verdict::TooFew, 0), "{key}");
+        }
+        assert_eq!(of("interface.overhead.read_miss").verdict, Verdict::Fitted);
+        assert_eq!(fitted.spec.interface.overhead.write_miss, start.interface.overhead.write_miss);
+        assert_eq!(fitted.spec.cache, start.cache);
+        assert!(fitted.error_ns[1] < fitted.error_ns[0] / 5.0, "{:?}", fitted.error_ns);
     }
 
     #[test]

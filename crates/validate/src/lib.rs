@@ -36,7 +36,7 @@ pub use anchored::{Anchored, anchored};
 pub use bins::binned_demerit;
 pub use demerit::demerit;
 pub use distribution::Distribution;
-pub use fit::{Fitted, fit};
+pub use fit::{Determined, Fitted, Verdict, fit};
 pub use judge::{Accuracy, judge};
 pub use labels::{Agreement, Confusion, agreement};
 pub use measured::{Label, Measured, delays_before, follow_on, in_order, part};

@@ -2,18 +2,18 @@
 
 mod check;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use sakiyomi_report::schema::SIM_SCHEMA;
 use sakiyomi_report::{Document, SimResult, chart, html, text};
 use serde::Serialize;
 
 use crate::console::{Common, Told, complain};
-use crate::output::OutDir;
+use crate::drive_file::read_text;
+use crate::output::Overwrite;
 use check::Check;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -33,6 +33,8 @@ pub(crate) struct Compare {
     /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Exit with 1 if a figure of result.json changes by more (KEY>+N%) or less (KEY<-N%) than this; may be repeated
     #[arg(long, value_name = "CHECK")]
     fail_if: Vec<Check>,
@@ -50,7 +52,7 @@ impl Compare {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
         let failures = self.failures(&a.result, &b.result)?;
         let document = Told { schema: "sakiyomi.compare/1", result: Compared { a: &a, b: &b } };
-        if let Some(out) = self.out.as_deref().map(OutDir::new).transpose()? {
+        if let Some(out) = self.overwrite.out(self.out.as_deref(), &[])? {
             out.write_report(&document, &html::compare(&a, &b), &chart::compare(&a.result, &b.result))?;
             common.note(&out.report());
         }
@@ -74,12 +76,17 @@ fn load(path: &Path) -> Result<Document<SimResult>> {
         !path.is_dir() || file.exists(),
         "there is no result.json in {dir}; `sakiyomi sim … --out {dir}` makes one"
     );
-    let text = fs::read_to_string(&file).with_context(|| {
-        format!("cannot read {}; `sakiyomi sim … --out DIR` makes a result", file.display())
-    })?;
-    let no_result = || format!("{} is no result of `sakiyomi sim`", file.display());
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(no_result)?;
-    let schema = value["schema"].as_str().unwrap_or("no schema at all");
-    ensure!(schema == SIM_SCHEMA, "{}: it has {schema}, expected {SIM_SCHEMA}", no_result());
-    serde_json::from_value(value).with_context(no_result)
+    let text = read_text(&file, "the result", "`sakiyomi sim … --out DIR` makes one")?;
+    let not_a_result = format!("{} is not a result of `sakiyomi sim`", file.display());
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| anyhow!("{not_a_result}: it is not JSON from line {} on", error.line().max(1)))?;
+    let schema = value["schema"].as_str().unwrap_or("no schema");
+    ensure!(schema == SIM_SCHEMA, "{not_a_result}: it has {schema}, expected {SIM_SCHEMA}");
+    // What serde says of the first key that does not fit helps nobody: the file was changed, or is of another version.
+    serde_json::from_value(value).map_err(|_| {
+        anyhow!(
+            "{}: it has the schema {SIM_SCHEMA}, but not all of its figures; make it again with `sakiyomi sim … --out DIR`",
+            file.display()
+        )
+    })
 }

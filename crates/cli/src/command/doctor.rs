@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sakiyomi_linux::page_cache::{self, By};
+use sakiyomi_linux::tracefs::{self, Place};
 use sakiyomi_linux::{
     Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
 };
@@ -47,6 +48,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         loop_devices(),
         fuse(&mounting(None)),
         root(),
+        tracing(),
         cgroups(),
         regulation(&mounting(Some(Regulate::default()))),
     ];
@@ -226,6 +228,21 @@ fn root() -> Finding {
         found: format!("running as user {}", rustix::process::geteuid().as_raw()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
+}
+
+/// What `run` needs to follow reads that move no position.
+fn tracing() -> Finding {
+    let checked = tracefs::check();
+    let available = checked.is_ok();
+    let found = match checked {
+        Ok(Place::Mounted(path)) => format!("tracefs, mounted on {}", path.display()),
+        Ok(Place::Private) => {
+            "tracefs, not mounted here; `run` mounts its own, which nobody else sees".to_owned()
+        }
+        Err(why) => why,
+    };
+    let consequence = "`run` follows also programs that read by pread or through mappings";
+    Finding { what: "tracing", available: Some(available), found, consequence }
 }
 
 fn cgroups() -> Finding {

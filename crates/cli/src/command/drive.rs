@@ -5,7 +5,7 @@ mod fit;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use sakiyomi_drive::Geometry;
@@ -105,7 +105,7 @@ impl Drive {
             Drive::List => list(common)?,
             Drive::Show(show) => show.run(common)?,
             Drive::Import(import) => import.run(common)?,
-            Drive::Fit(fit) => fit.run(common)?,
+            Drive::Fit(fit) => return fit.run(common),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -164,6 +164,11 @@ impl Show {
 
 impl Import {
     fn run(&self, common: &Common) -> Result<()> {
+        ensure!(
+            !self.file.ends_with(".toml"),
+            "{}: it is TOML already; give it to --drive as it is, or name one of DiskSim's .diskspecs or .parv files",
+            self.file
+        );
         let read = FromDisksim::read(&self.file)?;
         if let Some(out) = &self.out {
             OutFile::create(out)?.write(read.drive.to_toml().as_bytes())?;

@@ -16,7 +16,7 @@ use crate::args::DriveArgs;
 use crate::console::{Common, note, say, say_line, say_result, without_numbers};
 use crate::outcome;
 use crate::outcome::mount::{Course, Second};
-use crate::output::OutDir;
+use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -92,6 +92,8 @@ pub(crate) struct Mount {
     /// Write result.json, report.html and the charts to this directory when the mount ends
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Bypass the page cache: every access goes to the drive
     #[arg(long)]
     direct_io: bool,
@@ -114,7 +116,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let wall = Instant::now();
         let mounted = self.mounted(common)?;
         // Before anybody is told, who might use it at once.

@@ -17,11 +17,12 @@ use sakiyomi_probe::setting::{Buffers, Path};
 use sakiyomi_probe::target::{Target, Watch};
 use sakiyomi_report::{Document, ProbeResult, chart, html, text};
 
+use crate::args::parse_method;
 use crate::console::Common;
 use crate::machine::machine;
 use crate::outcome::probe::{Probed, result};
 use crate::outcome::run;
-use crate::output::{OutDir, OutFile};
+use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{Interrupted, Progress, go_on};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -50,7 +51,8 @@ pub(crate) struct Probe {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "read,pread:4,aio:8,uring:8,mmap:4,null"
+        default_value = "read,pread:4,aio:8,uring:8,mmap:4,null",
+        value_parser = parse_method
     )]
     method: Vec<EngineSpec>,
     /// Sizes of a request
@@ -92,6 +94,8 @@ pub(crate) struct Probe {
     /// Write result.json, report.html, calibration.toml and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Storage that is as fast as the CPU lets it be.
@@ -131,7 +135,7 @@ impl Probe {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         self.check()?;
         let begun = Instant::now();
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &["calibration.toml"])?;
         let calibration = self.calibration.as_deref().map(OutFile::create).transpose()?;
         let probed = self.measure(common)?;
         let document = Document::probe(run(begun.elapsed()), result(&probed, &self.campaign()));

@@ -22,7 +22,7 @@ use sakiyomi_report::{Document, RunResult, chart, html, text};
 use crate::child;
 use crate::console::{Common, complain, note, note_json};
 use crate::outcome;
-use crate::output::OutDir;
+use crate::output::{OutDir, Overwrite};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run -- gzip -k big.tar
@@ -32,8 +32,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run --pid 4711
 ";
 
-/// How long the follower's summary is waited for when the program has ended.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the follower's summary is waited for when the program has ended: longer than it may take to measure what
+/// `--dry-run` wants to know of the storage.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Run a command and prefetch the files it reads.
 #[derive(Debug, Args)]
@@ -53,7 +54,7 @@ pub(crate) struct Run {
     /// Maximum memory to prefetch into [default: a quarter of the available memory, and half of what the control group has left]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Watch without prefetching, and report what would help
+    /// Watch without prefetching, and report what would help; reads up to 16 MiB again at the end to measure the storage
     #[arg(long)]
     dry_run: bool,
     /// Print the report even if standard error is not a terminal
@@ -62,6 +63,8 @@ pub(crate) struct Run {
     /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Follow this running process and its descendants until it exits, or until Ctrl-C
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -95,7 +98,7 @@ impl Run {
 
     fn followed(&self, common: &Common) -> Result<ExitCode> {
         let options = self.options()?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let signals = Signals::hold().context("cannot hold signals back")?;
         let begun = Instant::now();
         if let Some(process) = self.pid {
@@ -103,22 +106,15 @@ impl Run {
             wait_for_other(process, &signals).with_context(|| format!("cannot follow process {process}"))?;
             let elapsed = begun.elapsed();
             self.tell(follower.finish(), elapsed, None, out.as_ref(), common);
-            follower.clear_up();
             return Ok(ExitCode::SUCCESS);
         }
         let running = Running::start(&self.command, &signals)?;
         let follower = Follower::start(running.number(), options);
         running.wait(&signals).context("cannot wait for the program, which goes on alone")?;
         let elapsed = begun.elapsed();
-        let (summary, follower) = match follower {
-            Ok(follower) => (follower.finish(), Some(follower)),
-            Err(error) => (Err(error), None),
-        };
+        let summary = follower.and_then(|follower| follower.finish());
         let end = running.end().context("the program has ended, and its status is not known")?;
         self.tell(summary, elapsed, Some(end), out.as_ref(), common);
-        if let Some(follower) = follower {
-            follower.clear_up();
-        }
         Ok(child::end_as(end.status))
     }
 
@@ -195,28 +191,19 @@ impl Follower {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let body = move || {
+            let summary = follow(process, options, &stopped);
             // Nobody may want it any more.
-            let tell = |summary| drop(sender.send(Ok(summary)));
-            if let Err(error) = follow(process, options, &stopped, tell) {
-                let error = anyhow::Error::new(error).context(format!("cannot follow process {process}"));
-                drop(sender.send(Err(error)));
-            }
+            drop(sender.send(summary.with_context(|| format!("cannot follow process {process}"))));
         };
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(body);
         let thread = thread.context("cannot start a thread that follows the program")?.thread().clone();
         Ok(Follower { thread, stop, summary })
     }
 
-    fn finish(&self) -> Result<Summary> {
+    fn finish(self) -> Result<Summary> {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
         let summary = self.summary.recv_timeout(PATIENCE);
         summary.context("following has failed")?
-    }
-
-    /// Waits until nothing is left of what following has set up, but not for ever.
-    fn clear_up(self) {
-        // Nothing more is told: this ends when the thread does.
-        let _ = self.summary.recv_timeout(PATIENCE);
     }
 }

@@ -1,7 +1,6 @@
 //! `scenario`: the whole stack in virtual time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,11 +16,11 @@ use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
 
 use crate::args::HELP;
 use crate::console::Common;
-use crate::drive_file::drive_spec;
+use crate::drive_file::{drive_spec, read_text};
 use crate::outcome::regulation;
 use crate::outcome::scenario::point;
 use crate::outcome::simulation_run;
-use crate::output::OutDir;
+use crate::output::{OutDir, Overwrite};
 use crate::parallel;
 use crate::vary;
 
@@ -60,6 +59,8 @@ pub(crate) struct RunCommand {
     /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Command {
@@ -86,7 +87,7 @@ impl RunCommand {
         let varied = self.varied(&base)?;
         let combinations = combinations(&base, &varied)?;
         let drives = drives(&combinations, common)?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let outcomes = explore(&combinations, &drives, common)?;
 
         let simulated: Nanos = outcomes.values().flatten().map(|outcome| outcome.elapsed).sum();
@@ -123,9 +124,8 @@ impl RunCommand {
 
     fn scenario(&self) -> Result<Scenario> {
         let name = self.file.display().to_string();
-        let text = fs::read_to_string(&self.file).with_context(|| {
-            format!("cannot read the experiment {name}; scenarios/ has some, and docs/scenario.md says what is in one")
-        })?;
+        let hint = "scenarios/ has some, and docs/scenario.md says what is in one";
+        let text = read_text(&self.file, "the experiment", hint)?;
         let mut scenario = Scenario::from_toml(&text, &name)?;
         if let Some(seed) = self.seed {
             scenario.run.seed = seed;
@@ -216,6 +216,13 @@ fn drives(combinations: &[Combination], common: &Common) -> Result<Drives> {
     for name in combinations.iter().filter_map(|combination| combination.scenario.drive.model.as_ref()) {
         if !drives.contains_key(name) {
             drives.insert(name.clone(), drive_spec(name, common)?);
+        }
+    }
+    // All figures that are changed, before any is run.
+    for Combination { scenario, .. } in combinations {
+        if let Some(drive) = drive(scenario, &drives) {
+            let settings = scenario.drive.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            drive.with_settings(settings).context("drive.set")?;
         }
     }
     Ok(drives)

@@ -14,7 +14,7 @@ use crate::args::WorkloadArgs;
 use crate::console::Common;
 use crate::log::{LogFormat, Logs};
 use crate::outcome::{sim_result, simulation_run};
-use crate::output::OutDir;
+use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::simulation::{simulate, trace_size};
 
@@ -35,6 +35,8 @@ pub(crate) struct Sim {
     /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Also write the command, cache and disk logs and all chunks there, in this format
     #[arg(long, value_name = "FORMAT", value_enum, requires = "out")]
     log: Option<LogFormat>,
@@ -50,7 +52,9 @@ impl Sim {
     fn document(&self, common: &Common) -> Result<Document<SimResult>> {
         let begun = Instant::now();
         let spec = self.workload.drive.spec(common)?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let logs: Vec<String> = self.log.into_iter().flat_map(LogFormat::files).collect();
+        let logs: Vec<&str> = logs.iter().map(String::as_str).collect();
+        let out = self.overwrite.out(self.out.as_deref(), &logs)?;
         let mut logs = match (&out, self.log) {
             (Some(out), Some(format)) => Some(Logs::create(out.path(), format)?),
             _ => None,

@@ -2,6 +2,7 @@
 
 mod points;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,13 +12,13 @@ use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::SweepPoint;
+use sakiyomi_report::schema::{SweepLimit, SweepPoint};
 use sakiyomi_report::{Document, SweepResult, chart, html, text};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
 use crate::outcome::simulation_run;
-use crate::output::OutDir;
+use crate::output::Overwrite;
 use crate::parallel;
 use crate::progress::Progress;
 use crate::simulation::simulate;
@@ -40,6 +41,8 @@ pub(crate) struct Sweep {
     /// Write result.json, points.parquet, points.csv, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Sweep {
@@ -53,14 +56,18 @@ impl Sweep {
         let varied = vary::parse(&self.vary, "cache.read_ahead.max=64KiB,256KiB,1MiB")?;
         let drives = vary::combinations(&spec, &varied, |drive, key, value| Ok(drive.set(key, value)?))?;
         // All, before any is simulated.
-        drives.iter().try_for_each(|(_, drive)| drive.check())?;
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        for (values, _) in &drives {
+            let keys = varied.iter().map(|(key, _)| key.as_str());
+            spec.with_settings(keys.zip(values.iter().map(String::as_str)))?;
+        }
+        let out = self.overwrite.out(self.out.as_deref(), &["points.parquet", "points.csv"])?;
 
         let tried =
             parallel::each(&drives, "combinations", common, |(values, drive)| self.point(values, drive))?;
         let commands = tried.iter().map(|tried| tried.commands).sum();
         let simulated = tried.iter().map(|tried| tried.simulated).sum();
-        let points = tried.into_iter().map(|tried| tried.point).collect();
+        let mut points: Vec<SweepPoint> = tried.into_iter().map(|tried| tried.point).collect();
+        mark_same_drives(&mut points, &drives, &varied);
         let keys = varied.into_iter().map(|(key, _)| key).collect();
         let trace = self.workload.trace.display().to_string();
         let settings = self.workload.drive.set.clone();
@@ -91,9 +98,33 @@ impl Sweep {
             response_max_ns: response.max().0,
             seeks: summary.usage.seeks.total(),
             idle_ratio: summary.usage.time.idle.0 as f64 / simulated.0.max(1) as f64,
-            undominated: false,
+            ..SweepPoint::default()
         };
         Ok(Tried { point, commands: summary.tally.counts.commands, simulated })
+    }
+}
+
+/// Says of each point whose drive it has, if an earlier one comes to the same, and which of the varied settings do not act
+/// as they are written.
+fn mark_same_drives(
+    points: &mut [SweepPoint],
+    drives: &[(Vec<String>, DriveSpec)],
+    varied: &[(String, Vec<String>)],
+) {
+    let mut first_of: BTreeMap<String, u64> = BTreeMap::new();
+    for (number, (point, (_, drive))) in (0..).zip(points.iter_mut().zip(drives)) {
+        let first = *first_of.entry(drive.effective().to_toml()).or_insert(number);
+        point.same_drive_as_point = Some(first).filter(|first| *first != number);
+        let limits =
+            drive.limits().into_iter().filter(|limit| varied.iter().any(|(key, _)| *key == limit.key));
+        point.limits = limits
+            .map(|limit| SweepLimit {
+                key: limit.key,
+                value: limit.value,
+                acts_as: limit.acts_as,
+                limited_by: limit.limited_by.into_iter().map(str::to_owned).collect(),
+            })
+            .collect();
     }
 }
 

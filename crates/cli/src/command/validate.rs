@@ -16,7 +16,7 @@ use crate::args::MeasurementArgs;
 use crate::console::Common;
 use crate::measurement::Measurement;
 use crate::outcome::{Replayed, judged, simulation_run};
-use crate::output::OutDir;
+use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::simulation::trace_size;
 
@@ -40,6 +40,8 @@ pub(crate) struct Validate {
     /// Write result.json, report.html and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Validate {
@@ -61,7 +63,7 @@ impl Validate {
         let args = &self.measurement;
         let spec = args.drive.spec(common)?;
         let drive = || Drive::new(&spec);
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let mut progress = Progress::new(trace_size(&args.trace), common.quiet);
         let mut measurement = Measurement::read(args, &drive()?, &mut progress)?;
         let size = trace_size(&args.trace).unwrap_or_default();

@@ -43,7 +43,12 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
         elapsed_ns: elapsed.as_nanos() as u64,
         computing_ns: compute.as_nanos() as u64,
         io_wait_ns: summary.waited.0,
+        core_wait_ns: summary.queued.0,
         io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
+        saved_ns: summary.saved.map(|saved| saved.0),
+        could_save_ns: summary.could_save.map(|saved| saved.0),
+        storage_bytes_per_second: summary.storage_rate,
+        unseen: unseen(summary),
         programs: summary.programs,
         files: summary.files,
         read_bytes: summary.read,
@@ -56,22 +61,39 @@ pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Op
     }
 }
 
+/// Why reads that move no position were not followed, if there were any; as a clause.
+fn unseen(summary: &Summary) -> Option<String> {
+    (summary.still + summary.unseen > 0).then(|| summary.untraced.clone()).flatten()
+}
+
 fn notes(summary: &Summary) -> Vec<String> {
     let mut notes = Vec::new();
     if summary.refused > 0 {
         notes.push(format!(
-            "Of {} process(es) the files cannot be seen: another user\u{2019}s, or protected from being looked at.",
-            summary.refused
+            "The open files of {} could not be inspected: another user\u{2019}s, or protected from inspection.",
+            plural(summary.refused, "process", "processes")
         ));
     }
+    let why = summary.untraced.as_deref();
     if summary.still > 0 {
         notes.push(format!(
-            "{} file(s) are read without moving a position, by pread or in mappings, and are left alone: {}.",
-            summary.still,
-            summary.untraced.as_deref().unwrap_or("the program hardly waits for them")
+            "{} read without moving a position, by pread or in a mapping, and left alone: {}.",
+            plural(summary.still, "file was", "files were"),
+            why.unwrap_or("the program hardly waits for it")
+        ));
+    } else if summary.unseen > 0
+        && let Some(why) = why
+    {
+        notes.push(format!(
+            "{} without moving a position, by pread or in mappings, and could not be followed in that: {why}.",
+            plural(summary.unseen, "process reads", "processes read"),
         ));
     }
     notes
+}
+
+fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn reading(index: usize, told: &ReadingSummary) -> RunReading {

@@ -165,7 +165,7 @@ fn files_that_cannot_be_read_or_written_are_named() {
     assert!(missing.contains("cannot read the drive missing.diskspecs"), "{missing}");
     assert!(scratch.refused("sim x --drive missing.parv").contains("missing.parv"));
     scratch.file("drive.toml", scratch.ok("drive show deskstar-7k250"));
-    assert!(scratch.refused("drive import drive.toml").contains("drive.toml: line "));
+    assert!(scratch.refused("drive import drive.toml").contains("drive.toml: it is TOML already"));
     let nowhere = scratch.refused("drive import cheetah9LP.diskspecs --out no/such.toml");
     assert!(nowhere.starts_with("sakiyomi: cannot write no/such.toml"), "{nowhere}");
     scratch.file("latin.diskspecs", b"# 5 \xb5s\n");

@@ -12,6 +12,7 @@ mod gnu;
 mod import;
 mod iorate;
 mod manual;
+mod mistakes;
 mod mount;
 mod pipe;
 mod probe;

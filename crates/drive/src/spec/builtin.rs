@@ -1,5 +1,7 @@
 //! The drives that come with sakiyomi.
 
+use sakiyomi_model::suggest::similar;
+
 use super::{DriveSpec, SpecError};
 
 /// A drive that comes with sakiyomi, as its commented TOML.
@@ -42,5 +44,11 @@ pub const BUILTIN: &[Builtin] = drives![
 /// [`SpecError::UnknownDrive`].
 pub fn builtin(id: &str) -> Result<Builtin, SpecError> {
     let found = BUILTIN.iter().find(|drive| drive.id == id);
-    found.copied().ok_or_else(|| SpecError::UnknownDrive(id.to_owned()))
+    found.copied().ok_or_else(|| {
+        let near = similar(id, BUILTIN.iter().map(|drive| drive.id));
+        SpecError::UnknownDrive {
+            name: id.to_owned(),
+            similar: near.into_iter().map(str::to_owned).collect(),
+        }
+    })
 }

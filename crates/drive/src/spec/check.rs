@@ -1,8 +1,10 @@
 //! What a drive's figures must satisfy, said in sentences. All that the model later relies on is checked here, once.
 
+use sakiyomi_model::suggest::did_you_mean;
 use sakiyomi_model::{Bytes, Nanos};
 
 use crate::geometry::Geometry;
+use crate::seek;
 
 use super::{
     Before, DriveSpec, GeometrySpec, Layout, Overhead, SeekSpec, SegmentMode, SparesPer, WriteShare, ZoneSpec,
@@ -11,16 +13,12 @@ use super::{
 /// Why a drive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is not TOML, or not a drive.
-    #[error("{origin}: {message}")]
-    Malformed {
-        /// The file, or what was being set.
-        origin: String,
-        /// What the parser says, with line and column where there are any.
-        message: String,
-    },
+    /// The text is not TOML or not a drive, or a value does not fit its key: a sentence that says where, with the line
+    /// if it is a file's.
+    #[error("{0}")]
+    Malformed(String),
     /// A key that no drive has.
-    #[error("no setting is called `{key}`{}; `sakiyomi drive show NAME --explain` lists them all", did_you_mean(.similar))]
+    #[error("no setting is called `{key}`{} `sakiyomi drive show NAME --explain` lists them all", question(.similar))]
     UnknownKey {
         /// The key asked for.
         key: String,
@@ -39,19 +37,30 @@ pub enum SpecError {
     },
     /// A built-in drive that does not exist.
     #[error(
-        "no built-in drive is called `{0}`; `sakiyomi drive list` shows them, and a path ending in .toml, .diskspecs or .parv reads a file"
+        "no built-in drive is called `{name}`{} `sakiyomi drive list` shows them, and a path ending in .toml, .diskspecs or .parv reads a file", question(.similar)
     )]
-    UnknownDrive(String),
+    UnknownDrive {
+        /// The name asked for.
+        name: String,
+        /// Drives that are called like it.
+        similar: Vec<String>,
+    },
 }
 
-fn did_you_mean(similar: &[String]) -> String {
-    if similar.is_empty() { String::new() } else { format!("; did you mean {}", similar.join(" or ")) }
+/// What stands between a name that does not exist and where names are listed.
+fn question(similar: &[String]) -> String {
+    match did_you_mean(similar) {
+        none if none.is_empty() => ";".to_owned(),
+        question => question,
+    }
 }
 
 /// No drive needs more; keeps every angle and address product within 64 bits.
 const MAX_SECTORS_PER_TRACK: u32 = 100_000;
 const MAX_CYLINDERS: u32 = 10_000_000;
 const MAX_HEADS: u32 = 256;
+/// Each takes some 100 bytes.
+const MAX_GHOSTS: u32 = 1 << 20;
 /// Longer times are mistakes of unit, and would not fit the 32-bit times of the inner loops.
 const MAX_MECHANICAL: Nanos = Nanos(1_000_000_000);
 
@@ -80,8 +89,12 @@ impl DriveSpec {
     /// [`SpecError::Impossible`] with the first key that is not.
     pub fn check(&self) -> Result<(), SpecError> {
         let check = Check { drive: &self.name };
+        let named = !self.name.trim().is_empty() && !self.name.contains(char::is_control);
+        Check { drive: "the drive" }
+            .that(named, "name", || "it is empty, or more than a line; give maker and model".to_owned())?;
         check_geometry(&check, &self.geometry)?;
         self.check_servo(&check)?;
+        self.check_capacity(&check)?;
         self.check_remaps(&check)?;
         self.check_queue(&check)?;
         self.check_cache(&check)?;
@@ -99,7 +112,73 @@ impl DriveSpec {
             format!("{}; expected a share, 0 to 1", servo.lost_turns)
         })?;
         check_seek(check, &servo.seek, "servo.seek")?;
-        servo.seek_write.as_ref().map_or(Ok(()), |seek| check_seek(check, seek, "servo.seek_write"))
+        servo.seek_write.as_ref().map_or(Ok(()), |seek| check_seek(check, seek, "servo.seek_write"))?;
+        self.check_longest_seeks(check)?;
+        self.check_settling(check)
+    }
+
+    /// A curve is evaluated over the whole stroke, beyond the points that are given.
+    fn check_longest_seeks(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let cylinders = self.geometry.cylinders();
+        let curves =
+            [("servo.seek", Some(&self.servo.seek)), ("servo.seek_write", self.servo.seek_write.as_ref())];
+        let longest = cylinders.saturating_sub(1);
+        for (key, curve) in
+            curves.into_iter().filter_map(|(key, curve)| Some((key, curve?))).filter(|_| longest > 0)
+        {
+            let time = seek::time(curve, cylinders, longest);
+            check.that(time <= MAX_MECHANICAL, key, || {
+                format!("over {longest} cylinders it comes to {time}, longer than a second; check the units and the curve's slope")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// `write_settle` may be negative, since it is relative to reads; what a write takes may not.
+    fn check_settling(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let (servo, settle) = (&self.servo, self.servo.write_settle.0);
+        let curve = servo.seek_write.as_ref().unwrap_or(&servo.seek);
+        let cylinders = self.geometry.cylinders();
+        let seek = (cylinders > 1).then(|| seek::time(curve, cylinders, 1));
+        let switch = (self.geometry.heads > 1).then_some(servo.head_switch);
+        let shortest = [seek, switch].into_iter().flatten().min().unwrap_or_default();
+        let possible = settle >= 0 || settle.unsigned_abs() <= shortest.0;
+        check.that(possible, "servo.write_settle", || {
+            format!(
+                "-{}: a write would be settled before its arm has moved; it is added to seeks and head switches, the \
+                 shortest of which takes {shortest}: expected -{shortest} or more",
+                Nanos(settle.unsigned_abs())
+            )
+        })
+    }
+
+    /// A sector of another size on as many sectors a track is another density of recording, and another capacity: that
+    /// is hardly meant where only the size of sectors is `changed`.
+    pub(super) fn check_recording_density(&self, changed: &DriveSpec) -> Result<(), SpecError> {
+        let (before, after) = (&self.geometry, &changed.geometry);
+        let mut zones = before.zones.iter().zip(&after.zones);
+        let kept = zones.any(|(before, after)| before.sectors_per_track == after.sectors_per_track);
+        Check { drive: &changed.name }.that(before.sector == after.sector || !kept, "geometry.sector", || {
+            format!(
+                "{} instead of {} with as many sectors on a track makes a drive of {:.3} GB instead of {:.3} GB; set \
+                 geometry.zones.N.sectors_per_track of all its zones as well, or change both in a file (`sakiyomi drive \
+                 show NAME > mine.toml`)",
+                after.sector,
+                before.sector,
+                capacity_bytes(changed) as f64 / 1e9,
+                capacity_bytes(self) as f64 / 1e9,
+            )
+        })
+    }
+
+    /// `sectors` cuts off the end of what the zones hold.
+    fn check_capacity(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let Some(sectors) = self.geometry.sectors else { return Ok(()) };
+        let whole = GeometrySpec { sectors: None, ..self.geometry.clone() };
+        let most = Geometry::new(&whole, &self.servo).capacity().0;
+        check.that((1..=most).contains(&sectors), "geometry.sectors", || {
+            format!("{sectors}; expected 1 to {most}, what the zones hold")
+        })
     }
 
     /// A replacement must be a sector that carries no address of its own.
@@ -144,6 +223,9 @@ impl DriveSpec {
         let count = u64::from(cache.segments.count);
         check.that((1..=65_536).contains(&count), "cache.segments.count", || {
             format!("{count} segments; expected 1 to 65536")
+        })?;
+        check.that(cache.ghosts <= MAX_GHOSTS, "cache.ghosts", || {
+            format!("{} ranges; expected 0 to {MAX_GHOSTS}", cache.ghosts)
         })?;
         check.that(cache.size.0 <= 1 << 40, "cache.size", || format!("{} is more than 1TiB", cache.size))?;
         let reserved = match cache.write.share {
@@ -233,10 +315,20 @@ impl DriveSpec {
     }
 }
 
+/// What a drive that was checked holds.
+fn capacity_bytes(spec: &DriveSpec) -> u64 {
+    let geometry = Geometry::new(&spec.geometry, &spec.servo);
+    geometry.capacity().to_bytes(geometry.sector()).0
+}
+
 fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecError> {
     match seek {
         SeekSpec::Datasheet { track_to_track, average, full_stroke } => {
-            check.mechanical(*full_stroke, key)?;
+            for (time, name) in
+                [(track_to_track, "track_to_track"), (average, "average"), (full_stroke, "full_stroke")]
+            {
+                check.mechanical(*time, &format!("{key}.{name}"))?;
+            }
             check.that(track_to_track <= average && average <= full_stroke, key, || {
                 format!(
                     "track_to_track = {track_to_track}, average = {average}, full_stroke = {full_stroke}; expected them ascending"
@@ -247,17 +339,26 @@ fn check_seek(check: &Check<'_>, seek: &SeekSpec, key: &str) -> Result<(), SpecE
             check.that(first.len() <= MAX_CYLINDERS as usize, key, || {
                 format!("first lists more than {MAX_CYLINDERS} times")
             })?;
-            [short_base, short_per_root, long_base, long_per_cylinder]
+            let constants = [
+                (short_base, "short_base"),
+                (short_per_root, "short_per_root"),
+                (long_base, "long_base"),
+                (long_per_cylinder, "long_per_cylinder"),
+            ];
+            let first = first.iter().map(|time| (time, "first"));
+            constants
                 .into_iter()
                 .chain(first)
-                .try_for_each(|time| check.mechanical(*time, key))
+                .try_for_each(|(time, name)| check.mechanical(*time, &format!("{key}.{name}")))
         }
         SeekSpec::Table { points } => {
-            check.that(!points.is_empty(), key, || "a table without points; give at least one".to_owned())?;
+            check.that(!points.is_empty(), key, || {
+                "a table without points; give at least one point".to_owned()
+            })?;
             check.that(points.windows(2).all(|pair| pair[0].0 < pair[1].0), key, || {
                 "the points are not in ascending order of distance".to_owned()
             })?;
-            points.iter().try_for_each(|point| check.mechanical(point.1, key))
+            points.iter().try_for_each(|point| check.mechanical(point.1, &format!("{key}.points")))
         }
     }
 }

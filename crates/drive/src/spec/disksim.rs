@@ -118,10 +118,7 @@ fn limit(
 
 /// Gives a fault its file.
 fn in_file(origin: &str) -> impl Fn(Fault) -> SpecError {
-    move |fault| SpecError::Malformed {
-        origin: origin.to_owned(),
-        message: format!("line {}: {}", fault.line, fault.problem),
-    }
+    move |fault| SpecError::Malformed(format!("{origin}: line {}: {}", fault.line, fault.problem))
 }
 
 /// Further files, asked for by name.
@@ -152,11 +149,10 @@ impl Sources<'_> {
             }
             found = found.or(disk.map(|disk| (disk.clone(), name.text.clone())));
         }
-        found.ok_or_else(|| SpecError::Malformed {
-            origin: origin.to_owned(),
-            message:
-                "no block `disksim_disk` and no `source` of a file with one; this is no drive of DiskSim's"
-                    .to_owned(),
+        found.ok_or_else(|| {
+            SpecError::Malformed(format!(
+                "{origin}: no block `disksim_disk` and no `source` of a file with one; this is not a drive of DiskSim's"
+            ))
         })
     }
 
@@ -173,7 +169,7 @@ impl Sources<'_> {
                             "{} blocks in a file that is named by `source`; expected one",
                             blocks.len()
                         );
-                        Err(SpecError::Malformed { origin: name.text.clone(), message: problem })
+                        Err(SpecError::Malformed(format!("{}: {problem}", name.text)))
                     }
                 }
             }

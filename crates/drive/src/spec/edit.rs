@@ -1,8 +1,10 @@
 //! Reading a drive from TOML, writing it back, and changing single keys: what `--drive FILE` and `--set` do.
 
+use sakiyomi_model::suggest::similar_keys;
 use toml::{Table, Value};
 
-use super::{DriveSpec, SpecError, explain};
+use super::{DriveSpec, Explanation, SpecError, explain};
+use crate::document::{Fault, FaultKind, from_table, from_text, line_of_key, typed_value};
 
 impl DriveSpec {
     /// Reads and checks a drive. `origin` names the text in errors: a file, or a built-in drive.
@@ -10,16 +12,14 @@ impl DriveSpec {
     /// # Errors
     /// [`SpecError::Malformed`] with line and column, or [`SpecError::Impossible`].
     pub fn from_toml(text: &str, origin: &str) -> Result<DriveSpec, SpecError> {
-        let spec: DriveSpec = toml::from_str(text).map_err(|error| SpecError::Malformed {
-            origin: origin.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
-        match spec.check() {
-            Err(SpecError::Impossible { key, problem, .. }) => {
-                Err(SpecError::Impossible { drive: origin.to_owned(), key, problem })
+        let spec: DriveSpec = from_text(text, origin, in_words).map_err(SpecError::Malformed)?;
+        spec.check().map(|()| spec).map_err(|error| match error {
+            SpecError::Impossible { key, problem, .. } => {
+                let drive = format!("{origin}:{}", line_of_key(text, &key));
+                SpecError::Impossible { drive, key, problem }
             }
-            other => other.map(|()| spec),
-        }
+            other => other,
+        })
     }
 
     /// The drive as TOML, every key written out; reads back to the same drive.
@@ -30,18 +30,42 @@ impl DriveSpec {
 
     /// Changes one key, written as a path: `cache.read_ahead.max`, `geometry.zones.0.offset`. The value is written as
     /// in TOML, but sizes, durations and names need no quotes. The result is *not* checked, so that several keys can
-    /// be changed one after another; call [`check`](DriveSpec::check) at the end. A key of an optional table that is
-    /// absent leaves the table's other keys as they hold without it.
+    /// be changed one after another; [`with_settings`](DriveSpec::with_settings) does both. A key of an optional table
+    /// that is absent leaves the table's other keys as they hold without it.
     ///
     /// # Errors
     /// [`SpecError::UnknownKey`], or [`SpecError::Malformed`] where the value does not fit the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
-        let malformed = |message: String| SpecError::Malformed { origin: format!("{key}={value}"), message };
-        let mut table = Table::try_from(&*self).map_err(|error| malformed(error.to_string()))?;
+        let mut table = Table::try_from(&*self).expect("a drive is plain data");
         spell_out(&mut table, key);
-        *place(&mut table, key)? = literal(value);
-        *self = table.try_into().map_err(|error: toml::de::Error| malformed(error.message().to_owned()))?;
+        let place = place(&mut table, key)?;
+        *place = typed_value(place, value);
+        *self = from_table(&table).map_err(|fault| {
+            let problem = match (&fault.kind, fault.key() == key) {
+                // What was found has just been said.
+                (FaultKind::Value { .. }, true) => format!("expected {}", expected(&fault)),
+                (_, true) => in_words(&fault),
+                (_, false) => format!("{}: {}", fault.key(), in_words(&fault)),
+            };
+            SpecError::Malformed(format!("{key}={value}: {problem}"))
+        })?;
         Ok(())
+    }
+
+    /// The drive with all of `settings` changed, as [`set`](DriveSpec::set) does it, and checked.
+    ///
+    /// # Errors
+    /// As [`set`](DriveSpec::set) and [`check`](DriveSpec::check); [`SpecError::Impossible`] where a changed size of
+    /// sectors would make the drive larger or smaller without its being asked for.
+    pub fn with_settings<'a>(
+        &self,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<DriveSpec, SpecError> {
+        let mut spec = self.clone();
+        settings.into_iter().try_for_each(|(key, value)| spec.set(key, value))?;
+        spec.check()?;
+        self.check_recording_density(&spec)?;
+        Ok(spec)
     }
 
     /// The values of all keys that can be set, as `(key, value)` in the order of [`explain`]; zones by their number.
@@ -72,19 +96,16 @@ fn spell_out(table: &mut Table, key: &str) {
     }
 }
 
-/// The value as TOML has it, or as text where it is none: `1MiB` needs no quotes.
-fn literal(value: &str) -> Value {
-    let parsed: Option<Table> = toml::from_str(&format!("value = {value}")).ok();
-    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
-    parsed.unwrap_or_else(|| Value::String(value.to_owned()))
-}
-
 /// The place that `key` names, made where it is a known key that is not there yet.
 fn place<'a>(table: &'a mut Table, key: &str) -> Result<&'a mut Value, SpecError> {
-    let unknown = || SpecError::UnknownKey { key: key.to_owned(), similar: similar(key) };
+    let unknown = || unknown(key);
     if !explain().iter().any(|entry| entry.matches(key)) {
         return Err(unknown());
     }
+    let no_zone = |typed: &str, zones: usize| {
+        let last = zones.saturating_sub(1);
+        SpecError::Malformed(format!("{key}: there is no zone {typed}; the drive has zones 0 to {last}"))
+    };
     let (parents, leaf) = key.rsplit_once('.').unwrap_or(("", key));
     let mut at = table;
     let mut parts = parents.split('.').filter(|part| !part.is_empty());
@@ -96,11 +117,11 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Result<&'a mut Value, SpecError
         }
         at = match child {
             Value::Table(table) => table,
-            Value::Array(items) => parts
-                .next()
-                .and_then(|index| items.get_mut(index.parse::<usize>().ok()?))
-                .and_then(Value::as_table_mut)
-                .ok_or_else(unknown)?,
+            Value::Array(items) => {
+                let (index, zones) = (parts.next().unwrap_or_default(), items.len());
+                let zone = index.parse().ok().and_then(|index: usize| items.get_mut(index));
+                zone.and_then(Value::as_table_mut).ok_or_else(|| no_zone(index, zones))?
+            }
             _ => return Err(unknown()),
         };
     }
@@ -128,14 +149,82 @@ fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
     }
 }
 
-/// Known keys that share the last word, or whose last word begins like it.
+/// Where the arm's curve before a write is explained.
+const AS_SEEK: (&str, &str) = ("servo.seek_write.", "servo.seek.");
+
+/// Every key that can be set, as it is explained; those of the curve before a write as well.
+fn known_keys() -> impl Iterator<Item = String> {
+    let before_writes = explain().iter().filter_map(|entry| entry.key.strip_prefix(AS_SEEK.1));
+    let before_writes = before_writes.map(|key| format!("{}{key}", AS_SEEK.0));
+    explain().iter().map(|entry| entry.key.to_owned()).chain(before_writes)
+}
+
+/// Known keys that look like `key`.
 fn similar(key: &str) -> Vec<String> {
-    let last = key.rsplit('.').next().unwrap_or(key);
-    let close = |known: &str| {
-        let known_last = known.rsplit('.').next().unwrap_or(known);
-        known_last == last
-            || (last.len() >= 3 && (known_last.starts_with(last) || last.starts_with(known_last)))
-            || known.replace('.', "_") == key.replace('.', "_")
-    };
-    explain().iter().map(|entry| entry.key).filter(|known| close(known)).take(3).map(str::to_owned).collect()
+    let known: Vec<String> = known_keys().collect();
+    similar_keys(key, known.iter().map(String::as_str))
+}
+
+/// The error about a key that does not exist, or that is a table of keys.
+fn unknown(key: &str) -> SpecError {
+    let (start, depth) = (format!("{key}."), key.split('.').count());
+    let mut below: Vec<String> = known_keys()
+        .filter(|known| known.starts_with(&start) || matches_part(known, key))
+        .filter_map(|known| known.split('.').nth(depth).map(str::to_owned))
+        .collect();
+    below.dedup();
+    if below.is_empty() {
+        SpecError::UnknownKey { key: key.to_owned(), similar: similar(key) }
+    } else {
+        let below: Vec<&str> = below.iter().map(|word| if word == "*" { "0" } else { word }).collect();
+        let problem = format!("a table, and its keys are set one by one: {}", below.join(", "));
+        SpecError::Malformed(format!("{key}: {problem}"))
+    }
+}
+
+/// Whether `part` is the beginning of the path `known`, in which `*` stands for any number.
+fn matches_part(known: &str, part: &str) -> bool {
+    let mut words = known.split('.');
+    part.split('.').all(|typed| {
+        words
+            .next()
+            .is_some_and(|word| word == typed || word == "*" && typed.bytes().all(|b| b.is_ascii_digit()))
+    }) && words.next().is_some()
+}
+
+fn explanation(key: &str) -> Option<&'static Explanation> {
+    let as_seek = key.strip_prefix(AS_SEEK.0).map(|rest| format!("{}{rest}", AS_SEEK.1));
+    let key = as_seek.as_deref().unwrap_or(key);
+    explain().iter().find(|entry| entry.matches(key))
+}
+
+/// What is wrong with a key, without the key.
+fn in_words(fault: &Fault) -> String {
+    let key = fault.key();
+    match &fault.kind {
+        FaultKind::Value { found, .. } => format!("{found}; expected {}", expected(fault)),
+        FaultKind::UnknownKey { .. } => match unknown(&key) {
+            SpecError::Malformed(problem) => problem,
+            error => error.to_string(),
+        },
+        FaultKind::MissingKey(_) => match explanation(&key) {
+            Some(entry) => format!("it is missing; give {} ({})", entry.expected(), entry.meaning),
+            None => "it is missing".to_owned(),
+        },
+        FaultKind::Other(sentence) => sentence.clone(),
+    }
+}
+
+/// What the type of a key and its explanation say of what may stand there.
+fn expected(fault: &Fault) -> String {
+    let FaultKind::Value { expected, .. } = &fault.kind else { return String::new() };
+    match explanation(&fault.key()) {
+        // Names are listed with what was probably meant.
+        Some(entry) if !expected.starts_with("one of ") => {
+            let whole = expected.starts_with("a whole number");
+            let expected = entry.expected();
+            if whole { expected.replacen("a number", "a whole number", 1) } else { expected }
+        }
+        _ => expected.clone(),
+    }
 }

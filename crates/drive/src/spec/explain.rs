@@ -25,6 +25,43 @@ impl Explanation {
     }
 }
 
+impl Explanation {
+    /// What may be given, as a part of a sentence, with an example: `a duration such as 1.5ms`.
+    #[must_use]
+    pub fn expected(&self) -> String {
+        let (kind, rest) = self.values.split_once(", 0:").unwrap_or((self.values, ""));
+        let rest = if rest.is_empty() { String::new() } else { format!(", or 0:{rest}") };
+        let number = |unit: &str, example: &str| format!("a number of {unit}, such as {example}");
+        let expected = match kind {
+            "text" => "a text, such as \"My drive\"".to_owned(),
+            "size" => "a size, such as 256KiB".to_owned(),
+            "bytes a second" => "bytes a second, such as 150MB".to_owned(),
+            "duration" => "a duration, such as 1.5ms".to_owned(),
+            "duration, may be negative" => "a duration, such as 0.3ms or -0.1ms".to_owned(),
+            "count" => "a number, such as 16".to_owned(),
+            "cylinder" => "a number, such as 1000".to_owned(),
+            "cylinders" => number("cylinders", "600"),
+            "sectors" => number("sectors", "40"),
+            "true, false" => "true or false".to_owned(),
+            "list of sectors" => "a list of sectors, such as [100, 205]".to_owned(),
+            "list of [from, to]" => "a list of [from, to], such as [[100, 90000]]".to_owned(),
+            "list of durations" => "a list of durations, such as [\"1ms\", \"1.2ms\"]".to_owned(),
+            "list of [cylinders, duration]" => {
+                "a list of [cylinders, duration], such as [[1, \"1ms\"], [1000, \"9ms\"]]".to_owned()
+            }
+            table if table.starts_with("table") => {
+                "a table, such as { curve = \"datasheet\", track_to_track = \"1ms\", average = \"8ms\", \
+                 full_stroke = \"15ms\" }"
+                    .to_owned()
+            }
+            size if size.ends_with("iB") => format!("a size, {size}"),
+            range if range.starts_with(|first: char| first.is_ascii_digit()) => format!("a number, {range}"),
+            names => format!("one of {names}"),
+        };
+        expected + &rest
+    }
+}
+
 macro_rules! keys {
     ($($key:literal, $values:literal, $meaning:literal;)*) => {
         &[$(Explanation { key: $key, values: $values, meaning: $meaning }),*]

@@ -21,6 +21,15 @@ pub struct GeometrySpec {
     pub zones: Vec<ZoneSpec>,
 }
 
+impl GeometrySpec {
+    /// Cylinders from the outermost one on, those between zones included.
+    pub(crate) fn cylinders(&self) -> u32 {
+        self.zones
+            .iter()
+            .fold(0, |next, zone| zone.first_cylinder.unwrap_or(next).saturating_add(zone.cylinders))
+    }
+}
+
 /// In which order tracks are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -79,7 +79,7 @@ impl Default for OverheadSpec {
 }
 
 /// One duration, or several by the command before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Overhead {
     /// The same after any command.
@@ -94,6 +94,48 @@ pub enum Overhead {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         in_sequence: Option<Nanos>,
     },
+}
+
+/// The keys of an overhead that depends on the command before.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AfterTable {
+    after_read: Nanos,
+    after_write: Nanos,
+    #[serde(default)]
+    in_sequence: Option<Nanos>,
+}
+
+impl<'de> Deserialize<'de> for Overhead {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Overhead, D::Error> {
+        deserializer.deserialize_any(OverheadVisitor)
+    }
+}
+
+/// Tells a duration from a table by what it is given, so that a fault in the table is told of its key.
+struct OverheadVisitor;
+
+impl<'de> serde::de::Visitor<'de> for OverheadVisitor {
+    type Value = Overhead;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a duration such as \"0.3ms\", or { after_read = \"0.3ms\", after_write = \"0.5ms\" }")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Overhead, E> {
+        text.parse().map(Overhead::Same).map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Overhead, E> {
+        let zero = (number == 0).then_some(Overhead::Same(Nanos::ZERO));
+        zero.ok_or_else(|| E::invalid_type(serde::de::Unexpected::Signed(number), &self))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, table: A) -> Result<Overhead, A::Error> {
+        let table = AfterTable::deserialize(serde::de::value::MapAccessDeserializer::new(table))?;
+        let AfterTable { after_read, after_write, in_sequence } = table;
+        Ok(Overhead::After { after_read, after_write, in_sequence })
+    }
 }
 
 /// The command before another one.

@@ -26,7 +26,7 @@ pub struct ServoSpec {
 
 /// Seek time over a distance in cylinders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "curve", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "curve", rename_all = "snake_case", try_from = "SeekTable")]
 pub enum SeekSpec {
     /// Through the three points of a datasheet (Lee's curve; `docs/model.md`, seek).
     Datasheet {
@@ -50,7 +50,7 @@ pub enum SeekSpec {
         /// Times the distance.
         long_per_cylinder: Nanos,
         /// Times of the first distances, from one cylinder on, measured: they stand in place of the curve.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         first: Vec<Nanos>,
     },
     /// Measured points, ascending, with straight lines between. A point for distance 0 is what an access that begins
@@ -59,6 +59,96 @@ pub enum SeekSpec {
         /// `[cylinders, "duration"]`.
         points: Vec<(u32, Nanos)>,
     },
+}
+
+/// The keys of all curves: a fault in one of them is told of that key, which serde cannot do in a tagged enum.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeekTable {
+    curve: CurveKind,
+    track_to_track: Option<Nanos>,
+    average: Option<Nanos>,
+    full_stroke: Option<Nanos>,
+    threshold: Option<u32>,
+    short_base: Option<Nanos>,
+    short_per_root: Option<Nanos>,
+    long_base: Option<Nanos>,
+    long_per_cylinder: Option<Nanos>,
+    first: Option<Vec<Nanos>>,
+    points: Option<Vec<(u32, Nanos)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CurveKind {
+    Datasheet,
+    TwoPiece,
+    Table,
+}
+
+impl CurveKind {
+    fn name(self) -> &'static str {
+        match self {
+            CurveKind::Datasheet => "datasheet",
+            CurveKind::TwoPiece => "two_piece",
+            CurveKind::Table => "table",
+        }
+    }
+
+    /// The keys that it needs.
+    fn keys(self) -> &'static str {
+        match self {
+            CurveKind::Datasheet => "track_to_track, average and full_stroke",
+            CurveKind::TwoPiece => {
+                "threshold, short_base, short_per_root, long_base, long_per_cylinder and, if they were measured, first"
+            }
+            CurveKind::Table => "points",
+        }
+    }
+}
+
+impl TryFrom<SeekTable> for SeekSpec {
+    type Error = String;
+
+    fn try_from(table: SeekTable) -> Result<SeekSpec, String> {
+        let kind = table.curve;
+        let given = [
+            ("track_to_track", table.track_to_track.is_some(), CurveKind::Datasheet),
+            ("average", table.average.is_some(), CurveKind::Datasheet),
+            ("full_stroke", table.full_stroke.is_some(), CurveKind::Datasheet),
+            ("threshold", table.threshold.is_some(), CurveKind::TwoPiece),
+            ("short_base", table.short_base.is_some(), CurveKind::TwoPiece),
+            ("short_per_root", table.short_per_root.is_some(), CurveKind::TwoPiece),
+            ("long_base", table.long_base.is_some(), CurveKind::TwoPiece),
+            ("long_per_cylinder", table.long_per_cylinder.is_some(), CurveKind::TwoPiece),
+            ("first", table.first.is_some(), CurveKind::TwoPiece),
+            ("points", table.points.is_some(), CurveKind::Table),
+        ];
+        let curve = format!("a {} curve has {}", kind.name(), kind.keys());
+        if let Some((key, ..)) = given.into_iter().find(|(_, given, of)| *given && *of != kind) {
+            return Err(format!("{curve}, but no {key}; change all keys together, as one table"));
+        }
+        let missing = || format!("{curve}; one of them is missing; give all together, as one table");
+        let read = || {
+            Some(match kind {
+                CurveKind::Datasheet => SeekSpec::Datasheet {
+                    track_to_track: table.track_to_track?,
+                    average: table.average?,
+                    full_stroke: table.full_stroke?,
+                },
+                CurveKind::TwoPiece => SeekSpec::TwoPiece {
+                    threshold: table.threshold?,
+                    short_base: table.short_base?,
+                    short_per_root: table.short_per_root?,
+                    long_base: table.long_base?,
+                    long_per_cylinder: table.long_per_cylinder?,
+                    first: table.first.unwrap_or_default(),
+                },
+                CurveKind::Table => SeekSpec::Table { points: table.points? },
+            })
+        };
+        read().ok_or_else(missing)
+    }
 }
 
 /// A span that may be negative, in nanoseconds: `"-0.2ms"`.
@@ -74,17 +164,32 @@ impl Serialize for SignedNanos {
 
 impl<'de> Deserialize<'de> for SignedNanos {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<SignedNanos, D::Error> {
-        use serde::de::Error;
-        let text = match toml::Value::deserialize(deserializer)? {
-            toml::Value::String(text) => text,
-            other => other.to_string(),
-        };
+        deserializer.deserialize_any(SignedVisitor)
+    }
+}
+
+struct SignedVisitor;
+
+impl serde::de::Visitor<'_> for SignedVisitor {
+    type Value = SignedNanos;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a duration with its unit such as \"0.3ms\" or \"-0.1ms\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<SignedNanos, E> {
+        let text = text.trim();
         let (negative, size) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
-            None => (false, text.as_str()),
+            None => (false, text),
         };
-        let size: Nanos = size.parse().map_err(D::Error::custom)?;
-        let size = i64::try_from(size.0).map_err(|_| D::Error::custom("the duration is too large"))?;
+        let size: Nanos = size.parse().map_err(E::custom)?;
+        let size = i64::try_from(size.0).map_err(|_| E::custom("the duration is too large"))?;
         Ok(SignedNanos(if negative { -size } else { size }))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<SignedNanos, E> {
+        let zero = (number == 0).then_some(SignedNanos(0));
+        zero.ok_or_else(|| E::invalid_type(serde::de::Unexpected::Signed(number), &self))
     }
 }

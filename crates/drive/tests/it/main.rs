@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod any_setting;
 mod classes;
 mod closed_form;
 mod commands;

@@ -7,10 +7,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
+use sakiyomi_drive::Geometry;
 use sakiyomi_drive::spec::{
     CacheSpec, Consumed, DriveSpec, GeometrySpec, InterfaceSpec, Layout, Overhead, OverheadSpec, QueuePolicy,
     QueueSpec, ReadAheadMode, ReadAheadSpec, Replacement, SeekSpec, SegmentMode, SegmentSpec, ServoSpec,
-    SignedNanos, SparesPer, WriteOnCached, WriteShare, WriteSpec, ZoneSpec,
+    SignedNanos, SparesPer, SpecError, WriteOnCached, WriteShare, WriteSpec, ZoneSpec,
 };
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 
@@ -43,7 +44,15 @@ impl DerefMut for Spec {
 pub(crate) fn drive() -> impl Strategy<Value = Spec> {
     (geometry(), servo(), queue(), cache(), interface()).prop_map(
         |(geometry, servo, queue, cache, interface)| {
-            let spec = DriveSpec { name: "random".to_owned(), geometry, servo, queue, cache, interface };
+            let mut spec = DriveSpec { name: "random".to_owned(), geometry, servo, queue, cache, interface };
+            let whole = GeometrySpec { sectors: None, ..spec.geometry.clone() };
+            let holds = Geometry::new(&whole, &spec.servo).capacity().0;
+            spec.geometry.sectors = spec.geometry.sectors.map(|sectors| sectors.min(holds));
+            let settles_too_early =
+                |error| matches!(error, SpecError::Impossible { key, .. } if key == "servo.write_settle");
+            if spec.check().is_err_and(settles_too_early) {
+                spec.servo.write_settle = SignedNanos(0);
+            }
             spec.check().expect("random drives are possible by construction");
             Spec(spec)
         },

@@ -101,6 +101,20 @@ proptest! {
     #![proptest_config(crate::cases(200))]
 
     #[test]
+    fn a_drive_and_what_its_settings_come_to_are_the_same(
+        spec in generate::drive(),
+        steps in generate::load(80),
+    ) {
+        let requests = requests(&spec, &steps);
+        let effective = spec.effective();
+        let named = DriveSpec { name: spec.name.clone(), ..effective.clone() };
+        prop_assert_eq!(run(&spec, &requests, Wake::Exactly), run(&named, &requests, Wake::Exactly));
+        prop_assert_eq!(&effective.effective(), &effective, "it comes to itself");
+        // What is limited is told, and nothing else.
+        prop_assert_eq!(spec.limits().is_empty(), named == *spec);
+    }
+
+    #[test]
     fn commands_time_and_accesses_are_conserved(spec in generate::drive(), steps in generate::load(60)) {
         let story = run(&spec, &requests(&spec, &steps), Wake::Exactly);
         commands_are_conserved(&story);

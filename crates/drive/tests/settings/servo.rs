@@ -101,7 +101,7 @@ fn head_switch_delays_what_lies_under_another_head() {
 fn write_settle_is_added_before_a_write_and_may_be_negative() {
     let next = first_of(1);
     let times =
-        [("0", 1_500_000, 0), ("0.5ms", 2_000_000, 500_000), ("-0.2ms", 1_300_000, 0), ("-9ms", 0, 0)];
+        [("0", 1_500_000, 0), ("0.5ms", 2_000_000, 500_000), ("-0.2ms", 1_300_000, 0), ("-1ms", 500_000, 0)];
     for (settle, expected, in_place) in times {
         let spec = with(&[("servo.write_settle", settle)]);
         assert_eq!(travel(&spec, write(next, 1)), expected, "{settle}");
@@ -281,13 +281,15 @@ fn points_are_met_and_joined_by_straight_lines() {
 
 /// 0.3 ms for an access in place, 1.5 ms to the next cylinder.
 fn in_place() -> DriveSpec {
-    curve(SeekSpec::Table { points: vec![(0, Nanos(300_000)), (1, Nanos(1_500_000))] })
+    curve(SeekSpec::Table {
+        points: vec![(0, Nanos(300_000)), (1, Nanos(1_500_000)), (4000, Nanos(9_000_000))],
+    })
 }
 
 #[test]
 fn points_for_distance_zero_are_what_an_access_in_place_takes() {
     let spec = and(bare(), "servo.seek", r#"{ curve = "table", points = [[1, "1.5ms"]] }"#);
-    let measured = and(spec.clone(), "servo.seek.points", r#"[[0, "0.3ms"], [1, "1.5ms"]]"#);
+    let measured = and(spec.clone(), "servo.seek.points", r#"[[0, "0.3ms"], [1, "1.5ms"], [4000, "9ms"]]"#);
     assert_eq!(measured.servo.seek, in_place().servo.seek);
     for (spec, time) in [(spec, 0), (measured, 300_000)] {
         assert_eq!((travel(&spec, read(100, 1)), travel(&spec, write(100, 1))), (time, time));
@@ -304,7 +306,7 @@ fn points_for_distance_zero_are_what_an_access_in_place_takes() {
 
 #[test]
 fn points_for_distance_zero_of_a_curve_for_writes_hold_for_writes() {
-    let table = r#"{ curve = "table", points = [[0, "0.7ms"], [1, "5ms"]] }"#;
+    let table = r#"{ curve = "table", points = [[0, "0.7ms"], [1, "5ms"], [4000, "9ms"]] }"#;
     let mut spec = in_place();
     spec.set("servo.seek_write", table).unwrap();
     assert_eq!((travel(&spec, write(100, 1)), travel(&spec, read(100, 1))), (700_000, 300_000));
@@ -331,7 +333,7 @@ fn replaced(settings: &[(&str, &str)]) -> DriveSpec {
 #[test]
 fn points_for_distance_zero_do_not_hold_inside_a_transfer() {
     // Over the replaced sector and back, and to the next track under 50 sectors of skew.
-    let table = r#"{ curve = "table", points = [[0, "1.3ms"], [1, "1.5ms"]] }"#;
+    let table = r#"{ curve = "table", points = [[0, "1.3ms"], [1, "1.5ms"], [4000, "9ms"]] }"#;
     for (spec, seek) in [(replaced(&[]), 0), (replaced(&[("servo.seek", table)]), 1_300_000)] {
         let story = tell(&spec, &[at(0.5, read(200, 490))]);
         assert_eq!(story.of(0).breakdown.seek.0, seek);

@@ -2,8 +2,9 @@
 //!
 //! It stays in our process group and on our terminal and has our standard streams. Signals that the terminal sends reach
 //! the whole group, it among them: those are none of our business, and do not end us either. Those that somebody sends
-//! to us alone are passed on. When it is stopped, we stop as well; when it ends, we can end in the same way. If we are
-//! killed, it goes on alone.
+//! to us alone are passed on, those that stop and continue (SIGTSTP, SIGCONT) like the others. When the command has
+//! stopped, we stop as well, so that the shell sees it; when it ends, we can end in the same way. If we are killed, it
+//! goes on alone; nor can SIGSTOP be passed on.
 //!
 //! Signals are not caught but held back and read, so that one that is ignored stays ignored for the command (`nohup`).
 #![allow(unsafe_code)]
@@ -28,9 +29,17 @@ use rustix::process::{
 
 use super::Process;
 
-/// Signals that are passed on. What stops and continues is left to do what it always does.
-const PASSED_ON: [libc::c_int; 6] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+/// Signals that are passed on. One that is held back continues a process all the same.
+const PASSED_ON: [libc::c_int; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
 
 /// Signals to this process, which from now on are read and do nothing by themselves.
 pub struct Signals {
@@ -243,7 +252,8 @@ impl Running {
         if came.signal == libc::SIGCHLD {
             self.forget_orphans();
             if self.is_stopped() {
-                self.stop_as_well();
+                // So that the shell sees it. What lets us go on is passed on then.
+                stop();
             }
         } else if !came.from_kernel
             && let Some(signal) = Signal::from_named_raw(came.signal)
@@ -285,12 +295,6 @@ impl Running {
             thread::sleep(Duration::from_millis(50));
             stopped()
         }
-    }
-
-    /// So that the shell sees it; when that lets us go on, so does the command.
-    fn stop_as_well(&self) {
-        let _ = kill_process(getpid(), Signal::STOP);
-        let _ = kill_process(pid(self.number()), Signal::CONT);
     }
 
     /// Takes its status, after which it is gone.
@@ -336,11 +340,22 @@ pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     let pidfd = pidfd_open(process, PidfdFlags::empty())?;
     loop {
         let came = wait_for(&pidfd, signals)?;
-        let asked = std::iter::from_fn(|| signals.next()).any(|came| came.signal != libc::SIGCHLD);
-        if came.ended || asked {
+        for Came { signal, .. } in std::iter::from_fn(|| signals.next()) {
+            match signal {
+                libc::SIGTSTP => stop(),
+                libc::SIGCHLD | libc::SIGCONT => {}
+                _ => return Ok(()),
+            }
+        }
+        if came.ended {
             return Ok(());
         }
     }
+}
+
+/// Stops this process until it is told to continue.
+fn stop() {
+    let _ = kill_process(getpid(), Signal::STOP);
 }
 
 struct Woken {

@@ -170,9 +170,9 @@ fn reads_and_mappings_of_named_threads_are_told_and_nothing_is_left() {
     if let Err(why) = check() {
         return skipped("reads_and_mappings", why);
     }
+    let _alone = alone();
     let mut instance = Instance::create().unwrap();
-    let path = instance.path.clone();
-    assert_eq!(remove_own(&path), None, "one that is in use stays");
+    assert_eq!(own_instances(), 1);
     let scratch = Scratch::new("tracefs");
     let page = page_size() as u64;
     fs::write(scratch.path("file"), vec![1; 64 * page as usize]).unwrap();
@@ -200,7 +200,7 @@ fn reads_and_mappings_of_named_threads_are_told_and_nothing_is_left() {
     assert!(touches.iter().any(|touch| touch.thread != thread), "a child is told as well");
     assert_eq!(instance.take(&mut touches), Taken::default(), "nothing while it is off");
     drop(instance);
-    soon_gone(&path);
+    soon_gone();
 }
 
 #[test]
@@ -208,32 +208,76 @@ fn one_can_be_made_while_the_one_before_is_being_removed() {
     if let Err(why) = check() {
         return skipped("one_can_be_made_while", why);
     }
-    let paths: Vec<PathBuf> = (0..3).map(|_| Instance::create().unwrap().path.clone()).collect();
-    paths.iter().for_each(|path| soon_gone(path));
+    let _alone = alone();
+    for _ in 0..3 {
+        drop(Instance::create().unwrap());
+    }
+    soon_gone();
 }
 
 #[test]
 fn what_a_process_that_is_gone_has_left_is_removed_by_the_next() {
-    if let Err(why) = check() {
-        return skipped("what_a_process_that_is_gone", why);
-    }
+    let tree = match find() {
+        Ok(tree) => tree,
+        Err(why) => return skipped("what_a_process_that_is_gone", why),
+    };
     let mut gone = std::process::Command::new("true").spawn().unwrap();
     gone.wait().unwrap();
-    let left = find().unwrap().join("instances").join(format!("{PREFIX}{}-0", gone.id()));
-    fs::create_dir(&left).unwrap();
+    let left = CString::new(format!("{PREFIX}{}-0", gone.id())).unwrap();
+    let instances = tree.directory("instances").unwrap();
+    rustix::fs::mkdirat(&instances, &left, rustix::fs::Mode::RWXU).unwrap();
+    let _alone = alone();
     drop(Instance::create().unwrap());
-    assert!(!left.exists());
+    soon(|| !tree.instances().contains(&left));
 }
 
-fn soon_gone(path: &Path) {
+/// Whoever owns an instance holds nothing else of ours, and is not in our directory.
+#[test]
+fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
+    if let Err(why) = check() {
+        return skipped("an_instances_owner", why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("tracefs_owner");
+    let held = File::create(scratch.path("held")).unwrap();
+    let instance = Instance::create().unwrap();
+    let owners = || {
+        let all = crate::process::all().unwrap();
+        let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
+        // Other processes of this program are children on their way to become others, or other tests.
+        let session = |number: u32| {
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())
+        };
+        let own = std::process::id();
+        let is_own = |number: &u32| exe(*number) == exe(own) && session(*number) != session(own);
+        all.into_iter().filter(is_own).collect::<Vec<u32>>()
+    };
+    for owner in owners() {
+        let open = fs::read_dir(format!("/proc/{owner}/fd")).unwrap().flatten();
+        let open: Vec<_> = open.map(|file| fs::read_link(file.path()).unwrap_or_default()).collect();
+        assert!(!open.contains(&scratch.path("held")), "{open:?}");
+        assert_eq!(fs::read_link(format!("/proc/{owner}/cwd")).unwrap(), Path::new("/"));
+    }
+    assert_ne!(owners(), Vec::<u32>::new());
+    drop((instance, held));
+    soon(|| owners().is_empty());
+}
+
+/// One test at a time counts this process's instances.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn soon_gone() {
+    soon(|| own_instances() == 0);
+}
+
+fn soon(mut is: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
-    while path.exists() {
-        assert!(begun.elapsed().as_secs() < 30, "{} is left", path.display());
+    while !is() {
+        assert!(begun.elapsed().as_secs() < 30);
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-}
-
-/// Tries to remove what this process has, as the next process would.
-fn remove_own(path: &Path) -> Option<()> {
-    fs::remove_dir(path).ok()
 }

@@ -70,11 +70,13 @@ pub(super) struct Account {
     pub(super) window_seen: Option<u64>,
     /// What the kernel is set to read ahead at a time, in bytes; 0 where that is not known.
     pub(super) read_ahead: u64,
-    /// How long the first access of ours took.
-    pub(super) latency: Option<Nanos>,
+    /// How long the quickest of our first accesses took.
+    latency: Option<Nanos>,
+    /// While only watching: what would have been read ahead.
+    pub(super) would_help: Share,
     last: Option<Sight>,
-    /// What it has spent since it last moved, and whether it was helped when it came there.
-    spot: (Share, bool),
+    /// What it has spent since it last moved, and whether it was helped when it came there, or would have been.
+    spot: (Share, Help),
     /// The files that it has been at.
     visit: Visit,
     /// How it came through files alone, in the beginning.
@@ -101,7 +103,36 @@ pub(super) struct Sight {
     /// How many files it has come to, and whether this one had been begun before it opened it.
     pub(super) files: u64,
     pub(super) was_begun: bool,
+    /// What its program has spent; and among how many readings that is divided, which go on side by side.
     pub(super) spent: Spent,
+    pub(super) readings: u64,
+    /// How many there are of all programs.
+    pub(super) all_readings: u64,
+}
+
+/// Whether something is read ahead of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Help {
+    #[default]
+    No,
+    /// It would be if we did not only watch.
+    Would,
+    Yes,
+}
+
+impl Help {
+    fn of(state: Option<State>, has_more_ahead: bool, watch_only: bool) -> Help {
+        match state {
+            // Also while it is left alone for a moment, until it has used up what lies ahead.
+            _ if has_more_ahead && !watch_only => Help::Yes,
+            Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
+            // Where nothing is really read ahead, it cannot be seen whether that helps.
+            Some(State::Ahead | State::Trial | State::Idle(Idle::Done | Idle::IoBound)) if watch_only => {
+                Help::Would
+            }
+            _ => Help::No,
+        }
+    }
 }
 
 /// A file that the program is at.
@@ -128,18 +159,21 @@ struct Stretch {
     busy: Nanos,
 }
 
-/// Progress and its price.
+/// Progress and its price: waiting and computing as divided among the readings of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) bytes: u64,
     pub(super) waited: Nanos,
     pub(super) ran: Nanos,
     pub(super) time: Nanos,
+    /// The time, divided among those of all programs.
+    pub(super) divided: Nanos,
 }
 
 impl Share {
-    fn add(&mut self, other: Share) {
+    pub(super) fn add(&mut self, other: Share) {
         self.bytes += other.bytes;
+        self.divided += other.divided;
         self.waited += other.waited;
         self.ran += other.ran;
         self.time += other.time;
@@ -151,9 +185,9 @@ const FIRST_WINDOW: u64 = 64 << 10;
 
 impl Account {
     /// Takes down what is seen, in the state that the reading was in since the last time.
-    pub(super) fn see(&mut self, sight: Sight, state: Option<State>) {
-        let helps = matches!(state, Some(State::Ahead | State::Idle(Idle::Done)));
+    pub(super) fn see(&mut self, sight: Sight, state: Option<State>, watch_only: bool) {
         let Sight { at, position: main, prefetch, spent, .. } = sight;
+        let helps = Help::of(state, prefetch > main, watch_only);
         self.waiting.retain(|(range, _)| range.end > main);
         self.curve.add(Point { at, main, prefetch, waited: spent.waited });
         let Some(last) = self.last.replace(sight) else {
@@ -162,13 +196,17 @@ impl Account {
         };
         let time = at.saturating_sub(last.at);
         let went = sight.gone.saturating_sub(last.gone);
+        let readings = sight.readings.max(1);
         self.spot.0.add(Share {
             bytes: went,
-            waited: spent.waited.saturating_sub(last.spent.waited),
-            ran: spent.ran.saturating_sub(last.spent.ran),
+            waited: spent.waited.saturating_sub(last.spent.waited) / readings,
+            ran: spent.ran.saturating_sub(last.spent.ran) / readings,
             time,
+            divided: time / sight.all_readings.max(1),
         });
-        if let Some(State::Idle(idle)) = state {
+        if let Some(State::Idle(idle)) = state
+            && helps == Help::No
+        {
             *self.idle.entry(idle).or_default() += time;
         }
         if went > 0 || self.passed > 0 {
@@ -177,8 +215,13 @@ impl Account {
         if sight.files != last.files {
             self.end_visit();
             self.visit = Visit { was_begun: sight.was_begun, is_new: true, ..Visit::default() };
-            self.spot.1 = helps && sight.was_begun;
+            self.spot.1 = if sight.was_begun { helps } else { Help::No };
         }
+    }
+
+    /// An access of ours has taken so long.
+    pub(super) fn time(&mut self, latency: Nanos) {
+        self.latency = Some(self.latency.map_or(latency, |quickest| quickest.min(latency)));
     }
 
     /// So many bytes of a range were not in memory, and have been brought there.
@@ -208,18 +251,21 @@ impl Account {
     }
 
     /// The program has moved on. What it waited counts for those who had help when it came there.
-    fn leave_spot(&mut self, helps: bool) {
-        let (spent, was_helped) = std::mem::replace(&mut self.spot, (Share::default(), helps));
+    fn leave_spot(&mut self, helps: Help) {
+        let (spent, help) = std::mem::replace(&mut self.spot, (Share::default(), helps));
         const MOST: usize = 512;
         let is_first = self.alone.bytes + self.helped.bytes == 0;
         let is_open = std::mem::take(&mut self.visit.is_new);
         let passed = std::mem::take(&mut self.passed);
         let from = self.visit.offset;
         self.visit.offset += spent.bytes;
-        if was_helped {
+        if help == Help::Yes {
             self.helped.add(spent);
             self.visit.helped += spent.bytes.saturating_sub(passed);
             return;
+        }
+        if help == Help::Would {
+            self.would_help.add(spent);
         }
         self.alone.add(spent);
         if self.alone_in.len() < MOST && passed == 0 {
@@ -244,7 +290,7 @@ impl Account {
     /// It has gone through a whole file of the row between two looks.
     pub(super) fn pass_by(&mut self, size: u64) {
         self.passed += size;
-        if self.spot.1 {
+        if self.spot.1 == Help::Yes {
             self.opened += 1;
             self.long += u64::from(size > FIRST_WINDOW);
             self.steady += size.saturating_sub(self.ramp());
@@ -254,8 +300,8 @@ impl Account {
     /// It is over.
     pub(super) fn end(&mut self) {
         self.end_visit();
-        let (rest, was_helped) = std::mem::take(&mut self.spot);
-        let share = if was_helped { &mut self.helped } else { &mut self.alone };
+        let (rest, help) = std::mem::take(&mut self.spot);
+        let share = if help == Help::Yes { &mut self.helped } else { &mut self.alone };
         // How long it held the file afterwards says nothing.
         share.waited += rest.waited;
     }
@@ -320,6 +366,11 @@ impl Account {
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
     }
 
+    /// Which part of the elapsed time was saved by what was hidden: the less, the more readings went on side by side.
+    pub(super) fn saved(&self) -> Option<Nanos> {
+        Some(share(self.hidden()?, self.helped.divided.0, self.helped.time.0))
+    }
+
     /// How long the program would have waited besides; none if nothing was brought, or nothing is known about its waits.
     ///
     /// The kernel asks for a window when the program comes to the one before it, so two are on their way, and a program
@@ -329,26 +380,26 @@ impl Account {
         if self.brought == 0 || self.helped.bytes == 0 {
             return None;
         }
-        let waited = self.helped.waited;
-        let helped = self.helped.bytes.min(self.brought);
         if self.alone_in.is_empty() {
             return None;
         }
+        let Share { bytes, waited, time, .. } = self.helped;
         let window = self.window();
         let latencies = (window > 0).then(|| self.latencies()).flatten();
         let by_model = latencies.map(|(one, open)| {
-            let busy = self.helped.time.saturating_sub(waited);
-            let computes = |bytes| share(busy, bytes, self.helped.bytes);
+            let busy = time.saturating_sub(waited);
+            let computes = |part| share(busy, part, bytes);
             let opens = Nanos(open.0 * self.opened);
             let seconds = Nanos(one.saturating_sub(computes(FIRST_WINDOW / 2)).0 * self.long);
-            let steady = share(one.saturating_sub(computes(window)), self.steady, 2 * window);
-            share(opens + seconds + steady, helped, self.helped.bytes)
+            opens + seconds + share(one.saturating_sub(computes(window)), self.steady, 2 * window)
         });
-        let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.waited, helped, self.alone.bytes));
+        let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.waited, bytes, self.alone.bytes));
         // What was seen for long enough counts more than any model.
         let seen = || as_alone().filter(|_| self.alone.bytes >= MUCH * window.max(FIRST_WINDOW));
         let expected = seen().or(by_model).or_else(as_alone)?;
-        Some(expected.saturating_sub(waited))
+        // What was not brought was in memory, or the kernel was there before us and the program waited as it would have.
+        let of_brought = share(expected, self.brought.min(bytes), bytes);
+        Some(of_brought.min(expected.saturating_sub(waited)))
     }
 }
 

@@ -41,6 +41,8 @@ impl Follower {
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
         let Some(program) = self.programs.get_mut(&number) else { return };
+        // Often enough to see what it sleeps in, whether or not it reads anything that is followed.
+        program.sample(now);
         let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
         if !program.process.is_alive() {
             return self.end_program(number, now);
@@ -70,6 +72,10 @@ impl Follower {
     }
 
     pub(super) fn end_program(&mut self, number: u32, now: Nanos) {
+        // What it touched last has been told, and not been looked at.
+        if self.traced.knows(number) {
+            self.take_touches(now);
+        }
         let of_it: Vec<ReadingId> = self
             .readings
             .values()
@@ -80,7 +86,7 @@ impl Follower {
         self.end_touches(number);
         if let Some(mut program) = self.programs.remove(&number) {
             program.sample(now);
-            self.tally.end_program(program.spent());
+            self.tally.end_program(&program);
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,9 @@ pub(super) const THREADS: usize = 12;
 /// How many of them read one range side by side where the kernel does not read ahead.
 const READERS: u64 = 4;
 
+/// How often it is seen for a reading how long an access takes.
+const TIMED: u32 = 3;
+
 /// A part of a file.
 pub(super) type Piece = (Arc<Handle>, Range<u64>);
 
@@ -41,11 +44,11 @@ pub(super) enum Order {
         pieces: Vec<Piece>,
         /// What the kernel may have brought by itself, to be looked at before.
         window: Option<Piece>,
-        /// Whether it has been seen for this reading how long an access takes.
-        is_timed: Arc<AtomicBool>,
+        /// How often it has been seen for this reading how long an access takes.
+        timed: Arc<AtomicU32>,
     },
-    /// Wait until the last byte of something that was asked for then has arrived.
-    Time { last: Piece, since: Instant },
+    /// Wait until this byte, which was asked for then, has arrived.
+    Time { handle: Arc<Handle>, at: u64, since: Instant },
     /// See how much of parts of files is there.
     Look { range: Range<u64>, pieces: Vec<Piece> },
     /// See what the kernel reads of a file first, for a program that waits for it and wants so many bytes.
@@ -106,22 +109,21 @@ impl Job for Errand {
         let id = self.id;
         let mut next = None;
         let answer = match self.order {
-            Order::Fetch { range, pieces, window, is_timed } => {
-                let since = Instant::now();
+            Order::Fetch { range, pieces, window, timed } => {
                 let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
+                let is_wanted = timed.load(Ordering::Relaxed) < TIMED;
+                let missing = if is_wanted { first_missing(&pieces) } else { None };
+                let since = Instant::now();
                 let brought = fetch(&pieces);
                 // The next range need not wait for that.
-                if let Some(last) = pieces.into_iter().next_back()
-                    && brought.bytes > 0
-                    && !last.1.is_empty()
-                    && !is_timed.swap(true, Ordering::Relaxed)
-                {
-                    next = Some(Errand { id, order: Order::Time { last, since } });
+                if let Some((handle, at)) = missing.filter(|_| brought.bytes > 0) {
+                    timed.fetch_add(1, Ordering::Relaxed);
+                    next = Some(Errand { id, order: Order::Time { handle, at, since } });
                 }
                 Answer::Fetched { range, brought, window }
             }
-            Order::Time { last: (handle, range), since } => {
-                let arrived = handle.await_byte(range.end - 1);
+            Order::Time { handle, at, since } => {
+                let arrived = handle.await_byte(at);
                 Answer::Timed { latency: arrived.then(|| since.elapsed()) }
             }
             Order::Look { range, pieces } => Answer::Found { range, found: look(&pieces) },
@@ -140,6 +142,19 @@ impl Job for Errand {
         };
         ((id, answer), next)
     }
+}
+
+/// The last byte of the first part of the pieces, as long as a window of the kernel's, of which something is neither in
+/// memory nor on its way there: so that it is one access that is timed, and not what was asked for before or after it.
+fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
+    const PART: u64 = 128 << 10;
+    pieces.iter().find_map(|(handle, range)| {
+        let parts = range.clone().step_by(PART as usize).map(|at| at..range.end.min(at + PART));
+        // Where the system does not tell, all is taken to be missing.
+        let is_missing =
+            |part: &Range<u64>| handle.find(part).is_none_or(|found| found.cached < part.end - part.start);
+        parts.into_iter().find(is_missing).map(|part| (Arc::clone(handle), part.end - 1))
+    })
 }
 
 /// One file that cannot be read does not stop the others.

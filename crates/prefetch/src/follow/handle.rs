@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,7 +52,7 @@ impl Handle {
     }
 
     /// The file; none if it cannot be opened, or has become another one.
-    fn file(&self) -> Option<Arc<CachedFile>> {
+    pub(super) fn file(&self) -> Option<Arc<CachedFile>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*opened, Opened::NotYet) {
             *opened = match self.open() {
@@ -124,7 +123,7 @@ impl Handle {
 
     /// Waits until a byte is in memory; false if it cannot be read.
     pub(super) fn await_byte(&self, at: u64) -> bool {
-        self.file().is_some_and(|file| file.file().read_exact_at(&mut [0], at).is_ok())
+        self.file().is_some_and(|file| file.await_byte(at))
     }
 
     /// Brings a range into memory, or has it brought there.

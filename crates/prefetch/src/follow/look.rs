@@ -7,7 +7,8 @@ use sakiyomi_model::Nanos;
 
 use super::coming::OPEN;
 use super::errand::{Answer, Errand, Order};
-use super::reading::Seen;
+use super::reading::{Accounted, Seen};
+use super::storage_rate::Candidate;
 use super::times::Spent;
 use super::{Follower, LONGEST, SHORTEST, nanos};
 use crate::cached_file::{Brought, Found};
@@ -21,8 +22,16 @@ const SHARED: usize = 256;
 
 impl Follower {
     pub(super) fn look(&mut self, now: Nanos) {
-        let due: Vec<ReadingId> =
-            self.readings.values().filter(|reading| reading.due <= now).map(|reading| reading.id).collect();
+        let mut due = Vec::new();
+        self.moving.clear();
+        for reading in self.readings.values() {
+            if reading.due <= now {
+                due.push(reading.id);
+            }
+            if reading.is_moving(now) {
+                *self.moving.entry(reading.program).or_default() += 1;
+            }
+        }
         for id in due {
             self.look_at(id, now);
         }
@@ -31,7 +40,6 @@ impl Follower {
     pub(super) fn look_at(&mut self, id: ReadingId, now: Nanos) -> Option<()> {
         let reading = self.readings.get_mut(&id)?;
         let program = self.programs.get_mut(&reading.program)?;
-        let size = reading.row.size();
         let gone = reading.gone;
         let seen = reading.look(program, now);
         let left_to = std::mem::take(&mut reading.left_to);
@@ -48,11 +56,13 @@ impl Follower {
         // What it reads elsewhere in the same file counts as well where touches are told.
         let is_alone = reading.row.len() == 1 && reading.stream.is_none();
         let position = reading.position;
-        let state = self.controller.state(id).filter(|_| !self.options.watch_only);
+        let state = self.controller.state(id);
         let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
-        reading.account_for(now, spent, state, prefetch);
-        if reading.row.size() != size {
-            let size = reading.row.size();
+        let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
+        let all_readings = self.moving.values().sum::<u64>().max(1);
+        let accounted = Accounted { at: now, spent, readings, all_readings, prefetch };
+        reading.account_for(accounted, state, self.options.watch_only);
+        if let Some(size) = reading.grown() {
             self.tell(now, Event::Resized { id, size });
         }
         let Spent { ran, waited, read, .. } = spent;
@@ -92,9 +102,11 @@ impl Follower {
             reading.pass_by(program, reading.row.len());
             program.moved += reading.gone.saturating_sub(gone);
             let (position, spent) = (reading.position, program.spent());
-            let helped = state.filter(|_| !self.options.watch_only);
             let prefetch = self.controller.ahead(id).map_or(position, |ahead| ahead.end);
-            reading.account_for(now, spent, helped, prefetch);
+            let readings = self.moving.get(&reading.program).copied().unwrap_or(1);
+            let all_readings = self.moving.values().sum::<u64>().max(1);
+            let seen = Accounted { at: now, spent, readings, all_readings, prefetch };
+            reading.account_for(seen, state, self.options.watch_only);
             reading.account.end();
             self.tell(now, Event::At { id, at: position });
         }
@@ -110,6 +122,12 @@ impl Follower {
             self.look_anew(sharers, now);
             if reading.stream.is_none() && reading.gone > 0 {
                 reading.visited.iter().for_each(|file| self.traced.tell(reading.program, file, now));
+            }
+            if self.options.watch_only
+                && let Some(candidate) = Candidate::of(&reading)
+                && self.candidate.as_ref().is_none_or(|best| candidate.is_better_than(best))
+            {
+                self.candidate = Some(candidate);
             }
             self.tally.end_reading(&reading, state, ahead, self.options.watch_only);
         }
@@ -129,6 +147,8 @@ impl Follower {
         match answer {
             Answer::Fetched { range, brought, window } => {
                 reading.account.bring(range.clone(), brought.bytes);
+                // Touches are told some milliseconds late, and the kernel has gone on meanwhile.
+                let window = window.filter(|_| reading.stream.is_none());
                 reading.account.window_seen = reading.account.window_seen.or(window);
                 // One of many files that cannot be read, or what lies between two, is no reason to stop.
                 let done = brought.done || reading.row.len() > 1;
@@ -156,7 +176,7 @@ impl Follower {
                     reading.due = now;
                 }
             }
-            Answer::Timed { latency } => reading.account.latency = latency.map(nanos),
+            Answer::Timed { latency } => reading.account.time(latency.map(nanos)?),
             Answer::Listed { path, found } => {
                 let (opened, listing) = found?;
                 reading.coming.as_mut()?.listed(&path, opened, listing);
@@ -188,8 +208,8 @@ impl Follower {
             Action::Fetch { range, .. } => {
                 let pieces = reading.pieces(&range);
                 let window = reading.where_the_kernel_is();
-                let is_timed = Arc::clone(&reading.is_timed);
-                let order = Order::Fetch { range, pieces, window, is_timed };
+                let timed = Arc::clone(&reading.timed);
+                let order = Order::Fetch { range, pieces, window, timed };
                 self.fetcher.start(Errand { id, order });
             }
             Action::Look { range, .. } => {

@@ -33,6 +33,8 @@ pub(super) struct Program {
     /// Of threads that have ended.
     past: Spent,
     spent: Spent,
+    /// How long the thread was on a core that was so for longest.
+    busiest: Nanos,
     got: Got,
     /// When it was seen to begin as the program that it is.
     pub(super) begun: Nanos,
@@ -51,6 +53,19 @@ pub(super) struct Program {
     pub(super) moved: u64,
     pub(super) faults: u64,
     pub(super) signs: Signs,
+    /// Whether it reads without moving a position, for the case that this cannot be followed.
+    pub(super) unseen: Unseen,
+}
+
+/// Whether a program reads without moving a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// It does not seem to.
+    No,
+    /// It waits, has data mapped, and had mapped so many bytes of files when that was seen: it may wait for other things.
+    Perhaps { mapped: u64 },
+    /// It does.
+    Yes,
 }
 
 /// What was found in a look at a program's files.
@@ -75,6 +90,7 @@ impl Program {
             shared,
             threads: BTreeMap::new(),
             past: Spent::default(),
+            busiest: Nanos::ZERO,
             spent: Spent::default(),
             got: Got::default(),
             begun: now,
@@ -89,6 +105,7 @@ impl Program {
             moved: 0,
             faults: 0,
             signs: Signs::default(),
+            unseen: Unseen::No,
         })
     }
 
@@ -98,6 +115,11 @@ impl Program {
 
     pub(super) fn spent(&self) -> Spent {
         self.spent
+    }
+
+    /// How long one of its threads was on a core, at least; whoever waits for what that does is not faster.
+    pub(super) fn busiest(&self) -> Nanos {
+        self.busiest
     }
 
     /// Whether it has just begun.
@@ -111,9 +133,10 @@ impl Program {
             return;
         }
         self.sampled = now;
-        let past = &mut self.past;
+        let (past, busiest) = (&mut self.past, &mut self.busiest);
         self.threads.retain(|_, timed| {
             let is_there = timed.sample(now).is_ok();
+            *busiest = timed.ran().max(*busiest);
             if !is_there {
                 past.add(timed);
             }

@@ -4,7 +4,7 @@ mod files;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
 
 use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::{Descriptor, Identity};
@@ -18,6 +18,7 @@ use super::program::Program;
 use super::row::Row;
 use super::streams::Stream;
 use super::times::Spent;
+use crate::cached_file::CachedFile;
 use crate::{ReadingId, State};
 
 /// How often a file's size is looked at.
@@ -33,8 +34,10 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
-    /// Whether it has been seen how long an access takes.
-    pub(super) is_timed: Arc<AtomicBool>,
+    /// How long it was when the controller was last told.
+    pub(super) told_size: u64,
+    /// How often it has been seen how long an access takes.
+    pub(super) timed: Arc<AtomicU32>,
     seat: Option<Seat>,
     /// Other descriptors that are the same open file, each by its process and its number; and those that were so until
     /// the program left it, and are to be looked at anew.
@@ -75,6 +78,18 @@ pub(super) struct Reading {
     pub(super) is_traced: bool,
 }
 
+/// What is taken down of a look.
+pub(super) struct Accounted {
+    pub(super) at: Nanos,
+    /// What the program has spent.
+    pub(super) spent: Spent,
+    /// Among how many readings of the program that is divided, and how many of all programs go on side by side.
+    pub(super) readings: u64,
+    pub(super) all_readings: u64,
+    /// Up to where has been asked for.
+    pub(super) prefetch: u64,
+}
+
 /// A descriptor: a process, and the number of the file there.
 pub(super) type Sharer = (u32, u32);
 
@@ -99,6 +114,8 @@ struct Passed {
     /// Bytes of files that it has left.
     bytes: u64,
     files: usize,
+    /// One of them it has not read to its end.
+    has_left_early: bool,
     /// What the program had got when it was first seen.
     read: Option<u64>,
 }
@@ -165,7 +182,8 @@ impl Reading {
             name,
             visited: vec![member.identity],
             row: Row::new(member, size),
-            is_timed: Arc::default(),
+            told_size: size,
+            timed: Arc::default(),
             seat: None,
             sharers: Vec::new(),
             is_shared: false,
@@ -235,6 +253,11 @@ impl Reading {
         &self.row.get(self.index()).identity
     }
 
+    /// Our own descriptor of that; none if there is none any more.
+    pub(super) fn current_file(&self) -> Option<Arc<CachedFile>> {
+        self.row.get(self.index()).handle.file()
+    }
+
     /// Looks where the program is.
     pub(super) fn look(&mut self, program: &mut Program, now: Nanos) -> Seen {
         if self.stream.is_some() {
@@ -290,9 +313,23 @@ impl Reading {
             let (had, from) = *self.faults.get_or_insert((faults, waited));
             let by_faults = faults > had && waited.saturating_sub(from) > LONG;
             let reads = read.saturating_sub(then) > MUCH || by_faults;
-            self.is_still |= reads && self.position < self.row.size();
+            // Who has come to the end of a file may read the next, which has not been seen yet.
+            self.is_still |= reads && offset < self.row.size_of(index);
         }
         self.unlock(index, offset, program);
+    }
+
+    /// How long the row is, if the controller has not been told so yet and is to be: of a file that the program has opened
+    /// after others only if it has read those to their ends, or if the files that come are begun anyway.
+    pub(super) fn grown(&mut self) -> Option<u64> {
+        let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
+        let size = self.row.size();
+        let may_be_told = size < self.told_size || is_unlocked || !self.passed.has_left_early;
+        if size == self.told_size || !may_be_told {
+            return None;
+        }
+        self.told_size = size;
+        Some(size)
     }
 
     /// Files that come are begun when one was read through: its bytes were really got.
@@ -351,10 +388,18 @@ impl Reading {
     }
 
     /// Takes down what was seen.
-    pub(super) fn account_for(&mut self, at: Nanos, spent: Spent, state: Option<State>, prefetch: u64) {
+    pub(super) fn account_for(&mut self, seen: Accounted, state: Option<State>, watch_only: bool) {
+        let Accounted { at, spent, readings, all_readings, prefetch } = seen;
         let (position, gone, was_begun) = (self.position, self.gone, self.was_begun);
         let files = self.visited.len() as u64;
-        self.account.see(Sight { at, position, prefetch, gone, files, was_begun, spent }, state);
+        let sight = Sight { at, position, prefetch, gone, files, was_begun, spent, readings, all_readings };
+        self.account.see(sight, state, watch_only);
+    }
+
+    /// Whether the program has come on shortly before.
+    pub(super) fn is_moving(&self, now: Nanos) -> bool {
+        const SHORTLY: Nanos = Nanos(100_000_000);
+        now.saturating_sub(self.moved.0) < SHORTLY
     }
 
     /// Before anything is fetched: where the kernel's own windows are to be looked for.

@@ -6,9 +6,9 @@ use sakiyomi_linux::page_cache;
 use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
 
-use super::account::Point;
+use super::account::{Point, Share};
+use super::program::{Program, Unseen};
 use super::reading::Reading;
-use super::times::Spent;
 use crate::{Idle, State};
 
 /// Readings that are told one by one: the largest.
@@ -23,8 +23,16 @@ pub struct Summary {
     pub ran: Nanos,
     /// Time in which they waited for I/O.
     pub waited: Nanos,
+    /// Time in which they waited for a core.
+    pub queued: Nanos,
     /// Time for which they would have waited besides; none where nothing is known.
     pub hidden: Option<Nanos>,
+    /// Elapsed time that was saved by that: what threads and processes would have waited side by side counts once.
+    pub saved: Option<Nanos>,
+    /// While only watching: elapsed time that reading ahead would have saved.
+    pub could_save: Option<Nanos>,
+    /// And how fast the storage delivers what is asked for side by side, in bytes per second, where that was measured.
+    pub storage_rate: Option<u64>,
     /// How many processes were followed.
     pub programs: u64,
     /// How many files of those that they read.
@@ -43,7 +51,9 @@ pub struct Summary {
     pub refused: u64,
     /// Files that were read without moving the position in them, and were not followed otherwise.
     pub still: u64,
-    /// Why such files cannot be followed otherwise here; none if they can.
+    /// Programs that seem to read in such a way and could not be followed in that.
+    pub unseen: u64,
+    /// Why such reads cannot be followed here; none if they can.
     pub untraced: Option<String>,
 }
 
@@ -81,6 +91,8 @@ pub struct Advice {
     pub read_ahead: u64,
     /// As it should be, in bytes.
     pub wanted: u64,
+    /// How long an access seems to take.
+    pub access: Nanos,
 }
 
 /// Collects what ends.
@@ -90,19 +102,37 @@ pub(super) struct Tally {
     /// Files that programs came to, each once.
     files: BTreeSet<(u64, u64)>,
     pub(super) refused: BTreeSet<u32>,
+    /// Programs that read without moving a position and could not be followed in that.
+    unseen: u64,
+    /// How long the thread was on a core that was so for longest.
+    busiest: Nanos,
+    /// While only watching: what would have been read ahead.
+    would_help: Option<Share>,
     summary: Summary,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally { programs: 1, files: BTreeSet::new(), refused: BTreeSet::new(), summary: Summary::default() }
+        Tally {
+            programs: 1,
+            files: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            unseen: 0,
+            busiest: Nanos::ZERO,
+            would_help: None,
+            summary: Summary::default(),
+        }
     }
 }
 
 impl Tally {
-    pub(super) fn end_program(&mut self, spent: Spent) {
+    pub(super) fn end_program(&mut self, program: &Program) {
+        let spent = program.spent();
         self.summary.ran += spent.ran;
         self.summary.waited += spent.waited;
+        self.summary.queued += spent.queued;
+        self.unseen += u64::from(program.unseen == Unseen::Yes);
+        self.busiest = self.busiest.max(program.busiest());
     }
 
     /// A reading has ended, with so much ahead of it.
@@ -114,6 +144,9 @@ impl Tally {
         if reading.is_traced && read == 0 {
             return;
         }
+        if watched {
+            self.would_help.get_or_insert_default().add(account.would_help);
+        }
         let told = ReadingSummary {
             name: reading.name.clone(),
             files: reading.visited.len() as u64,
@@ -122,7 +155,7 @@ impl Tally {
             brought: account.brought,
             wasted: account.wasted(reading.position).min(ahead) + account.passed_over,
             hidden: account.hidden(),
-            idle: why_idle(reading, state),
+            idle: why_idle(reading, state, watched),
             curve: account.curve.points.clone(),
             advice: if watched { advice(reading) } else { None },
         };
@@ -133,6 +166,9 @@ impl Tally {
         summary.still += u64::from(reading.is_still && !reading.is_traced);
         if let Some(hidden) = told.hidden {
             *summary.hidden.get_or_insert(Nanos::ZERO) += hidden;
+        }
+        if let Some(saved) = account.saved() {
+            *summary.saved.get_or_insert(Nanos::ZERO) += saved;
         }
         if let Some(idle) = told.idle {
             *summary.idle.entry(idle).or_default() += read;
@@ -164,9 +200,28 @@ impl Tally {
         readings.truncate(TOLD);
     }
 
-    /// `untraced` says why files that are read without moving a position cannot be followed here.
-    pub(super) fn summary(mut self, now: Nanos, untraced: Option<String>) -> Summary {
-        self.summary.untraced = untraced;
+    /// `untraced` says why files that are read without moving a position cannot be followed here, which takes time.
+    /// `rate`: what the storage delivers, in bytes per second, if that was measured.
+    pub(super) fn summary(
+        mut self,
+        now: Nanos,
+        rate: Option<u64>,
+        untraced: impl FnOnce() -> Option<String>,
+    ) -> Summary {
+        self.summary.storage_rate = rate;
+        self.summary.could_save = self.would_help.map(|share| could_save(share, now, self.busiest, rate));
+        let advices = self.summary.readings.iter_mut().filter_map(|told| told.advice.as_mut());
+        for advice in advices {
+            // More than is delivered while an access takes its time is of no use.
+            let amount = rate.map(|rate| u128::from(rate) * u128::from(advice.access.0) / 1_000_000_000);
+            let most = amount.and_then(|amount| u64::try_from(2 * amount).ok()).unwrap_or(1 << 62);
+            let most = most.clamp(2 * advice.read_ahead, 1 << 62).next_power_of_two();
+            advice.wanted = advice.wanted.min(most);
+        }
+        if self.summary.still + self.unseen > 0 {
+            self.summary.untraced = untraced();
+            self.summary.unseen = if self.summary.untraced.is_some() { self.unseen } else { 0 };
+        }
         self.summary.elapsed = now;
         self.summary.programs = self.programs;
         self.summary.files = self.files.len() as u64;
@@ -176,8 +231,12 @@ impl Tally {
 }
 
 /// Why a reading was left alone for most of the time, if it was; or why it was in the end, if nothing was done.
-fn why_idle(reading: &Reading, state: Option<State>) -> Option<Idle> {
+fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Idle> {
     let account = &reading.account;
+    let all: Nanos = account.idle.values().fold(Nanos::ZERO, |all, &time| all + time);
+    if watched && account.would_help.time > all {
+        return None;
+    }
     let longest = account.idle.iter().filter(|(idle, _)| **idle != Idle::Done).max_by_key(|(_, time)| **time);
     let last = match state {
         Some(State::Idle(idle)) if idle != Idle::Done => Some(idle),
@@ -187,6 +246,20 @@ fn why_idle(reading: &Reading, state: Option<State>) -> Option<Idle> {
         return longest.map(|(idle, _)| *idle).or(last);
     }
     longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
+}
+
+/// Elapsed time that reading ahead saves, of what it would have been done for: the waits; but it takes as long as the
+/// storage needs for the bytes if it delivers `rate` bytes per second (equation 2 of the paper), and all together takes as
+/// long as the `busiest` thread computes.
+fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
+    let Share { bytes, waited, ran, divided, .. } = share;
+    // Threads that wait side by side wait at the same time, and so do processes.
+    let threads = ((waited + ran).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
+    let time = divided.min(elapsed).as_secs_f64();
+    let waited = waited.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
+    let transfer = rate.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
+    let saved = time - transfer.max(time - waited);
+    Nanos((saved.max(0.0) * 1e9) as u64).min(elapsed.saturating_sub(busiest))
 }
 
 /// While the kernel reads ahead, it delivers a window in the time that an access takes, and the program computes and
@@ -199,7 +272,44 @@ fn advice(reading: &Reading) -> Option<Advice> {
     if spent.waited.0 < spent.time.0 / WORTH || spent.bytes < 1 << 20 || read_ahead == 0 {
         return None;
     }
+    // Where files are short, it is each file's first bytes that are waited for.
+    if reading.gone < 2 * read_ahead * reading.visited.len() as u64 {
+        return None;
+    }
     let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
     let wanted = (read_ahead as f64 * factor) as u64;
-    Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20) })
+    // Two windows are on their way at a time.
+    let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
+    Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20), access })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn seconds(share: Share, busiest: u64, rate: Option<u64>) -> f64 {
+        could_save(share, Nanos(5 * SECOND), Nanos(busiest * SECOND), rate).as_secs_f64()
+    }
+
+    #[test]
+    fn as_much_can_be_saved_as_is_waited_unless_storage_or_computing_takes_longer() {
+        let second = Nanos(SECOND);
+        let alone =
+            Share { bytes: 1000, waited: second * 3, ran: second, time: second * 4, divided: second * 4 };
+        assert_eq!(seconds(alone, 1, None), 3.0);
+        assert_eq!(seconds(alone, 1, Some(10_000)), 3.0);
+        assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
+        assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
+        assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
+        // Four threads that waited side by side.
+        let four = Share { waited: second * 12, ran: second * 4, ..alone };
+        assert_eq!(seconds(four, 1, None), 3.0);
+        // Four processes at a time took longer together than all in all.
+        let processes =
+            Share { bytes: 4000, waited: second * 15, ran: second * 5, divided: second * 20, ..alone };
+        assert!((seconds(processes, 1, None) - 3.75).abs() < 1e-9);
+        assert_eq!(seconds(Share::default(), 0, None), 0.0);
+    }
 }

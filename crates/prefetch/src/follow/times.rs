@@ -12,6 +12,8 @@ pub(super) struct Spent {
     pub(super) ran: Nanos,
     /// In which it waited for I/O.
     pub(super) waited: Nanos,
+    /// In which it waited for a core.
+    pub(super) queued: Nanos,
     /// How often it was given a core.
     pub(super) turns: u64,
     /// Bytes that it has got by itself.
@@ -25,6 +27,7 @@ pub(super) struct Timed {
     /// As they were when time asleep was last counted.
     last: Times,
     ran: Duration,
+    queued: Duration,
     turns: u64,
     /// Whether it slept then.
     slept: bool,
@@ -41,8 +44,16 @@ impl Spent {
     pub(super) fn add(&mut self, timed: &Timed) {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         self.ran += nanos(timed.ran);
+        self.queued += nanos(timed.queued);
         self.waited += Nanos(timed.most_waited.unsigned_abs());
         self.turns += timed.turns;
+    }
+}
+
+impl Timed {
+    /// How long it was on a core.
+    pub(super) fn ran(&self) -> Nanos {
+        Nanos(u64::try_from(self.ran.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
@@ -55,6 +66,7 @@ impl Timed {
             thread,
             last: Times::default(),
             ran: Duration::ZERO,
+            queued: Duration::ZERO,
             turns: 0,
             slept: false,
             sleeps: None,
@@ -69,9 +81,10 @@ impl Timed {
     /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
     /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
     pub(super) fn sample(&mut self, now: Nanos) -> io::Result<()> {
+        // Of one that has ended, what it ran is known until it is waited for.
         let times = self.thread.times()?;
+        (self.ran, self.queued, self.turns) = (times.ran, times.queued, times.turns);
         let sleeps = self.thread.sleeps()?;
-        (self.ran, self.turns) = (times.ran, times.turns);
         self.since.1 += 1;
         if sleeps != Sleeps::Not {
             (self.sleeps, self.since) = (Some(sleeps), (now, 0));

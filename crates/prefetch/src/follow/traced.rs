@@ -8,7 +8,7 @@ use sakiyomi_linux::tracefs::Touch;
 use sakiyomi_model::Nanos;
 
 use super::handle::{Handle, Place};
-use super::program::Program;
+use super::program::{Program, Unseen};
 use super::reading::{Member, Reading};
 use super::signs::{Sight, Sign};
 use super::streams::{Stream, StreamId, Streams};
@@ -82,27 +82,40 @@ enum Source {
 impl Follower {
     /// Begins to trace if a program seems to read without moving a position, in a file that could be read ahead.
     pub(super) fn consider_tracing(&mut self, number: u32, now: Nanos) -> Option<()> {
-        if !self.tracer.is_idle(now) {
+        let program = self.programs.get_mut(&number)?;
+        if !self.tracer.is_idle(now) || self.tracer.is_refused() && program.unseen == Unseen::Yes {
             return None;
         }
-        let program = self.programs.get_mut(&number)?;
-        program.sample(now);
         let (spent, moved) = (program.spent(), program.moved);
         if program.signs.waits(spent) || program.faults == 0 {
             program.faults = program.process.all_faults().ok()?;
         }
         let sight = Sight { at: now, spent, moved, faults: program.faults };
-        let found = match program.signs.see(sight) {
-            None => false,
-            Some((Sign::Reads, since)) => {
-                let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
-                self.readings.values().any(|reading| still(&reading)) || has_data(program)
-            }
-            Some((Sign::Faults, _)) => has_data(program),
+        let (sign, since) = program.signs.see(sight)?;
+        let still = |reading: &&Reading| reading.program == number && !reading.has_moved_since(since);
+        let found = match sign {
+            Sign::Reads => self.readings.values().any(|reading| still(&reading)) || has_data(program),
+            Sign::Faults => has_data(program),
         };
         if found {
+            self.note_unseen(number, sign);
             self.tracer.begin(self.programs.keys().copied().collect(), now);
         }
+        Some(())
+    }
+
+    /// A program seems to read without moving a position, for the case that this cannot be followed. What a program waits
+    /// for that gets nothing may be anything; but one that reads a mapping comes to have more of it mapped.
+    fn note_unseen(&mut self, number: u32, sign: Sign) -> Option<()> {
+        const ENOUGH: u64 = 1 << 20;
+        let program = self.programs.get_mut(&number)?;
+        let mapped = program.process.mapped_file_bytes().ok()?;
+        program.unseen = match (sign, program.unseen) {
+            (Sign::Reads, _) | (_, Unseen::Yes) => Unseen::Yes,
+            (Sign::Faults, Unseen::Perhaps { mapped: before }) if mapped >= before + ENOUGH => Unseen::Yes,
+            (Sign::Faults, Unseen::Perhaps { mapped: before }) => Unseen::Perhaps { mapped: before },
+            (Sign::Faults, Unseen::No) => Unseen::Perhaps { mapped },
+        };
         Some(())
     }
 
@@ -274,6 +287,11 @@ impl Follower {
 }
 
 impl Traced {
+    /// Whether a program has been seen to touch something.
+    pub(super) fn knows(&self, program: u32) -> bool {
+        self.threads.values().any(|&number| number == program)
+    }
+
     /// A reading by positions has told of this file: what was touched meanwhile is no other's.
     pub(super) fn tell(&mut self, program: u32, file: &Identity, now: Nanos) {
         if let Some(touched) = self.files.get_mut(&(program, file.device, file.inode)) {

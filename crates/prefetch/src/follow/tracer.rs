@@ -91,11 +91,18 @@ impl Tracer {
         }
     }
 
-    /// Whether it might be begun now, if there were signs.
+    /// Whether it might be begun now, if there were signs; also where it is refused, so that it is known for whom.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
-        let can =
-            matches!(self.state, State::Never) || matches!(self.state, State::Made(_)) && !self.is_wanted();
+        let can = match self.state {
+            State::Never | State::Refused(_) => true,
+            State::Made(_) => !self.is_wanted(),
+            State::Starting(_) => false,
+        };
         can && now >= self.not_before
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.state, State::Refused(_))
     }
 
     fn is_wanted(&self) -> bool {
@@ -201,19 +208,10 @@ impl Tracer {
     }
 }
 
-impl Drop for Tracer {
-    /// What is being made is removed, too, before the process ends.
-    fn drop(&mut self) {
-        if let State::Starting(receiver) = &self.state {
-            drop(receiver.recv());
-        }
-    }
-}
-
 /// Makes an instance and names all threads of these processes and of their children, until none is missing.
 fn start(processes: &[u32]) -> Result<Instance, String> {
     const TIMES: usize = 4;
-    let instance = Instance::create()?;
+    let mut instance = Instance::create()?;
     let mut named = std::collections::BTreeSet::new();
     for _ in 0..TIMES {
         let new: Vec<u32> =

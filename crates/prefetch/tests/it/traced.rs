@@ -123,7 +123,7 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
         let device = match LoopDevice::attach(path, false, true) {
             Ok(device) => device,
             Err(error) => {
-                skipped(test, &error.to_string());
+                skipped(test, error.to_string());
                 return None;
             }
         };
@@ -144,27 +144,13 @@ fn a_block_device_is_read_ahead_as_a_file_is() {
     assert!(told.brought > 16 * MIB && told.wasted == 0, "{told:?}");
 }
 
-/// Whether there is an instance of this process, be it one that is being removed.
-fn has_instance() -> bool {
-    let own = format!("sakiyomi-{}-", std::process::id());
-    let is_own = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&own);
-    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().any(|root| {
-        let entries = fs::read_dir(Path::new(root).join("instances"));
-        entries.is_ok_and(|entries| entries.flatten().any(is_own))
-    })
-}
-
 /// Runs a program and follows it.
 fn followed(mut command: Command) -> Summary {
     let mut child = command.spawn().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let options = follow::Options { limit: Limit::AUTO, memory: None, watch_only: false };
     let (number, stopped) = (child.id(), Arc::clone(&stop));
-    let follower = thread::spawn(move || {
-        let mut told = None;
-        follow(number, options, &stopped, |summary| told = Some(summary)).unwrap();
-        told.expect("a summary is told")
-    });
+    let follower = thread::spawn(move || follow(number, options, &stopped).unwrap());
     // It stays until it is waited for, so that all can be seen of it.
     let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
     let waits = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
@@ -174,7 +160,8 @@ fn followed(mut command: Command) -> Summary {
     let summary = follower.join().unwrap();
     assert!(child.wait().unwrap().success());
     let begun = std::time::Instant::now();
-    while has_instance() {
+    // Its owner removes the instance beside us.
+    while tracefs::own_instances() > 0 {
         assert!(begun.elapsed() < LIMIT, "an instance is left");
         thread::sleep(Duration::from_millis(5));
     }

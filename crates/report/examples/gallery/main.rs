@@ -281,12 +281,23 @@ fn explore() -> SweepResult {
                 response_max_ns: (120e6 * (1.0 + step as f64 * 0.4 + dice.share())) as u64,
                 seeks: (11_500.0 * (1.0 - hit_ratio)) as u64,
                 idle_ratio: 0.4 + hit_ratio * 0.4,
-                undominated: false,
+                same_drive_as_point: (*read_ahead == "2MiB").then(|| result.points.len() as u64 - 3),
+                limits: if *read_ahead == "2MiB" { vec![limit()] } else { Vec::new() },
+                ..SweepPoint::default()
             });
         }
     }
     result.mark_undominated();
     result
+}
+
+fn limit() -> SweepLimit {
+    SweepLimit {
+        key: "cache.read_ahead.max".to_owned(),
+        value: "2MiB".to_owned(),
+        acts_as: Some("1MiB".to_owned()),
+        limited_by: vec!["cache.size".to_owned(), "cache.segments.count".to_owned()],
+    }
 }
 
 /// A drive whose hits are met well, and whose misses are simulated somewhat too slow.

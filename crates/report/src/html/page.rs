@@ -12,6 +12,8 @@ use crate::number;
 use crate::schema::Run;
 use crate::verdict;
 
+/// By this a page is known to be one of ours.
+const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
@@ -62,6 +64,7 @@ impl Page<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
+                    meta name="generator" content=(GENERATOR);
                     title { (self.title) }
                     style { (PreEscaped(STYLE)) }
                 }

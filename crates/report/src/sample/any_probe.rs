@@ -3,13 +3,13 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::number;
+use super::{number, words};
 use crate::schema::*;
 
 type Floats = BoxedStrategy<f64>;
 
 fn name(known: &'static [&'static str]) -> BoxedStrategy<String> {
-    prop_oneof![proptest::sample::select(known).prop_map(str::to_owned), any::<String>()].boxed()
+    prop_oneof![proptest::sample::select(known).prop_map(str::to_owned), words()].boxed()
 }
 
 fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
@@ -17,7 +17,7 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
         name(&["path", "tmpfs"]),
         name(&["read", "pread", "uring", "mmap", "null"]),
         name(&["ordinary", "huge pages"]),
-        any::<String>(),
+        words(),
     );
     let verdict = proptest::sample::select(&[
         ProbeVerdict::StorageBound,
@@ -77,7 +77,7 @@ pub(crate) fn any_broken_probe() -> BoxedStrategy<ProbeResult> {
 }
 
 fn probe_of(float: Floats) -> BoxedStrategy<ProbeResult> {
-    let target = (name(&["path", "tmpfs"]), any::<String>(), number())
+    let target = (name(&["path", "tmpfs"]), words(), number())
         .prop_map(|(name, what, size_bytes)| ProbeTarget { name, what, size_bytes });
     let index = || prop_oneof![0..8u64, number()];
     let choice = (name(&["path", "tmpfs"]), any::<[bool; 3]>(), index(), index()).prop_map(
@@ -90,8 +90,7 @@ fn probe_of(float: Floats) -> BoxedStrategy<ProbeResult> {
             cheapest,
         },
     );
-    let parts =
-        (vec(target, 0..3), vec(any_case(&float), 0..12), vec(choice, 0..4), vec(any::<String>(), 0..3));
+    let parts = (vec(target, 0..3), vec(any_case(&float), 0..12), vec(choice, 0..4), vec(words(), 0..3));
     (parts, number(), number())
         .prop_map(|((targets, cases, choices, notes), run_ns, repetitions)| ProbeResult {
             targets,

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{MS, number, run};
+use super::{MS, number, run, words};
 use crate::schema::*;
 
 /// Two methods on one and on four threads, of which the published order comes out once.
@@ -64,7 +64,7 @@ pub(super) fn any_jobs() -> impl Strategy<Value = Vec<ScenarioJob>> {
         computed_bytes: numbers[8],
         fetched_bytes: numbers[9],
     });
-    let job = (any::<String>(), any::<String>(), number(), vec(run, 0..3))
+    let job = (words(), words(), number(), vec(run, 0..3))
         .prop_map(|(name, method, threads, runs)| ScenarioJob { name, method, threads, runs });
     vec(job, 0..3)
 }

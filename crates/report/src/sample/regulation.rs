@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{MS, number, run};
+use super::{MS, number, run, words};
 use crate::schema::*;
 
 /// Two computers, two rates and two policies, with two programs that are regulated under one of them.
@@ -95,28 +95,27 @@ fn program(name: &str, rate: u32, accuracy: f64) -> RegulatedProgram {
 /// Anything that deserialises as the regulation of a point.
 pub(crate) fn any_regulation() -> impl Strategy<Value = RegulationPoint> {
     let ratio = || prop_oneof![0.0..3.0f64, proptest::num::f64::ANY];
-    let program =
-        (any::<String>(), any::<Option<u32>>(), vec(number(), 3), vec(ratio(), 4), vec(ratio(), 0..6))
-            .prop_map(|(name, rate_percent, numbers, ratios, quantile_ratios)| RegulatedProgram {
-                name,
-                rate_percent,
-                rate_every_ns: rate_percent.is_none().then_some(numbers[0]),
-                ios: numbers[0],
-                accuracy_ratio: ratios[0],
-                cov_ratio: ratios[1],
-                p99_ratio: ratios[2],
-                late_ratio: ratios[3],
-                mean_ns: numbers[1],
-                ideal_ns: numbers[2],
-                after_pause_ratio: ratios.first().copied(),
-                quantile_ratios,
-            });
+    let program = (words(), any::<Option<u32>>(), vec(number(), 3), vec(ratio(), 4), vec(ratio(), 0..6))
+        .prop_map(|(name, rate_percent, numbers, ratios, quantile_ratios)| RegulatedProgram {
+            name,
+            rate_percent,
+            rate_every_ns: rate_percent.is_none().then_some(numbers[0]),
+            ios: numbers[0],
+            accuracy_ratio: ratios[0],
+            cov_ratio: ratios[1],
+            p99_ratio: ratios[2],
+            late_ratio: ratios[3],
+            mean_ns: numbers[1],
+            ideal_ns: numbers[2],
+            after_pause_ratio: ratios.first().copied(),
+            quantile_ratios,
+        });
     let course = (number(), any::<u32>()).prop_map(|(ios, allowance)| AllowancePoint { ios, allowance });
-    let decided_by = prop_oneof![Just("corrected".to_owned()), Just("deadlines".to_owned()), any::<String>()];
+    let decided_by = prop_oneof![Just("corrected".to_owned()), Just("deadlines".to_owned()), words()];
     (
         (vec(number(), 4), ratio(), vec(program, 0..3), decided_by),
         (any::<u32>(), any::<u32>(), vec(any::<u32>(), 0..3), vec(course, 0..4)),
-        (option::of(any::<u32>()), vec(any::<String>(), 0..2)),
+        (option::of(any::<u32>()), vec(words(), 0..2)),
     )
         .prop_map(
             |(

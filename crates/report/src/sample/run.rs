@@ -45,6 +45,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         elapsed_ns: 4750 * MS,
         computing_ns: 4310 * MS,
         io_wait_ns: 252 * MS,
+        core_wait_ns: 30 * MS,
         io_hidden_ns: Some(3900 * MS),
         programs: 1,
         files: 4,
@@ -53,7 +54,7 @@ pub(crate) fn followed() -> Document<RunResult> {
         wasted_bytes: 512 << 10,
         own_cpu_ns: 41 * MS,
         idle: vec![RunIdle { reason: RunReason::Resident, read_bytes: 2 * MIB }],
-        notes: vec!["1 file(s) are read without moving a position.".to_owned()],
+        notes: vec!["1 file was read without moving a position.".to_owned()],
         readings: vec![reading, small],
         ..RunResult::default()
     };

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::job::any_jobs;
-use super::{MS, any_regulation, disk_time, number, run};
+use super::{MS, any_regulation, disk_time, number, run, words};
 use crate::schema::*;
 
 /// One file at three limits, of which two were published.
@@ -63,7 +63,7 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
 /// Anything that deserialises as an experiment.
 pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
     let at = || (number(), number()).prop_map(|(at_ns, bytes)| DistancePoint { at_ns, bytes });
-    let process = (any::<String>(), vec(number(), 12), vec(at(), 0..4), any::<String>()).prop_map(
+    let process = (words(), vec(number(), 12), vec(at(), 0..4), words()).prop_map(
         |(name, numbers, distance, prefetcher)| ScenarioProcess {
             name,
             elapsed_ns: numbers[0],
@@ -82,9 +82,9 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
             prefetcher,
         },
     );
-    let limit = prop_oneof![Just("off".to_owned()), Just("auto".to_owned()), any::<String>()];
+    let limit = prop_oneof![Just("off".to_owned()), Just("auto".to_owned()), words()];
     let ratio = || prop_oneof![-1.0..2.0f64, proptest::num::f64::ANY];
-    let value = prop_oneof![(0u32..20).prop_map(|number| number.to_string()), any::<String>()];
+    let value = prop_oneof![(0u32..20).prop_map(|number| number.to_string()), words()];
     let point = (
         (vec(value, 0..3), limit, proptest::option::of(number())),
         ([number(), number()], ratio()),
@@ -120,9 +120,9 @@ pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
             },
         );
     let keys = ["prefetch.limit", "regulate.allowance", "process.p.rate", "job.wc.threads", "job.wc.method"];
-    let key = prop_oneof![3 => prop::sample::select(keys.map(str::to_owned).to_vec()), 1 => any::<String>()];
+    let key = prop_oneof![3 => prop::sample::select(keys.map(str::to_owned).to_vec()), 1 => words()];
     let varied = vec(key, 0..3);
-    ([any::<String>(), any::<String>()], any::<u32>(), varied, vec(point, 0..6)).prop_map(
+    ([words(), words()], any::<u32>(), varied, vec(point, 0..6)).prop_map(
         |([name, drive], repetitions, varied, points)| ScenarioResult {
             name,
             drive,

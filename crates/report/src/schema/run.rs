@@ -21,12 +21,27 @@ pub struct RunResult {
     pub elapsed_ns: u64,
     /// Time on cores, of it and all that it started.
     pub computing_ns: u64,
-    /// Time in which they waited for I/O, summed.
+    /// Time in which they waited for I/O, summed over processes and threads.
     pub io_wait_ns: u64,
+    /// Time in which they waited for a core, summed likewise.
+    #[serde(default)]
+    pub core_wait_ns: u64,
     /// Time for which they would have waited besides, as estimated from the waits before reading ahead began; absent
     /// where there was none to judge by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
+    /// Elapsed time that was saved by that, likewise: what would have been waited side by side counts once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_ns: Option<u64>,
+    /// Where it was only watched: elapsed time that reading ahead would have saved, estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub could_save_ns: Option<u64>,
+    /// What the storage then delivered of 16 MiB or less that were read ahead once more, if that could be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_bytes_per_second: Option<u64>,
+    /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
     /// Processes that were followed.
     pub programs: u64,
     /// Files that they read or were about to, as far as they were worth following.
@@ -45,6 +60,32 @@ pub struct RunResult {
     pub notes: Vec<String>,
     /// The largest readings, one by one.
     pub readings: Vec<RunReading>,
+}
+
+impl RunResult {
+    /// How many threads were computing or waiting for I/O or a core at a time, on average; 1 if fewer.
+    #[must_use]
+    pub fn threads_at_a_time(&self) -> f64 {
+        let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
+        if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
+    }
+
+    /// Elapsed time that was saved by what was hidden; none where nothing is known. Readings that go on by turns in one
+    /// thread save what all together do.
+    #[must_use]
+    pub fn saved(&self) -> Option<u64> {
+        let hidden = self.io_hidden_ns?;
+        let by_threads = (hidden as f64 / self.threads_at_a_time()) as u64;
+        Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
+    }
+
+    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active at a
+    /// time.
+    #[must_use]
+    pub fn io_wait_share(&self) -> f64 {
+        let all = self.elapsed_ns.max(1) as f64 * self.threads_at_a_time();
+        (self.io_wait_ns as f64 / all).min(1.0)
+    }
 }
 
 /// A reason for leaving files alone.

@@ -39,6 +39,40 @@ pub struct SweepPoint {
     pub idle_ratio: f64,
     /// No other point is at least as good in every objective and better in one.
     pub undominated: bool,
+    /// The first point, by its number from 0, whose drive is the same once limits are applied; none for a drive of its
+    /// own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_drive_as_point: Option<u64>,
+    /// Varied settings that do not act as they are written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<SweepLimit>,
+}
+
+/// A setting that does not act as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SweepLimit {
+    /// The key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What it acts as; none where it has no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acts_as: Option<String>,
+    /// The keys that make it so.
+    pub limited_by: Vec<String>,
+}
+
+impl SweepLimit {
+    /// The limit as a sentence without its end.
+    pub(crate) fn describe(&self) -> String {
+        let SweepLimit { key, value, acts_as, limited_by } = self;
+        let (keys, limit) =
+            (limited_by.join(" and "), if limited_by.len() == 1 { "limits" } else { "limit" });
+        match acts_as {
+            Some(other) => format!("{key} = {value} acts as {other}: {keys} {limit} it"),
+            None => format!("{key} = {value} has no effect because of {keys}"),
+        }
+    }
 }
 
 impl SweepPoint {
@@ -54,6 +88,24 @@ impl SweepPoint {
 }
 
 impl SweepResult {
+    /// All limits, each once, in order.
+    pub(crate) fn limits(&self) -> Vec<&SweepLimit> {
+        let all: std::collections::BTreeSet<&SweepLimit> =
+            self.points.iter().flat_map(|point| &point.limits).collect();
+        all.into_iter().collect()
+    }
+
+    /// The values of the point whose drive a point has, if it is another one's.
+    pub(crate) fn same_drive(&self, point: &SweepPoint) -> Option<String> {
+        let number = usize::try_from(point.same_drive_as_point?).ok()?;
+        self.points.get(number).map(|first| first.values.join(", "))
+    }
+
+    /// How many points have the drive of an earlier one.
+    pub(crate) fn repeated(&self) -> usize {
+        self.points.iter().filter(|point| point.same_drive_as_point.is_some()).count()
+    }
+
     /// Works out [`SweepPoint::undominated`] for every point.
     pub fn mark_undominated(&mut self) {
         let objectives: Vec<Objectives> = self.points.iter().map(SweepPoint::objectives).collect();

@@ -51,7 +51,8 @@ impl Style {
     }
 
     /// `text` broken at spaces to fit the width; a no-break space becomes an ordinary one.
-    pub(super) fn wrap(self, text: &str) -> String {
+    #[must_use]
+    pub fn wrap(self, text: &str) -> String {
         let mut lines = String::new();
         let mut column = 0;
         for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -9,14 +9,10 @@ use super::{Access, Distance, ProcessSpec, RateChoice, RegulateSpec, Scenario, U
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The text is not such a file, or a value does not fit its key.
-    #[error("{origin}: {message}")]
-    Malformed {
-        /// Which file, or which setting.
-        origin: String,
-        /// What is wrong, and where.
-        message: String,
-    },
+    /// The text is not such a file, or a value does not fit its key: a sentence that says where, with the line if it is
+    /// a file's.
+    #[error("{0}")]
+    Malformed(String),
     /// A figure that cannot be.
     #[error("{key}: {problem}")]
     Impossible {
@@ -214,10 +210,30 @@ mod tests {
     fn errors_name_the_key_and_what_to_do() {
         assert_eq!(error(&[("process.p.compute", "10")]), "process.0.compute: at least 1kB a second");
         assert!(error(&[("prefetch.limit", "much")]).contains("or `auto`, or `off`"));
-        assert!(error(&[("memory.sice", "1GiB")]).contains("unknown field `sice`"));
-        assert!(error(&[("process.q.size", "1GiB")]).contains("no process is called `q`"));
+        assert!(
+            error(&[("memory.sice", "1GiB")])
+                .starts_with("memory.sice=1GiB: there is no such key; did you mean memory.size?")
+        );
+        assert!(
+            error(&[("memry.size", "1GiB")])
+                .starts_with("memry.size=1GiB: there is no such key; did you mean memory.size?")
+        );
+        assert!(error(&[("process.p.siez", "1GiB")]).contains("did you mean process.p.size?"));
+        assert_eq!(
+            error(&[("cpu.cores", "many")]),
+            "cpu.cores=many: expected a whole number from 0 to 4294967295"
+        );
+        assert_eq!(error(&[("memory.size", "5")]), "memory.size: at least 16 pages");
+        assert!(error(&[("run.until", "fisrt")]).contains("expected one of all, first; did you mean first?"));
+        assert!(error(&[("process.q.size", "1GiB")]).contains("no process is called `q`; there is p"));
         assert!(error(&[("drive.model", "deskstar-7k250")]).contains("name one of"));
         let unknown = Scenario::from_toml("name = 'x'\ncolour = 1\n", "x.toml").unwrap_err().to_string();
-        assert!(unknown.starts_with("x.toml: ") && unknown.contains("colour"), "{unknown}");
+        assert!(
+            unknown.starts_with("x.toml:2: colour: there is no such key; there are name, run, drive"),
+            "{unknown}"
+        );
+        let impossible =
+            Scenario::from_toml(&format!("{LEAST}\ncompute = 10\n"), "x.toml").unwrap_err().to_string();
+        assert_eq!(impossible, "x.toml:7: process.0.compute: at least 1kB a second");
     }
 }

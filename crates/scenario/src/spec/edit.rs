@@ -1,5 +1,7 @@
 //! Reading an experiment from TOML, and changing single keys of it: what `--vary` does.
 
+use sakiyomi_drive::document::{Fault, FaultKind, from_table, from_text, line_of_key, typed_value};
+use sakiyomi_model::suggest::{did_you_mean, similar};
 use toml::{Table, Value};
 
 use super::{Scenario, SpecError};
@@ -15,12 +17,13 @@ impl Scenario {
     /// # Errors
     /// [`SpecError::Malformed`] with line and column, or [`SpecError::Impossible`].
     pub fn from_toml(text: &str, origin: &str) -> Result<Scenario, SpecError> {
-        let scenario: Scenario = toml::from_str(text).map_err(|error| SpecError::Malformed {
-            origin: origin.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
-        scenario.check()?;
-        Ok(scenario)
+        let scenario: Scenario = from_text(text, origin, Fault::problem).map_err(SpecError::Malformed)?;
+        scenario.check().map(|()| scenario).map_err(|error| match error {
+            SpecError::Impossible { key, problem } => {
+                SpecError::Malformed(format!("{origin}:{}: {key}: {problem}", line_of_key(text, &key)))
+            }
+            other => other,
+        })
     }
 
     /// The experiment as TOML; reads back to the same one.
@@ -44,24 +47,26 @@ impl Scenario {
             self.drive.set.insert(figure.to_owned(), value.to_owned());
             return Ok(());
         }
-        let malformed = |message: String| SpecError::Malformed { origin: format!("{key}={value}"), message };
-        let mut table = Table::try_from(&*self).map_err(|error| malformed(error.to_string()))?;
+        let malformed = |problem: String| SpecError::Malformed(format!("{key}={value}: {problem}"));
+        let mut table = Table::try_from(&*self).expect("an experiment is plain data");
         let at = self.place(&mut table, key).map_err(malformed)?;
-        *at = literal(value);
-        *self = table.try_into().map_err(|error: toml::de::Error| malformed(error.message().to_owned()))?;
+        *at = typed_value(at, value);
+        *self = from_table(&table).map_err(|fault| malformed(problem(key, &fault)))?;
         Ok(())
     }
 
     /// Sets all keys of a case.
     fn set_case(&mut self, group: &str, name: &str) -> Result<(), SpecError> {
-        let malformed =
-            |message: String| SpecError::Malformed { origin: format!("{CASE}{group}={name}"), message };
+        let malformed = |problem: String| SpecError::Malformed(format!("{CASE}{group}={name}: {problem}"));
         let cases = self.case.get(group).cloned().unwrap_or_default();
         let Some(keys) = cases.get(name) else {
             let names: Vec<&str> = cases.keys().map(String::as_str).collect();
             return Err(malformed(match names.as_slice() {
                 [] => format!("there are no such cases; write a [case.{group}.{name}]"),
-                names => format!("there is no such case; there are {}", names.join(", ")),
+                names => {
+                    let near = did_you_mean(&similar(name, names.iter().copied()));
+                    format!("there is no such case; there are {}{near}", names.join(", "))
+                }
             }));
         };
         for (key, value) in keys {
@@ -89,12 +94,25 @@ impl Scenario {
                     let name = parts.next().unwrap_or(leaf);
                     let index = self.called(part, name);
                     let item = index.and_then(|index| items.get_mut(index)).and_then(Value::as_table_mut);
-                    item.ok_or_else(|| format!("no {part} is called `{name}`"))?
+                    item.ok_or_else(|| self.not_called(part, name))?
                 }
                 _ => return Err(format!("`{part}` has no keys")),
             };
         }
         Ok(at.entry(leaf).or_insert(Value::Boolean(false)))
+    }
+
+    fn not_called(&self, kind: &str, name: &str) -> String {
+        let names: Vec<&str> = match kind {
+            "job" => self.job.iter().map(|job| job.name.as_str()).collect(),
+            _ => self.process.iter().map(|process| process.name.as_str()).collect(),
+        };
+        let known = match names.as_slice() {
+            [] => "there are none".to_owned(),
+            [one] => format!("there is {one}"),
+            names => format!("there are {}", names.join(", ")),
+        };
+        format!("no {kind} is called `{name}`; {known}{}", did_you_mean(&similar(name, names)))
     }
 
     fn called(&self, kind: &str, name: &str) -> Option<usize> {
@@ -106,11 +124,27 @@ impl Scenario {
     }
 }
 
-/// The value as TOML has it, or as text where it is none: `1MiB` needs no quotes.
-fn literal(value: &str) -> Value {
-    let parsed: Option<Table> = toml::from_str(&format!("value = {value}")).ok();
-    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
-    parsed.unwrap_or_else(|| Value::String(value.to_owned()))
+/// What is wrong with `key`, which was set to a value that is said before.
+fn problem(key: &str, fault: &Fault) -> String {
+    let typed: Vec<&str> = key.split('.').collect();
+    match &fault.kind {
+        FaultKind::Value { expected, .. } if fault.path.len() == typed.len() => {
+            format!("expected {expected}")
+        }
+        // Processes and jobs by the names that were typed, not by their numbers.
+        FaultKind::UnknownKey { key: unknown, known }
+            if typed.get(fault.path.len()) == Some(&unknown.as_str()) =>
+        {
+            let (parents, rest) = (&typed[..fault.path.len()], &typed[fault.path.len() + 1..]);
+            let whole = |name: &str| [parents, &[name], rest].concat().join(".");
+            let near: Vec<String> = similar(unknown, known.iter().copied()).into_iter().map(whole).collect();
+            let known =
+                if near.is_empty() { format!("; there are {}", known.join(", ")) } else { String::new() };
+            format!("there is no such key{}{known}", did_you_mean(&near))
+        }
+        FaultKind::Other(sentence) if fault.path.len() == typed.len() => sentence.clone(),
+        _ => fault.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -259,7 +259,7 @@ impl RegulateSpec {
 
 /// A value that TOML has as a number or as text.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a whole number, or text in quotes")]
 enum Text {
     Number(u64),
     Text(String),
@@ -460,7 +460,7 @@ mod tests {
             ("release = 'soon'", "or `off`"),
             ("release = '0s'", "regulate.release: longer than nothing"),
             ("depth = 0", "regulate.depth: 1 to 32"),
-            ("polisy = 'ours'", "unknown field `polisy`"),
+            ("polisy = 'ours'", "regulate.polisy: there is no such key; did you mean regulate.policy?"),
         ] {
             let text = format!("{LEAST}[regulate]\n{keys}");
             let error = Scenario::from_toml(&text, "x.toml").unwrap_err().to_string();

@@ -189,10 +189,8 @@ fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -
         let problem = "the drive that it names was not given".to_owned();
         return Err(SpecError::Impossible { key: "drive.model".to_owned(), problem }.into());
     };
-    let mut spec = drive.clone();
-    for (key, value) in &scenario.drive.set {
-        spec.set(key, value)?;
-    }
+    let settings = scenario.drive.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let spec = drive.with_settings(settings)?;
     let mut drive = Drive::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
     Ok(Storage::Drive(Box::new(drive)))

@@ -3,14 +3,56 @@
 use sakiyomi_drive::spec::{DriveSpec, Overhead, ReadAheadMode, SeekSpec, SignedNanos};
 use sakiyomi_model::{Bytes, Nanos};
 
+use super::evidence::Sample;
+
 /// A figure of a drive.
 pub(super) struct Parameter {
-    /// Its value, in nanoseconds or bytes a second; `None` where this drive has none.
+    /// Its key.
+    pub(super) key: &'static str,
+    /// Its value, in nanoseconds, bytes a second or as a share; `None` where this drive has none.
     pub(super) get: fn(&DriveSpec) -> Option<f64>,
     /// Sets it; what cannot be is cut to what can.
     pub(super) set: fn(&mut DriveSpec, f64),
+    /// Sets it to what another drive of the kind has.
+    pub(super) put_back: fn(&mut DriveSpec, &DriveSpec),
     /// A step is a share of the value, or of this where the value is smaller.
     pub(super) small: f64,
+    /// What it counts.
+    pub(super) unit: Unit,
+    /// The requests that depend on it.
+    pub(super) sample: Sample,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Time,
+    BytesPerSecond,
+    Share,
+}
+
+impl Unit {
+    /// A value as a drive's file has it.
+    pub(super) fn write(self, value: f64) -> String {
+        match self {
+            Unit::Time => {
+                let sign = if value < 0.0 { "-" } else { "" };
+                format!("{sign}{}", Nanos(value.abs().round() as u64))
+            }
+            Unit::BytesPerSecond => Bytes(value.round() as u64).to_string(),
+            Unit::Share => value.to_string(),
+        }
+    }
+}
+
+/// What a drive does one way or the other.
+pub(super) struct Switch {
+    /// Its key.
+    pub(super) key: &'static str,
+    /// Its value, as a drive's file has it.
+    pub(super) get: fn(&DriveSpec) -> String,
+    /// The requests that depend on it.
+    pub(super) sample: Sample,
 }
 
 /// Some 1 ms: what the parts of an access take.
@@ -20,21 +62,26 @@ const PART: f64 = 1_000_000.0;
 const SHARE: f64 = 0.04;
 
 macro_rules! overhead {
-    ($kind:ident) => {
+    ($kind:ident, $sample:expr) => {
         Parameter {
+            key: concat!("interface.overhead.", stringify!($kind)),
             get: |spec| Some(mean(spec.interface.overhead.$kind)),
             set: |spec, value| {
                 let all = &mut spec.interface.overhead.$kind;
                 *all = moved(*all, value - mean(*all));
             },
+            put_back: |spec, start| spec.interface.overhead.$kind = start.interface.overhead.$kind,
             small: PART,
+            unit: Unit::Time,
+            sample: $sample,
         }
     };
 }
 
 macro_rules! seek {
-    ($kind:ident, $field:ident) => {
+    ($kind:ident, $field:ident, $sample:expr) => {
         Parameter {
+            key: concat!("servo.seek.", stringify!($field)),
             get: |spec| match &spec.servo.seek {
                 SeekSpec::$kind { $field, .. } => Some($field.0 as f64),
                 _ => None,
@@ -44,16 +91,52 @@ macro_rules! seek {
                     *$field = nanos(value);
                 }
             },
+            put_back: |spec, start| {
+                if let (SeekSpec::$kind { $field, .. }, SeekSpec::$kind { $field: before, .. }) =
+                    (&mut spec.servo.seek, &start.servo.seek)
+                {
+                    *$field = *before;
+                }
+            },
             small: PART,
+            unit: Unit::Time,
+            sample: $sample,
         }
     };
+}
+
+/// Ways to read ahead that are tried.
+const READ_AHEAD: [ReadAheadMode; 3] = [ReadAheadMode::Off, ReadAheadMode::TrackEnd, ReadAheadMode::Segment];
+
+/// What is tried one way and the other, as [`switched`] has it.
+pub(super) fn switches() -> [Switch; 3] {
+    [
+        Switch {
+            key: "cache.read_ahead.mode",
+            get: |spec| {
+                let entries = spec.entries();
+                let mode = entries.into_iter().find(|(key, _)| key == "cache.read_ahead.mode");
+                mode.map_or_else(String::new, |(_, mode)| mode)
+            },
+            sample: Sample::SequentialReads,
+        },
+        Switch {
+            key: "interface.overlap",
+            get: |spec| spec.interface.overlap.to_string(),
+            sample: Sample::Reads,
+        },
+        Switch {
+            key: "cache.write.enabled",
+            get: |spec| spec.cache.write.enabled.to_string(),
+            sample: Sample::Writes,
+        },
+    ]
 }
 
 /// The drive as it is, and with its switches set otherwise: every drive is there once.
 pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     let mut drives = vec![start.clone()];
-    let modes = [ReadAheadMode::Off, ReadAheadMode::TrackEnd, ReadAheadMode::Segment];
-    for mode in [start.cache.read_ahead.mode].into_iter().chain(modes) {
+    for mode in [start.cache.read_ahead.mode].into_iter().chain(READ_AHEAD) {
         for overlap in [true, false] {
             for cached in [true, false] {
                 let mut spec = start.clone();
@@ -72,36 +155,56 @@ pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
 /// All figures, those that matter most first.
 pub(super) fn parameters() -> Vec<Parameter> {
     let overheads = [
-        overhead!(read_miss),
-        overhead!(write_miss),
-        overhead!(read_hit),
-        overhead!(write_hit),
+        overhead!(read_miss, Sample::ReadMisses),
+        overhead!(write_miss, Sample::MediaWrites),
+        overhead!(read_hit, Sample::ReadHits),
+        overhead!(write_hit, Sample::CachedWrites),
         Parameter {
+            key: "interface.link_rate",
             get: |spec| Some(spec.interface.link_rate.0 as f64),
             set: |spec, value| spec.interface.link_rate = rate(value),
+            put_back: |spec, start| spec.interface.link_rate = start.interface.link_rate,
             small: 0.0,
+            unit: Unit::BytesPerSecond,
+            sample: Sample::Reads,
         },
         Parameter {
+            key: "interface.link_rate_write",
             get: |spec| Some(spec.interface.link_rate_write.unwrap_or(spec.interface.link_rate).0 as f64),
             set: |spec, value| spec.interface.link_rate_write = Some(rate(value)),
+            put_back: |spec, start| spec.interface.link_rate_write = start.interface.link_rate_write,
             small: 0.0,
+            unit: Unit::BytesPerSecond,
+            sample: Sample::Writes,
         },
     ];
     let servo = [
         Parameter {
+            key: "servo.write_settle",
             get: |spec| Some(spec.servo.write_settle.0 as f64),
             set: |spec, value| spec.servo.write_settle = SignedNanos(value.round() as i64),
+            put_back: |spec, start| spec.servo.write_settle = start.servo.write_settle,
             small: PART,
+            unit: Unit::Time,
+            sample: Sample::MediaWrites,
         },
         Parameter {
+            key: "servo.head_switch",
             get: |spec| Some(spec.servo.head_switch.0 as f64),
             set: |spec, value| spec.servo.head_switch = nanos(value),
+            put_back: |spec, start| spec.servo.head_switch = start.servo.head_switch,
             small: PART,
+            unit: Unit::Time,
+            sample: Sample::TrackChanges,
         },
         Parameter {
+            key: "servo.lost_turns",
             get: |spec| Some(spec.servo.lost_turns),
             set: |spec, value| spec.servo.lost_turns = (value.clamp(0.0, 1.0) * 1e4).round() / 1e4,
+            put_back: |spec, start| spec.servo.lost_turns = start.servo.lost_turns,
             small: SHARE,
+            unit: Unit::Share,
+            sample: Sample::Seeks,
         },
     ];
     overheads.into_iter().chain(servo).chain(seeks()).collect()
@@ -110,13 +213,14 @@ pub(super) fn parameters() -> Vec<Parameter> {
 /// The seek curve, whatever its kind.
 fn seeks() -> [Parameter; 6] {
     [
-        seek!(Datasheet, track_to_track),
-        seek!(Datasheet, average),
-        seek!(TwoPiece, short_base),
-        seek!(TwoPiece, short_per_root),
-        seek!(TwoPiece, long_base),
+        seek!(Datasheet, track_to_track, Sample::ShortSeeks),
+        seek!(Datasheet, average, Sample::Seeks),
+        seek!(TwoPiece, short_base, Sample::ShortSeeks),
+        seek!(TwoPiece, short_per_root, Sample::ShortSeeks),
+        seek!(TwoPiece, long_base, Sample::LongSeeks),
         // A measured table is moved as a whole, by its first value.
         Parameter {
+            key: "servo.seek.points",
             get: |spec| match &spec.servo.seek {
                 SeekSpec::Table { points } => points.first().map(|point| point.1.0 as f64),
                 _ => None,
@@ -127,7 +231,10 @@ fn seeks() -> [Parameter; 6] {
                     points.iter_mut().for_each(|point| point.1 = nanos(point.1.0 as f64 + by));
                 }
             },
+            put_back: |spec, start| spec.servo.seek = start.servo.seek.clone(),
             small: PART,
+            unit: Unit::Time,
+            sample: Sample::Seeks,
         },
     ]
 }

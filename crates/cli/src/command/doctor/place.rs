@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_linux::{Access, Source};
+use sakiyomi_linux::{Access, IoFile};
 
 /// Large enough for any alignment of direct I/O.
 const FILE_BYTES: usize = 4096;
@@ -24,7 +24,7 @@ impl TestPlace {
         let mut places: Vec<TestPlace> = Vec::new();
         for candidate in candidates() {
             let Ok(place) = TestPlace::new(&candidate) else { continue };
-            if Source::open(&place.file, Access::Direct).is_ok() {
+            if IoFile::open(&place.file, Access::Direct).is_ok() {
                 return Some(place);
             }
             places.push(place);

@@ -1,18 +1,20 @@
 //! `drive fit`: figures that no datasheet tells, from a measured trace; judged on the part that was not used.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use comfy_table::{Table, presets};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::number::{duration, percent};
-use sakiyomi_validate::{Accuracy, Fitted, fit, free, judge, part};
+use sakiyomi_report::number::{count, duration, percent, plural};
+use sakiyomi_validate::{Accuracy, Determined, Fitted, Verdict, fit, free, judge, part};
 use serde::Serialize;
 
 use crate::args::MeasurementArgs;
-use crate::console::{Common, say, say_result};
+use crate::console::{Common, complain, say, say_result};
 use crate::measurement::Measurement;
 use crate::output::OutFile;
 use crate::progress::Progress;
@@ -22,6 +24,9 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi drive fit measured.trace.gz --drive deskstar-p7k500 --out mine.toml
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
 ";
+
+/// A change of the rms by a smaller share is none.
+const GAIN_MIN: f64 = 1e-3;
 
 /// Estimate what a datasheet leaves out from a measured trace.
 #[derive(Debug, clap::Args)]
@@ -48,6 +53,9 @@ pub(crate) struct Fit {
     /// Fit to the requests issued before this time; the rest judges the fit
     #[arg(long, value_name = "TIME")]
     fit_until: Option<Nanos>,
+    /// Exit with 1, and write no drive, unless the fitted drive is nearer on the part that judges the fit
+    #[arg(long)]
+    require_gain: bool,
 }
 
 /// What came of a fit.
@@ -59,10 +67,28 @@ struct FitResult {
     fitted: usize,
     judged: usize,
     replays: u64,
+    /// On the part that judges, the fitted drive is nearer than the one before.
+    is_gain: bool,
+    /// What the trace says of each figure.
+    figures: Vec<Figure>,
     changes: Vec<Change>,
     measured_mean_ns: u64,
     before: Judged,
     after: Judged,
+}
+
+/// A figure, and whether the trace determines it. Values are written as in a drive's file, with their units.
+#[derive(Serialize)]
+struct Figure {
+    key: &'static str,
+    from: String,
+    to: String,
+    /// `fitted` or `kept`.
+    state: &'static str,
+    /// Why it was kept.
+    reason: Option<String>,
+    /// Requests that depend on it.
+    samples: u64,
 }
 
 #[derive(Serialize)]
@@ -82,7 +108,7 @@ struct Judged {
 }
 
 impl Fit {
-    pub(super) fn run(&self, common: &Common) -> Result<()> {
+    pub(super) fn run(&self, common: &Common) -> Result<ExitCode> {
         let args = &self.measurement;
         let start = args.drive.spec(common)?;
         ensure!(
@@ -131,8 +157,12 @@ impl Fit {
             Ok(judge(requests, &simulated, rest.clone()))
         };
         let (before, after) = (judged(&start)?, judged(&found.spec)?);
-        out.write(found.spec.to_toml().as_bytes())?;
-        common.note(&format!("written: {}", self.out.display()));
+        let is_gain = after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN);
+        let fails = self.require_gain && !is_gain;
+        if !fails {
+            out.write(found.spec.to_toml().as_bytes())?;
+            common.note(&format!("written: {}", self.out.display()));
+        }
         let result = FitResult {
             trace: trace.clone(),
             drive: start.name.clone(),
@@ -140,12 +170,50 @@ impl Fit {
             fitted: fitted_to.len(),
             judged: rest.len(),
             replays: found.replays,
+            is_gain,
+            figures: found.figures.iter().map(Figure::from).collect(),
             changes: changes(&start, &found),
             measured_mean_ns: before.all.measured_mean_ns.round() as u64,
             before: Judged::from(&before),
             after: Judged::from(&after),
         };
-        if common.json { say_result("sakiyomi.drive_fit/1", &result) } else { say(&in_words(&result)) }
+        if common.json {
+            say_result("sakiyomi.drive_fit/1", &result)?
+        } else {
+            say(&in_words(&result, common))?
+        }
+        if fails {
+            complain(&format!(
+                "--require-gain: {}; {} is not written",
+                headline(&result),
+                self.out.display()
+            ));
+            return Ok(ExitCode::from(1));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl From<&Determined> for Figure {
+    fn from(figure: &Determined) -> Figure {
+        let samples = figure.samples as u64;
+        let reason = match figure.verdict {
+            Verdict::Fitted => None,
+            Verdict::TooFew if samples == 0 => Some(format!("there is no {}", figure.sample)),
+            Verdict::TooFew => {
+                let only = if samples == 1 { "is" } else { "are" };
+                Some(format!("there {only} only {}", plural(samples, figure.sample)))
+            }
+            Verdict::Flat => Some("another value fits as well".to_owned()),
+        };
+        Figure {
+            key: figure.key,
+            from: figure.from.clone(),
+            to: figure.to.clone(),
+            state: if reason.is_none() { "fitted" } else { "kept" },
+            reason,
+            samples,
+        }
     }
 }
 
@@ -174,10 +242,68 @@ fn changes(start: &DriveSpec, found: &Fitted) -> Vec<Change> {
         .collect()
 }
 
-fn in_words(result: &FitResult) -> String {
+/// Whether the fit is worth having, as a clause.
+fn headline(result: &FitResult) -> String {
+    let [before, after] = [&result.before, &result.after].map(|judged| duration(judged.rms_ns));
+    let change =
+        result.after.rms_ns.abs_diff(result.before.rms_ns) as f64 / result.before.rms_ns.max(1) as f64;
+    let rest = "on the part of the trace that it was not fitted to";
+    let order =
+        if change < GAIN_MIN { Ordering::Equal } else { result.after.rms_ns.cmp(&result.before.rms_ns) };
+    match order {
+        Ordering::Less => format!(
+            "the fitted drive is nearer {rest}: rms {after} instead of {before} (−{})",
+            percent(change)
+        ),
+        Ordering::Equal => format!("the fitted drive is as near as before {rest}: rms {after}"),
+        Ordering::Greater => {
+            format!(
+                "the fitted drive is FURTHER OFF {rest}: rms {after} instead of {before} (+{})",
+                percent(change)
+            )
+        }
+    }
+}
+
+/// What comes first: whether there is a gain, and how many figures the trace does not determine.
+fn verdict(result: &FitResult) -> String {
+    let headline = headline(result).replacen("the", "The", 1);
+    let mut sentences = vec![format!("{headline}.")];
+    if !result.is_gain {
+        sentences.push("Use the drive as it was.".to_owned());
+    }
+    let kept = result.figures.iter().filter(|figure| figure.state == "kept").count();
+    match (kept, result.figures.len()) {
+        (0, _) => {}
+        (kept, all) if kept == all => {
+            sentences.push("The trace determines none of the figures; all stay as they were.".to_owned())
+        }
+        (1, all) => {
+            sentences.push(format!("The trace does not determine 1 of {all} figures, which stays as it was."))
+        }
+        (kept, all) => {
+            sentences.push(format!(
+                "The trace does not determine {kept} of {all} figures, which stay as they were."
+            ));
+        }
+    }
+    sentences.join(" ")
+}
+
+fn in_words(result: &FitResult, common: &Common) -> String {
     let mut figures = Table::new();
-    figures.load_preset(presets::NOTHING).set_header(["key", "before", "fitted"]);
-    for Change { key, from, to } in &result.changes {
+    figures.load_preset(presets::NOTHING).set_header(["figure", "before", "fitted"]);
+    for Figure { key, from, to, reason, .. } in &result.figures {
+        let fitted = match reason {
+            Some(reason) => format!("kept: {reason}"),
+            None if from == to => "the same".to_owned(),
+            None => super::short(to),
+        };
+        figures.add_row([(*key).to_owned(), super::short(from), fitted]);
+    }
+    // Such as the skew of zones.
+    let told = |key: &str| result.figures.iter().any(|figure| key.starts_with(figure.key));
+    for Change { key, from, to } in result.changes.iter().filter(|change| !told(&change.key)) {
         let shown = |value: &Option<String>| super::short(value.as_deref().unwrap_or("by default"));
         figures.add_row([key.clone(), shown(from), shown(to)]);
     }
@@ -190,15 +316,22 @@ fn in_words(result: &FitResult) -> String {
     row("rms", &|of| duration(of.rms_ns));
     row("of the measured mean", &|of| percent(of.rms_ratio));
     row("error of a request, median", &|of| duration(of.request_error_median_ns));
+    let style = common.color.style();
     format!(
-        "{} fitted to {}: {} requests, issued before {}, in {} replays\n\n{figures}\n\n\
-         judged on the other {}, whose measured mean is {}\n\n{judged}",
-        result.drive,
-        result.trace,
-        result.fitted,
-        duration(result.fit_until_ns),
-        result.replays,
-        result.judged,
-        duration(result.measured_mean_ns),
+        "{}\n\n{}\n\n{figures}\n\n{}\n\n{judged}",
+        style.wrap(&verdict(result)),
+        style.wrap(&format!(
+            "{} fitted to {}: {}, issued before {}, in {}",
+            result.drive,
+            result.trace,
+            plural(result.fitted as u64, "request"),
+            duration(result.fit_until_ns),
+            plural(result.replays, "replay"),
+        )),
+        style.wrap(&format!(
+            "judged on the other {}, whose measured mean is {}",
+            count(result.judged as u64),
+            duration(result.measured_mean_ns)
+        )),
     )
 }

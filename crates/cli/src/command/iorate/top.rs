@@ -15,7 +15,7 @@ use sakiyomi_report::{Document, IorateResult, chart, html, prometheus, text};
 use crate::console::{Common, say, say_line};
 use crate::outcome;
 use crate::outcome::top::Course;
-use crate::output::{OutDir, OutFile};
+use crate::output::{OutFile, Overwrite};
 use crate::progress::go_on;
 use crate::screen::Screen;
 
@@ -53,6 +53,8 @@ pub(crate) struct Top {
     /// at each update
     #[arg(long, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 impl Top {
@@ -65,7 +67,7 @@ impl Top {
         if self.prometheus {
             return self.collected(first, &mut looks);
         }
-        let out = self.out.as_deref().map(OutDir::new).transpose()?;
+        let out = self.overwrite.out(self.out.as_deref(), &[])?;
         let begun = Instant::now();
         looks.course = out.as_ref().map(|_| Course::default());
         looks.keep(&first);

@@ -34,6 +34,7 @@ fn write_table(path: &Path, varied: &[Varied], points: &[SweepPoint]) -> io::Res
     let figures = ["response_mean_ns", "response_p99_ns", "response_max_ns", "seeks"];
     columns.extend(figures.map(|name| Column::new(name, Kind::I64)));
     columns.extend([Column::new("idle_ratio", Kind::F64), Column::new("undominated", Kind::Bool)]);
+    columns.push(Column::new("same_drive_as_point", Kind::I64).nullable());
     let mut table = TableFile::create(path, columns)?;
     for (index, point) in points.iter().enumerate() {
         let mut row: Vec<Value<'_>> = varied.iter().map(|varied| varied.value(index)).collect();
@@ -42,6 +43,8 @@ fn write_table(path: &Path, varied: &[Varied], points: &[SweepPoint]) -> io::Res
         // Signed, so that readers can subtract them; a simulation ends within 292 years.
         row.extend(figures.map(|figure| Value::I64(i64::try_from(figure).unwrap_or(i64::MAX))));
         row.extend([Value::F64(point.idle_ratio), Value::Bool(point.undominated)]);
+        let same = point.same_drive_as_point.and_then(|number| i64::try_from(number).ok());
+        row.push(same.map_or(Value::Null, Value::I64));
         table.row(&row)?;
     }
     table.finish()

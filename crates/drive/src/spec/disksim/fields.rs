@@ -8,6 +8,7 @@
 use std::fmt::Display;
 
 use sakiyomi_model::Nanos;
+use sakiyomi_model::suggest::similar;
 
 use super::syntax::{Block, Fault, Field, Value, Word};
 use crate::spec::SignedNanos;
@@ -188,8 +189,8 @@ impl<'a> Reader<'a> {
     fn finish(self) -> Result<(), Fault> {
         let unknown = self.block.fields.iter().find(|field| !self.asked.contains(&field.key.as_str()));
         let Some(field) = unknown else { return Ok(()) };
-        let similar = self.asked.iter().find(|key| key.eq_ignore_ascii_case(&field.key));
-        let advice = similar.map_or_else(
+        let near = similar(&field.key, self.asked.iter().copied());
+        let advice = near.first().map_or_else(
             || "correct the name, or comment the line out with #".to_owned(),
             |key| format!("did you mean {key}?"),
         );

@@ -717,7 +717,7 @@ fn further_files_are_asked_for_and_their_faults_are_theirs() {
         let error = DriveSpec::from_disksim(text, "x", None, &mut seek_file).unwrap_err().to_string();
         assert_eq!(
             error,
-            "x: no block `disksim_disk` and no `source` of a file with one; this is no drive of DiskSim's"
+            "x: no block `disksim_disk` and no `source` of a file with one; this is not a drive of DiskSim's"
         );
     }
     let twice = format!("{SMALL}{SMALL}");

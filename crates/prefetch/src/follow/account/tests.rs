@@ -20,8 +20,8 @@ fn wasted_is_what_was_brought_beyond_the_program_and_not_what_it_found_there() {
     account.bring(200..300, 0);
     assert_eq!([0, 50, 100, 130, 150, 200].map(|at| account.wasted(at)), [140, 90, 40, 10, 0, 0]);
     // Who goes back finds what he has passed.
-    account.see(Sight { position: 120, ..Sight::default() }, None);
-    account.see(Sight { position: 10, ..Sight::default() }, None);
+    account.see(Sight { position: 120, ..Sight::default() }, None, false);
+    account.see(Sight { position: 10, ..Sight::default() }, None, false);
     assert_eq!((account.brought, account.wasted(10)), (140, 40), "{account:?}");
 }
 
@@ -71,8 +71,10 @@ impl Made {
             files,
             was_begun,
             spent,
+            readings: 1,
+            all_readings: 1,
         };
-        self.account.see(sight, Some(state));
+        self.account.see(sight, Some(state), false);
     }
 
     fn wait(&mut self, time: u64, state: State) {
@@ -222,4 +224,73 @@ fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
     (0..200).for_each(|_| made.compute(128 * KIB, 1000, State::Ahead));
     made.account.brought = 0;
     assert_eq!(made.account.hidden(), None);
+}
+
+/// Four threads, each at its own place of a file, which wait side by side.
+#[test]
+fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() {
+    let mut account = Account::default();
+    for step in 0..10u64 {
+        let spent = Spent { waited: Nanos(step * 4000), ran: Nanos(step * 400), ..Spent::default() };
+        let (at, position) = (Nanos(step * 1100), step * 100);
+        let sight = Sight {
+            at,
+            position,
+            prefetch: position,
+            gone: position,
+            spent,
+            readings: 4,
+            all_readings: 4,
+            ..Sight::default()
+        };
+        account.see(sight, Some(State::Watching), false);
+    }
+    let Share { bytes, waited, ran, time, divided, .. } = account.alone;
+    assert_eq!((bytes, waited, ran), (900, Nanos(9000), Nanos(900)));
+    assert_eq!((time, divided), (Nanos(9900), Nanos(9 * 275)));
+}
+
+#[test]
+fn a_program_is_helped_as_long_as_something_lies_ahead_of_it() {
+    let mut account = Account::default();
+    let mut see = |position: u64, prefetch: u64, state: State| {
+        let sight = Sight { position, prefetch, gone: position, ..Sight::default() };
+        account.see(sight, Some(state), false);
+        (account.helped.bytes, account.alone.bytes)
+    };
+    see(0, 200, State::Ahead);
+    assert_eq!(see(100, 200, State::Trial), (100, 0));
+    assert_eq!(see(200, 200, State::Trial), (200, 0), "it had more ahead of it when it came to 100");
+    assert_eq!(see(300, 300, State::Trial), (200, 100));
+}
+
+#[test]
+fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
+    let mut account = Account::default();
+    let states = [
+        State::Watching,
+        State::Ahead,
+        State::Trial,
+        State::Idle(Idle::IoBound),
+        State::Idle(Idle::NotSequential),
+    ];
+    for (step, state) in (0..).zip(states) {
+        let spent = Spent { waited: Nanos(step * 10), ..Spent::default() };
+        let (at, position) = (Nanos(step * 20), step * 100);
+        let sight = Sight {
+            at,
+            position,
+            prefetch: position,
+            gone: position,
+            spent,
+            readings: 1,
+            all_readings: 1,
+            ..Sight::default()
+        };
+        account.see(sight, Some(state), true);
+    }
+    // What it spends up to a look counts as it was at the look before.
+    assert_eq!((account.would_help.bytes, account.would_help.waited), (300, Nanos(30)));
+    assert_eq!((account.helped.bytes, account.alone.bytes), (0, 400));
+    assert_eq!(account.idle.keys().collect::<Vec<_>>(), [&Idle::NotSequential]);
 }

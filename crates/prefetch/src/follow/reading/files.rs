@@ -78,6 +78,7 @@ impl Reading {
         self.left_to.append(&mut self.sharers);
         self.vacant_since = Some(now);
         let size = self.row.size_of(index);
+        self.passed.has_left_early |= self.position < self.row.position(index, size);
         self.passed.bytes += size.saturating_sub(if index == 0 { self.first } else { 0 });
         self.passed.files += 1;
     }

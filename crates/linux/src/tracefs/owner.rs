@@ -1,0 +1,255 @@
+//! The process that owns an instance: it makes it, names threads for it, and removes it.
+//!
+//! The kernel waits until no core can be in the midst of an event any more (RCU), some 20 to 90 ms, when a buffer's size
+//! is set, when more threads are named, and when an instance is removed; and a process cannot end while one of its threads
+//! waits so. So a process of its own does that, which nobody waits for: nobody's child, in a session of its own, in the
+//! directory `/`, with nothing open but tracefs and a socket to us. When that is closed, because the instance is not needed
+//! any more or because we were killed, it removes the instance.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::ptr;
+
+use libc::c_int;
+
+/// How an instance is set up: the buffer in KiB for each core, some thousands of events, of which the newest are kept.
+/// With the last, tracing is off as soon as `free_buffer` is closed, which happens also if its owner is killed.
+const SETTINGS: [(&CStr, &CStr); 4] = [
+    (c"buffer_size_kb", c"256"),
+    (c"options/overwrite", c"1"),
+    (c"options/event-fork", c"1"),
+    (c"options/disable_on_free", c"1"),
+];
+
+/// Bytes of a request at most: numbers of threads as text, which ends with the line.
+const REQUEST_MAX_BYTES: usize = 8 << 10;
+
+/// How often it is tried to remove an instance of which somebody has a file open yet, 10 ms apart.
+const TIMES: usize = 500;
+
+/// The process, as long as this is there.
+#[derive(Debug)]
+pub(super) struct Owner {
+    socket: UnixStream,
+}
+
+impl Owner {
+    /// Has an instance made in the directory `instances`, and returns when it is set up. `left_over` are others that it
+    /// removes when it has removed its own.
+    ///
+    /// # Errors
+    /// If it cannot be made; then nothing is left of it.
+    pub(super) fn start(instances: BorrowedFd<'_>, name: &CStr, left_over: &[CString]) -> io::Result<Owner> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut keep = [instances.as_raw_fd(), theirs.as_raw_fd()];
+        keep.sort_unstable();
+        // SAFETY: in both children only system calls are made, on descriptors and memory that were there before: other
+        // threads may have held locks. The first child ends at once, so that the second is nobody's, and is waited for:
+        // when this returns, neither has anything of the caller's open, nor its directory.
+        unsafe {
+            match libc::fork() {
+                -1 => return Err(io::Error::last_os_error()),
+                0 => {
+                    libc::setsid();
+                    libc::chdir(c"/".as_ptr());
+                    close_all_but(&keep);
+                    match libc::fork() {
+                        0 => own(instances.as_raw_fd(), theirs.as_raw_fd(), name, left_over),
+                        -1 => libc::_exit(1),
+                        _ => libc::_exit(0),
+                    }
+                }
+                child => wait_for(child)?,
+            }
+        }
+        drop(theirs);
+        let mut owner = Owner { socket: ours };
+        owner.reply()?;
+        Ok(owner)
+    }
+
+    /// Limits the events to these threads, besides those that were named before, and to what they start from now on.
+    pub(super) fn name_threads(&mut self, threads: &[u32]) -> io::Result<()> {
+        // A number has ten digits at most.
+        for some in threads.chunks(REQUEST_MAX_BYTES / 11) {
+            let numbers: Vec<String> = some.iter().map(u32::to_string).collect();
+            self.socket.write_all((numbers.join(" ") + "\n").as_bytes())?;
+            self.reply()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what came of the last request: an error's number, or 0.
+    fn reply(&mut self) -> io::Result<()> {
+        let mut number = [0; size_of::<c_int>()];
+        self.socket.read_exact(&mut number)?;
+        match c_int::from_ne_bytes(number) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn wait_for(child: libc::pid_t) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: `status` is filled.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    if status == 0 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+}
+
+/// The life of the owner.
+///
+/// # Safety
+/// Only after a fork, as what follows: plain system calls on memory that lives on.
+unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
+    // SAFETY: see above.
+    unsafe {
+        if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| tell(socket, error)) {
+            tell(socket, 0);
+            serve(instance, socket);
+            // What is traced after that costs the programs something, and removing takes time.
+            let _ = put(instance, c"events/enable", libc::O_WRONLY, b"0");
+            // That `free_buffer` is held is not closed before: it would take as long once more.
+        }
+        close_all_but(&[instances]);
+        remove(instances, name);
+        for name in left_over {
+            libc::unlinkat(instances, name.as_ptr(), libc::AT_REMOVEDIR);
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Gives the instance's directory, and its `free_buffer`; or an error's number.
+///
+/// # Safety
+/// As of [`own`].
+unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int> {
+    // SAFETY: as of this function.
+    unsafe {
+        if libc::mkdirat(instances, name.as_ptr(), 0o700) != 0 {
+            return Err(errno());
+        }
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let instance = libc::openat(instances, name.as_ptr(), flags);
+        let held = libc::openat(instance, c"free_buffer".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if held < 0 {
+            return Err(errno());
+        }
+        for (path, word) in SETTINGS {
+            put(instance, path, libc::O_WRONLY, word.to_bytes())?;
+        }
+        Ok((instance, held))
+    }
+}
+
+/// Names threads as it is asked to, until nobody can ask any more.
+///
+/// # Safety
+/// As of [`own`].
+unsafe fn serve(instance: c_int, socket: c_int) {
+    let mut request = [0u8; REQUEST_MAX_BYTES];
+    let mut length = 0;
+    loop {
+        let rest = &mut request[length..];
+        // SAFETY: as of this function; as many bytes are read as there is room for.
+        let read = unsafe { libc::read(socket, rest.as_mut_ptr().cast(), rest.len()) };
+        match usize::try_from(read) {
+            Err(_) if errno() == libc::EINTR => continue,
+            Err(_) | Ok(0) => return,
+            Ok(read) => length += read,
+        }
+        if request[..length].ends_with(b"\n") {
+            // Not cut: what stands there goes on.
+            let how = libc::O_WRONLY | libc::O_APPEND;
+            // SAFETY: as of this function.
+            unsafe {
+                let done = put(instance, c"set_event_pid", how, &request[..length]);
+                tell(socket, done.err().unwrap_or(0));
+            }
+            length = 0;
+        }
+    }
+}
+
+/// # Safety
+/// As of [`own`].
+unsafe fn tell(socket: c_int, error: c_int) {
+    let bytes = error.to_ne_bytes();
+    // SAFETY: as of this function.
+    unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+}
+
+/// # Safety
+/// As of [`own`].
+unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<(), c_int> {
+    // SAFETY: as of this function.
+    unsafe {
+        let file = libc::openat(directory, path.as_ptr(), how | libc::O_CLOEXEC);
+        if file < 0 {
+            return Err(errno());
+        }
+        let written = libc::write(file, word.as_ptr().cast(), word.len());
+        let error = errno();
+        libc::close(file);
+        if usize::try_from(written) == Ok(word.len()) { Ok(()) } else { Err(error) }
+    }
+}
+
+/// # Safety
+/// As of [`own`].
+unsafe fn remove(instances: c_int, name: &CStr) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    for _ in 0..TIMES {
+        // SAFETY: as of this function.
+        unsafe {
+            if libc::unlinkat(instances, name.as_ptr(), libc::AT_REMOVEDIR) == 0 || errno() != libc::EBUSY {
+                return;
+            }
+            libc::nanosleep(&raw const pause, ptr::null_mut());
+        }
+    }
+}
+
+fn errno() -> c_int {
+    // SAFETY: it is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Closes all descriptors but these, which are in ascending order.
+///
+/// # Safety
+/// As of [`own`].
+unsafe fn close_all_but(keep: &[c_int]) {
+    let mut from = 0;
+    for &file in keep {
+        // SAFETY: as of this function.
+        unsafe { close(from, file - 1) };
+        from = file + 1;
+    }
+    // SAFETY: as of this function.
+    unsafe { close(from, c_int::MAX) };
+}
+
+/// # Safety
+/// As of [`own`]: what is closed is used by nobody in this process any more.
+unsafe fn close(from: c_int, to: c_int) {
+    // Before Linux 5.9 one by one, as many as there can be usually.
+    const MOST: c_int = 65_536;
+    // SAFETY: as of this function.
+    unsafe {
+        if from <= to && libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
+            for file in from..=to.min(MOST) {
+                libc::close(file);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Names that look like the name that was typed: the "did you mean" of every error about an unknown name.
+//!
+//! Names are compared by their edit distance (insertions, deletions, substitutions and swaps of neighbours: optimal
+//! string alignment), as a share of the longer name. Keys, which are paths of words with dots between, are compared
+//! word by word, so that a slip in a long key weighs as much as in a short one, and a parent that was left out costs
+//! less than a word that is another one.
+
+/// Names further apart than this share of their length are not alike.
+const NAME_MAX: f64 = 0.4;
+/// The same of a word within a key.
+const WORD_MAX: f64 = 0.5;
+/// Keys further apart than this, all words together, are not alike.
+const KEY_MAX: f64 = 0.8;
+/// A word of the known key that was not typed, such as a parent.
+const LEFT_OUT: f64 = 0.25;
+/// A typed word that the known key does not have.
+const SUPERFLUOUS: f64 = 0.4;
+/// Candidates this much further away than the nearest one are not named.
+const BEHIND_MAX: f64 = 0.1;
+/// Candidates named at most.
+const NAMED_MAX: usize = 3;
+/// A shorter text is a part of too many names.
+const PART_MIN: usize = 3;
+
+/// Those of `known` that `typed` may have been meant to be, the nearest first; three at most. Capital letters do not
+/// matter, nor does whether `-`, `_` or a space stands between words.
+pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let typed = folded(typed);
+    if typed.is_empty() {
+        return Vec::new();
+    }
+    nearest(known.into_iter().map(|name| (name_distance(&typed, &folded(name)), name)), NAME_MAX)
+}
+
+/// Those of the keys `known` that `typed` may have been meant to be, the nearest first; three at most. `*` in a known
+/// key stands for a number, and is replaced by the typed one.
+pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    if typed.trim().is_empty() {
+        return Vec::new();
+    }
+    let words: Vec<String> = typed.split('.').map(folded).collect();
+    let number = typed.split('.').find(|word| is_number(word)).unwrap_or("0");
+    let whole = folded(&typed.replace('.', "-"));
+    let distance = |key: &str| {
+        let of_words = key_distance(&words, &key.split('.').map(folded).collect::<Vec<_>>());
+        // Written with other signs between its words.
+        let joined = share(&whole, &folded(&key.replace('.', "-"))) * 2.0;
+        of_words.min(joined)
+    };
+    let found = nearest(known.into_iter().map(|key| (distance(key), key)), KEY_MAX);
+    found.into_iter().map(|key| key.replace('*', number)).collect()
+}
+
+/// What an error says of `names` behind its sentence: nothing of none, else `; did you mean a or b?`.
+#[must_use]
+pub fn did_you_mean<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean {}?", names.join(" or ")),
+    }
+}
+
+fn nearest<'a>(candidates: impl Iterator<Item = (f64, &'a str)>, limit: f64) -> Vec<&'a str> {
+    let mut near: Vec<(f64, &str)> = candidates.filter(|(distance, _)| *distance <= limit).collect();
+    // Stable: of equally near names the one listed first comes first.
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let least = near.first().map_or(0.0, |(distance, _)| *distance);
+    let mut names: Vec<&str> = Vec::new();
+    for (_, name) in near.iter().take_while(|(distance, _)| *distance <= least + BEHIND_MAX) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names.truncate(NAMED_MAX);
+    names
+}
+
+fn folded(name: &str) -> String {
+    name.trim().to_lowercase().replace(['_', ' '], "-")
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// How far two folded names are apart: 0 for the same one.
+fn name_distance(typed: &str, known: &str) -> f64 {
+    let distance = share(typed, known);
+    let [short, long] = if typed.len() < known.len() { [typed, known] } else { [known, typed] };
+    let part = short.len() >= PART_MIN && long.contains(short);
+    if part { distance.min(0.25) } else { distance }
+}
+
+/// Edit distance of two texts as a share of the longer one.
+fn share(a: &str, b: &str) -> f64 {
+    let longer = a.chars().count().max(b.chars().count());
+    if longer == 0 { 0.0 } else { edits(a, b) as f64 / longer as f64 }
+}
+
+/// Optimal string alignment: the least number of insertions, deletions, substitutions and swaps of neighbours.
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let substituted = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = substituted.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(before_last[j - 2] + 1);
+            }
+            row.push(least);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+/// The same over the words of keys.
+fn key_distance(typed: &[String], known: &[String]) -> f64 {
+    let mut last: Vec<f64> = (0..=known.len()).map(|words| words as f64 * LEFT_OUT).collect();
+    for word in typed {
+        let mut row = vec![last[0] + SUPERFLUOUS];
+        for (j, own) in known.iter().enumerate() {
+            let substituted = last[j] + word_distance(word, own);
+            row.push(substituted.min(last[j + 1] + SUPERFLUOUS).min(row[j] + LEFT_OUT));
+        }
+        last = row;
+    }
+    last[known.len()]
+}
+
+fn word_distance(typed: &str, known: &str) -> f64 {
+    if known == "*" {
+        return if is_number(typed) { 0.0 } else { f64::INFINITY };
+    }
+    match name_distance(typed, known) {
+        distance if distance <= WORD_MAX => distance,
+        _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEYS: [&str; 8] = [
+        "servo.rpm",
+        "geometry.zones.*.sectors_per_track",
+        "cache.size",
+        "cache.segments.count",
+        "cache.read_ahead.min",
+        "cache.read_ahead.max",
+        "interface.overhead.control",
+        "interface.overhead.read_hit.after_read",
+    ];
+
+    #[test]
+    fn a_slip_in_one_word_of_a_key_finds_that_key_alone() {
+        for (typed, meant) in [
+            ("cache.segments.cont", "cache.segments.count"),
+            ("cache.segment.count", "cache.segments.count"),
+            ("cahce.size", "cache.size"),
+            ("servo_rpm", "servo.rpm"),
+            ("SERVO.RPM", "servo.rpm"),
+            ("rpm", "servo.rpm"),
+            ("read_ahead.max", "cache.read_ahead.max"),
+            ("cache.readahead.max", "cache.read_ahead.max"),
+            ("geometry.zones.3.sectors_per_trak", "geometry.zones.3.sectors_per_track"),
+            ("geometry.zones.sectors_per_track", "geometry.zones.0.sectors_per_track"),
+            ("interface.overhead.read_hit.afterread", "interface.overhead.read_hit.after_read"),
+        ] {
+            assert_eq!(similar_keys(typed, KEYS), [meant], "{typed}");
+        }
+        assert_eq!(similar_keys("cache.segments.size", KEYS), ["cache.size", "cache.segments.count"]);
+        assert_eq!(similar_keys("nonsense.key", KEYS), [""; 0]);
+        assert_eq!(
+            similar_keys("cache.read_ahead.mix", KEYS),
+            ["cache.read_ahead.min", "cache.read_ahead.max"]
+        );
+    }
+
+    #[test]
+    fn names_are_found_by_slips_capitals_and_parts() {
+        let drives = ["deskstar-7k250", "spinpoint-hd160jj", "deskstar-p7k500", "nearline-18tb"];
+        assert_eq!(similar("deskstar-7k25", drives), ["deskstar-7k250"]);
+        assert_eq!(similar("Deskstar-7K250", drives), ["deskstar-7k250"]);
+        assert_eq!(similar("deskstar 7k250", drives), ["deskstar-7k250"]);
+        assert_eq!(similar("7k250", drives), ["deskstar-7k250"]);
+        assert_eq!(similar("deskstar", drives), ["deskstar-7k250", "deskstar-p7k500"]);
+        assert_eq!(similar("neraline-18tb", drives), ["nearline-18tb"]);
+        assert_eq!(similar("floppy", drives), [""; 0]);
+        assert_eq!((similar(" ", drives), similar_keys("", KEYS)), (Vec::new(), Vec::new()));
+        assert_eq!(did_you_mean(&similar("floppy", drives)), "");
+        assert_eq!(did_you_mean(&["a", "b"]), "; did you mean a or b?");
+    }
+
+    #[test]
+    fn a_swap_of_neighbours_is_one_edit() {
+        assert_eq!((edits("abc", "acb"), edits("", "abc"), edits("kitten", "sitting")), (1, 3, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn edits_are_a_distance(a in "[a-c]{0,6}", b in "[a-c]{0,6}") {
+            prop_assert_eq!(edits(&a, &b), edits(&b, &a));
+            prop_assert_eq!(edits(&a, &b) == 0, a == b);
+            prop_assert!(edits(&a, &b) <= a.len().max(b.len()));
+        }
+
+        #[test]
+        fn any_text_gets_at_most_three_suggestions_and_a_known_name_itself(typed: String, index in 0usize..8) {
+            prop_assert!(similar(&typed, KEYS).len() <= 3);
+            prop_assert!(similar_keys(&typed, KEYS).len() <= 3);
+            prop_assert_eq!(&similar_keys(&KEYS[index].replace('*', "7"), KEYS)[0], &KEYS[index].replace('*', "7"));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How fast the storage delivers what is asked for side by side, which only watching cannot show: a program that waits for
+//! one access after the other waits as long for a fast storage as for a slow one.
+//!
+//! So when the program has ended, a part of what it has read is dropped from the page cache and read ahead once more.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sakiyomi_linux::page_cache;
+use sakiyomi_model::Nanos;
+
+use super::account::Share;
+use super::reading::Reading;
+use crate::cached_file::CachedFile;
+
+/// Bytes that are read once more: as much as the program took in this time by itself, between these.
+const TIME: Nanos = Nanos(300_000_000);
+const MIN_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 16 << 20;
+
+/// What is waited for one after the other, in bytes.
+const STEP: u64 = 128 << 10;
+
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What may be read once more.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    file: Arc<CachedFile>,
+    range: Range<u64>,
+    waited: Nanos,
+}
+
+impl Candidate {
+    /// What a program has read at last, where that would have been read ahead.
+    pub(super) fn of(reading: &Reading) -> Option<Candidate> {
+        let Share { bytes, waited, divided, .. } = reading.account.would_help;
+        let rate = u128::from(bytes) * u128::from(TIME.0) / u128::from(divided.0.max(1));
+        let wanted = u64::try_from(rate).unwrap_or(u64::MAX).clamp(MIN_BYTES, MAX_BYTES);
+        let end = reading.offset() / STEP * STEP;
+        let start = end.saturating_sub(wanted.min(bytes)).next_multiple_of(STEP);
+        let is_enough = end.saturating_sub(start) >= MIN_BYTES;
+        let file = if is_enough { reading.current_file() } else { None };
+        Some(Candidate { file: file?, range: start..end, waited })
+    }
+
+    /// Whether its program has waited longer than another one's.
+    pub(super) fn is_better_than(&self, other: &Candidate) -> bool {
+        self.waited > other.waited
+    }
+
+    /// Bytes a second; none where that cannot be found out, or not soon.
+    pub(super) fn measure(self) -> Option<u64> {
+        let (sender, receiver) = channel();
+        // A storage that does not answer must not be waited for.
+        let body = move || {
+            let _ = sender.send(measure(&self.file, &self.range));
+        };
+        thread::Builder::new().name("measure".to_owned()).spawn(body).ok()?;
+        receiver.recv_timeout(PATIENCE).ok()?
+    }
+}
+
+fn measure(file: &CachedFile, range: &Range<u64>) -> Option<u64> {
+    page_cache::drop_pages(file.file(), range.clone()).ok()?;
+    // What somebody has mapped stays, and so do the ends of what the system drops as a whole.
+    let is_gone = |at: &u64| file.find(&(*at..*at + STEP)).is_some_and(|found| found.cached == 0);
+    let from = range.clone().step_by(STEP as usize).find(is_gone)?;
+    // One access by itself, and then all others side by side: what they take more, they take for their bytes.
+    let (_, first) = bring(file, &(from..from + STEP))?;
+    let (bytes, all) = bring(file, &(from + STEP..range.end))?;
+    let time = all.saturating_sub(first).max(Duration::from_micros(10));
+    let rate = u128::from(bytes) * 1_000_000_000 / time.as_nanos();
+    u64::try_from(rate).ok().filter(|_| bytes >= MIN_BYTES / 2)
+}
+
+/// How many bytes of a range were not in memory, and how long it takes until they are.
+fn bring(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
+    let begun = Instant::now();
+    let brought = file.bring(range);
+    let arrived = |at: u64| file.await_byte(at + STEP.min(range.end - at) - 1);
+    let is_there = brought.done && range.clone().step_by(STEP as usize).all(arrived);
+    is_there.then(|| (brought.bytes, begun.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::{Scratch, content};
+    use sakiyomi_testing::skipped;
+    use std::fs::File;
+
+    #[test]
+    fn what_is_read_once_more_is_there_afterwards_and_gives_a_rate() {
+        const SIZE: u64 = 4 << 20;
+        let scratch = Scratch::with(&content(SIZE as usize)).chilled();
+        let file = CachedFile::new(File::open(scratch.path()).unwrap());
+        if file.find(&(0..SIZE)).is_none_or(|found| found.cached > 0) {
+            return skipped("what_is_read_once_more", "files stay in memory here, or it cannot be seen");
+        }
+        assert!(bring(&file, &(0..SIZE)).is_some());
+        assert!(measure(&file, &(0..SIZE)).is_some_and(|rate| rate > 0));
+        assert_eq!(file.find(&(0..SIZE)).unwrap().cached, SIZE);
+    }
+}

@@ -1,0 +1,214 @@
+//! Which figures of a fitted drive the measured trace determines.
+//!
+//! A search finds a least value of its objective in any case, also where the trace says nothing of a figure, or no more
+//! than chance. So each figure that has moved is put back to where it began, and each that has not is moved: if the fit
+//! gets worse by less than the standard error of that change, the trace does not determine the figure, and it stays as
+//! it was. The standard error is that of the jackknife over ten successive parts of the trace (Efron & Tibshirani, An
+//! Introduction to the Bootstrap, 1993, chapter 11): part by part is left out, and the change worked out anew. Where fewer
+//! than 30 requests depend on a figure, its error is not known well enough, and the figure stays as well.
+//!
+//! A switch is held against the best drive with the switch the other way, whose figures were searched for apart. Of the
+//! figures, one is looked at after the other, with the others as they were fitted: two that only make good each other's
+//! errors are not found out.
+
+use std::collections::BTreeSet;
+
+use sakiyomi_drive::spec::DriveSpec;
+
+use super::parameter::{Parameter, parameters, switches};
+use super::{Best, Search};
+use crate::replay::Simulated;
+
+/// Parts of the jackknife.
+const PARTS: usize = 10;
+/// Standard errors by which the fit must get worse. On the measured drives of `docs/accuracy.md` a lower bound lets a fit
+/// make the part worse that it did not see (hp_c2247a, barracuda), and a higher one keeps back figures that would have
+/// made it better (cheetah9LP, barracuda).
+const CLEAR: f64 = 1.0;
+/// Requests on which a figure must depend.
+pub(super) const SAMPLES_MIN: usize = 30;
+/// A figure that has not moved is moved by this share of its value.
+const MOVE: f64 = 0.25;
+
+/// A figure of the drive, and whether the trace determines it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Determined {
+    /// Its key.
+    pub key: &'static str,
+    /// Its value before.
+    pub from: String,
+    /// Its value in the fitted drive.
+    pub to: String,
+    /// Requests that depend on it, in the part that was fitted to.
+    pub samples: usize,
+    /// What such a request is, in the singular.
+    pub sample: &'static str,
+    /// What the trace says of it.
+    pub verdict: Verdict,
+}
+
+/// What a trace says of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Another value fits clearly worse.
+    Fitted,
+    /// Too few requests depend on it; it stays as it was.
+    TooFew,
+    /// Another value fits no worse than chance would have it; it stays as it was.
+    Flat,
+}
+
+/// What each request takes, replay by replay.
+pub(super) type Replays = Vec<Vec<Simulated>>;
+
+impl Search<'_> {
+    /// What the trace determines of the best of `candidates`, of which each has other switches and figures of its own
+    /// that go with them; the rest is as in `start`. The figures that are determined are searched for again in the end,
+    /// as what is put back had a part in them.
+    pub(super) fn determined(
+        &mut self,
+        candidates: &[Best],
+        start: &DriveSpec,
+    ) -> Option<(Best, Vec<Determined>)> {
+        let (mut best, mut told) = self.switches(candidates, start)?;
+        let switches = told.len();
+        // What is put back is held against the best drive each time: many small steps together would be a large one.
+        let of_best = self.replays_of(&best.spec)?;
+        let mut replays = of_best.clone();
+        let mut fitted = Vec::new();
+        // Those that matter least first, so that of two that make good the same error the other one stays.
+        for figure in parameters().into_iter().rev() {
+            let Some(from) = (figure.get)(start) else { continue };
+            let samples = figure.sample.count(&best.spec, self.measured, &replays[0]);
+            let mut back = best.spec.clone();
+            (figure.put_back)(&mut back, start);
+            let moved = back != best.spec;
+            let mut verdict = match samples {
+                ..SAMPLES_MIN => Verdict::TooFew,
+                _ if moved => self.verdict(&of_best, &[back.clone()]),
+                _ => self.verdict(&replays, &moved_both_ways(&figure, &best.spec)),
+            };
+            if moved && verdict != Verdict::Fitted {
+                match self.replays_of(&back) {
+                    Some(before) => {
+                        best = Best { error: self.error_of(&before), spec: back };
+                        replays = before;
+                    }
+                    // It cannot be as it was with the others as they are now.
+                    None => verdict = Verdict::Fitted,
+                }
+            }
+            told.push(Determined {
+                key: figure.key,
+                from: figure.unit.write(from),
+                to: String::new(),
+                samples,
+                sample: figure.sample.name(),
+                verdict,
+            });
+            if verdict == Verdict::Fitted {
+                fitted.push(figure);
+            }
+        }
+        told[switches..].reverse();
+        fitted.reverse();
+        self.climb(&mut best, start, &fitted);
+        for figure in parameters() {
+            let own = told.iter_mut().filter(|told| told.key == figure.key);
+            own.for_each(|told| {
+                told.to = (figure.get)(&best.spec).map_or_else(String::new, |value| figure.unit.write(value));
+            });
+        }
+        Some((best, told))
+    }
+
+    /// The best candidate that has each switch as at the start, unless one that has it otherwise is clearly better.
+    fn switches(&mut self, candidates: &[Best], start: &DriveSpec) -> Option<(Best, Vec<Determined>)> {
+        let mut left: Vec<&Best> = candidates.iter().collect();
+        let mut told = Vec::new();
+        for switch in switches() {
+            let best = least(&left)?;
+            let replays = self.replays_of(&best.spec)?;
+            let samples = switch.sample.count(&best.spec, self.measured, &replays[0]);
+            let (from, value) = ((switch.get)(start), (switch.get)(&best.spec));
+            // The best of each other way.
+            let others: Vec<&Best> =
+                left.iter().filter(|other| (switch.get)(&other.spec) != value).copied().collect();
+            let rivals: Vec<DriveSpec> = if from == value {
+                let ways: BTreeSet<String> = others.iter().map(|other| (switch.get)(&other.spec)).collect();
+                let of_way = |way: &String| {
+                    let same: Vec<&Best> =
+                        others.iter().filter(|other| (switch.get)(&other.spec) == *way).copied().collect();
+                    least(&same).map(|best| best.spec.clone())
+                };
+                ways.iter().filter_map(of_way).collect()
+            } else {
+                let as_before: Vec<&Best> =
+                    others.iter().filter(|other| (switch.get)(&other.spec) == from).copied().collect();
+                least(&as_before).map(|best| best.spec.clone()).into_iter().collect()
+            };
+            let verdict =
+                if samples < SAMPLES_MIN { Verdict::TooFew } else { self.verdict(&replays, &rivals) };
+            let to = if verdict == Verdict::Fitted { value } else { from.clone() };
+            left.retain(|candidate| (switch.get)(&candidate.spec) == to);
+            told.push(Determined {
+                key: switch.key,
+                from,
+                to,
+                samples,
+                sample: switch.sample.name(),
+                verdict,
+            });
+        }
+        least(&left).map(|best| (best.clone(), told))
+    }
+
+    /// Whether all of `others` that can be are clearly worse than what was replayed.
+    fn verdict(&mut self, replays: &Replays, others: &[DriveSpec]) -> Verdict {
+        let others = others.iter().filter_map(|other| self.replays_of(other)).collect::<Vec<_>>();
+        let all_worse = others.iter().all(|other| self.is_clearly_worse(replays, other));
+        if all_worse { Verdict::Fitted } else { Verdict::Flat }
+    }
+
+    /// Whether `other` is further from the measurement than `this` by more than chance would have it.
+    fn is_clearly_worse(&self, this: &Replays, other: &Replays) -> bool {
+        let change = |left_out: Option<usize>| self.square(other, left_out) - self.square(this, left_out);
+        let without: Vec<f64> = (0..PARTS).map(|part| change(Some(part))).collect();
+        let mean = without.iter().sum::<f64>() / PARTS as f64;
+        let squares: f64 = without.iter().map(|change| (change - mean).powi(2)).sum();
+        let standard_error = (squares * (PARTS - 1) as f64 / PARTS as f64).sqrt();
+        let whole = change(None);
+        whole > 0.0 && whole > CLEAR * standard_error
+    }
+
+    /// Mean square distance over all groups, of what is not in the part that is left out.
+    fn square(&self, replays: &Replays, left_out: Option<usize>) -> f64 {
+        let count = self.measured.len();
+        let part = |place: usize| place * PARTS / count.max(1);
+        let groups = self.groups.iter().map(|group| {
+            let kept: Vec<usize> =
+                group.iter().copied().filter(|place| Some(part(*place)) != left_out).collect();
+            (kept.len(), self.square_of(replays, &kept))
+        });
+        let (requests, sum) =
+            groups.fold((0, 0.0), |(requests, sum), (own, square)| (requests + own, sum + square));
+        sum / requests.max(1) as f64
+    }
+}
+
+/// The least error.
+fn least<'a>(candidates: &[&'a Best]) -> Option<&'a Best> {
+    candidates.iter().copied().min_by(|a, b| a.error.total_cmp(&b.error))
+}
+
+/// `spec` with more and with less of a figure.
+fn moved_both_ways(figure: &Parameter, spec: &DriveSpec) -> Vec<DriveSpec> {
+    let value = (figure.get)(spec).unwrap_or_default();
+    let by = value.abs().max(figure.small) * MOVE;
+    let moved = [value + by, value - by].map(|to| {
+        let mut other = spec.clone();
+        (figure.set)(&mut other, to);
+        other
+    });
+    moved.into_iter().filter(|other| other != spec).collect()
+}
