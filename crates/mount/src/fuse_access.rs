@@ -61,11 +61,14 @@ pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
     tried
 }
 
-/// The program that mounts for users who may not, if it is installed.
+/// The program that mounts for users who may not, if it is installed and may be run.
 pub(crate) fn helper() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(HELPER_PLACES.map(PathBuf::from));
-    places.map(|place| place.join(HELPER)).find(|file| file.exists())
+    let may_run = |file: &PathBuf| {
+        rustix::fs::accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok() && file.is_file()
+    };
+    places.map(|place| place.join(HELPER)).find(may_run)
 }
 
 /// Why the kernel or the helper has refused to mount on a directory, from what `fuser` says of it.
@@ -73,7 +76,8 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     let path = directory.to_owned();
     let said = error.to_string();
     // After EPERM of mount(2) it runs the helper; the device and the directory have been found before.
-    if error.kind() == io::ErrorKind::NotFound {
+    let cannot_run = error.kind() == io::ErrorKind::PermissionDenied && helper().is_none();
+    if error.kind() == io::ErrorKind::NotFound || cannot_run {
         return if is_root() { Error::NotAllowed } else { Error::NoHelper };
     }
     if let Some(said) = words_of_helper(&said) {
