@@ -70,7 +70,7 @@ impl Checkout<'_> {
         self.git(&["rev-parse", "--git-path", name]).map(|path| self.root.join(path))
     }
 
-    /// What git prints; `None` if it fails or is not installed.
+    /// Standard output of git; `None` if it fails or is not installed.
     fn git(&self, arguments: &[&str]) -> Option<String> {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.root).args(arguments);

@@ -178,7 +178,7 @@ fn complain_of(error: &clap::Error) {
     note(text.trim_end());
 }
 
-/// What the standard library says of a text that is not a number, and what we say.
+/// The standard library's message about a text that is not a number, and the message that replaces it.
 fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
     let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
         match error.kind() {

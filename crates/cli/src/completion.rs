@@ -18,10 +18,10 @@ use crate::command::Cli;
 use crate::console::say;
 use target::Target;
 
-/// The first argument of a shell that asks.
+/// First argument by which a shell requests completions.
 const REQUEST: &str = "__complete";
 
-/// What a shell adds to the candidates.
+/// Names that the shell adds to the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Also {
     Nothing,
@@ -41,7 +41,7 @@ impl Also {
     }
 }
 
-/// A word that may stand there.
+/// A possible completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Candidate {
     /// The whole word. If it ends in `=`, `:` or `,`, something follows without a space.
@@ -55,7 +55,7 @@ impl Candidate {
     }
 }
 
-/// What may stand at a word.
+/// Completions of a word.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     also: Also,
@@ -76,7 +76,7 @@ fn lossy(word: OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-/// What may stand at `words[index]` of a command line, whose first word is the program.
+/// Completes `words[index]` of a command line, whose first word is the program.
 fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
     cli.build();
     let before = &words[..index.min(words.len())];

@@ -88,7 +88,7 @@ fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// What the help says below the options.
+/// NOTES section: the help text below the options.
 fn notes(command: &Command, roff: &mut Roff) {
     let Some(notes) = command.get_after_help() else { return };
     roff.control("SH", ["NOTES"]);
@@ -137,7 +137,7 @@ fn see_also(command: &Command, path: &[&Command], roff: &mut Roff) {
     roff.text([roman(format!("In the source of sakiyomi: {}", documents.join(", ")))]);
 }
 
-/// What else to read about a command.
+/// Further reading about a command.
 struct Related {
     topic: &'static str,
     /// Pages of other programs, with their sections.

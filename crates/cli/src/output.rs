@@ -112,11 +112,11 @@ impl OutDir {
     }
 }
 
-/// How our results begin, but for spaces and line ends.
+/// Beginning of every JSON result, without white space.
 const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
-/// What is in the head of our pages, but for the same.
+/// Generator tag in the head of every HTML page, without white space.
 const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
-/// The mark is within so many bytes.
+/// Bytes at the beginning of a file that are searched for the mark.
 const HEAD_BYTES: u64 = 8192;
 
 /// Whether a file has the mark of ours near its beginning.

@@ -13,12 +13,12 @@ use serde::de::{
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// What does not fit the type that a document is read into.
+/// A mismatch between a document and the type that it is read into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The keys from the root to where it lies; the items of lists by their number.
+    /// The keys from the root to the mismatch; list items by their index.
     pub path: Vec<String>,
-    /// What is wrong there.
+    /// The kind of mismatch.
     pub kind: FaultKind,
 }
 
@@ -27,9 +27,9 @@ pub struct Fault {
 pub enum FaultKind {
     /// A value of the wrong type, or outside of what its type holds.
     Value {
-        /// What stands there, as it is written.
+        /// The value found, as it is written.
         found: String,
-        /// What is expected.
+        /// The values expected.
         expected: String,
     },
     /// A key that its table does not have.
@@ -156,7 +156,7 @@ fn shown(found: Unexpected<'_>) -> String {
     }
 }
 
-/// What a type of serde's calls itself, as people say it; sentences of our own stay.
+/// Plain words for serde's name of a type; other sentences stay as they are.
 fn in_words(expected: &str) -> String {
     let whole = |most: &str| format!("a whole number from 0 to {most}");
     match expected {

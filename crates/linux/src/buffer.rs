@@ -177,7 +177,7 @@ impl BufferPool {
         self.shared.lock().resident()
     }
 
-    /// What kind of memory a fixed pool is.
+    /// Kind of memory granted to a fixed pool.
     #[must_use]
     pub fn granted(&self) -> Option<Granted> {
         self.shared.fixed.map(|fixed| fixed.granted)

@@ -29,7 +29,7 @@ use crate::{Error, IoFile};
 /// below that, so that a direct transfer that continues behind it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Read into the payload.
@@ -47,7 +47,7 @@ pub struct Op {
     pub tag: u64,
     /// The file.
     pub file: Arc<IoFile>,
-    /// What is done with it.
+    /// The kind of operation.
     pub kind: OpKind,
     /// Offset in the file of the payload's first byte.
     pub offset: u64,
@@ -168,7 +168,7 @@ pub trait Engine: Send {
     /// Submits an operation. It may begin only when [`Engine::reap`] is called.
     ///
     /// # Panics
-    /// If there is no free slot.
+    /// If no slot is free.
     fn submit(&mut self, op: Op);
 
     /// Waits until at least `at_least` operations have completed, or all that were submitted, and appends those and any

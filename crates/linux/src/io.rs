@@ -15,14 +15,14 @@ use crate::buffer::{BufferPool, Memory};
 use crate::engine::{self, Completion, Engine, EngineSpec, Op};
 use crate::file::IoFile;
 
-/// What a job shares.
+/// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
 pub struct IoOptions {
     /// The engine and its depth.
     pub engine: EngineSpec,
     /// Bytes of buffers, at most.
     pub budget: usize,
-    /// What memory they are made of.
+    /// Kind of memory of the buffers.
     pub memory: Memory,
 }
 
@@ -52,7 +52,7 @@ struct Shared {
     traits: Traits,
 }
 
-/// What a stream must know of its engine.
+/// Properties of an engine on which streams depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
     /// Whether operations take their buffers late, when a thread comes to them.
@@ -272,7 +272,7 @@ impl Stream {
         self.reap(1, completions)
     }
 
-    /// Has the engine begin what was submitted, and appends what has completed of this stream.
+    /// Drives the engine without blocking, so that submitted operations begin; appends this stream's completions.
     pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         self.reap(0, completions).map(drop)
     }

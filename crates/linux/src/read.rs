@@ -147,7 +147,7 @@ impl Default for SharedOptions {
 /// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
-/// What was granted of what was asked for.
+/// The part of the requested memory and registration that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The memory of the buffers; none if the engine has its own.
@@ -156,7 +156,7 @@ pub struct Grant {
     pub registered: bool,
 }
 
-/// What a stream has done so far.
+/// Counters of a stream's reads so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
     /// Bytes that were read, those between ranges included.
@@ -189,7 +189,7 @@ pub struct ReadStream {
     /// Kept for its capacity.
     completions: Vec<Completion>,
     stats: ReadStats,
-    /// What was found out about blocks that the caller already has.
+    /// Errors found late, in blocks that the caller already has.
     late: Late,
     failed: bool,
 }
@@ -232,7 +232,7 @@ impl Eq for Ready {}
 enum Full {
     /// Enough are in flight and ready, or there is nothing more to read.
     Window,
-    /// There is no memory now.
+    /// No memory is available now.
     Memory(Released),
 }
 
@@ -302,7 +302,7 @@ impl ReadStream {
     /// file's end is left out.
     ///
     /// # Errors
-    /// [`Error::Budget`] if there is no memory for another stream.
+    /// [`Error::Budget`] if the budget has no room for another stream.
     ///
     /// # Panics
     /// If the block is of no bytes.
@@ -326,7 +326,7 @@ impl ReadStream {
     /// no bytes; one that its file does not have is an error in its place.
     ///
     /// # Errors
-    /// [`Error::Budget`] if there is no memory for another stream.
+    /// [`Error::Budget`] if the budget has no room for another stream.
     pub fn ranges(
         io: &Io,
         ranges: impl IntoIterator<Item = FileRange, IntoIter: Send + 'static>,
@@ -372,13 +372,13 @@ impl ReadStream {
         })
     }
 
-    /// What was granted of what was asked for.
+    /// The part of the requested memory and registration that was granted.
     #[must_use]
     pub fn grant(&self) -> Grant {
         Grant { memory: self.stream.pool().granted(), registered: self.stream.traits().registered }
     }
 
-    /// What it has done so far.
+    /// Counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> ReadStats {
         self.stats
@@ -519,8 +519,8 @@ impl ReadStream {
         }
     }
 
-    /// Has the engine work, until something has completed if `waits`, and sees what follows from each completion. False
-    /// if nothing was in flight.
+    /// Drives the engine and processes its completions; with `waits`, blocks until an operation completes. Returns
+    /// false if nothing was in flight.
     fn reap(&mut self, waits: bool) -> Result<bool, Error> {
         let mut completions = std::mem::take(&mut self.completions);
         let outcome = if waits {
@@ -533,7 +533,7 @@ impl ReadStream {
         outcome.map_err(|source| Error::System { what: "wait for reads".into(), source })
     }
 
-    /// A call has completed: its read continues, or its blocks are ready.
+    /// Processes the completion of a call: its read continues, or its blocks are ready.
     fn take(&mut self, completion: Completion) {
         let Completion { mut op, result, service } = completion;
         let slot = op.tag as usize;
@@ -558,7 +558,7 @@ impl ReadStream {
         self.free.push(slot);
     }
 
-    /// A read is whole: its ranges are ready.
+    /// Makes the blocks of a complete read ready.
     fn give(&mut self, flying: Flying, op: Op) {
         let Flying { place, first, others, progress, service } = flying;
         let Op { payload, file, .. } = op;
@@ -584,7 +584,7 @@ impl ReadStream {
         }
     }
 
-    /// The next block if it is there.
+    /// The next block if it is ready.
     fn pop_ready(&mut self) -> Option<Result<Block, Error>> {
         let next = self.ready.peek()?;
         if self.order == Order::File && next.0.place != self.given {
@@ -599,7 +599,7 @@ impl ReadStream {
         Some(Err(error))
     }
 
-    /// There is no memory, and nothing of this stream in flight that would bring a block.
+    /// Waits for memory when the budget is exhausted and this stream has nothing in flight.
     fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
         let waited = self.reap(true)?;
         let pool = self.stream.pool();
@@ -631,7 +631,7 @@ impl Iterator for ReadStream {
         loop {
             let full = self.fill();
             if let Some(block) = self.pop_ready() {
-                // What was submitted just now is in flight while the caller works.
+                // Starts the submitted operations, so that they are in flight while the caller works.
                 return match self.reap(false) {
                     Ok(_) => Some(block),
                     Err(error) => self.cannot_wait(error),

@@ -71,7 +71,7 @@ pub enum Error {
         "user {user} may not open /dev/fuse, which has mode {mode:04o}, owner {owner} and group {group}: let root run `chmod 666 /dev/fuse`, or run as its owner"
     )]
     DeviceMode {
-        /// Who is running.
+        /// User of this process.
         user: u32,
         /// Permission bits.
         mode: u32,
@@ -137,7 +137,7 @@ pub enum Error {
     /// It is only a part of what is mounted.
     #[error("{} is not a mount point, but lies in one: name {}", path.display(), mount.display())]
     InsideMount {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
         /// The mount point.
         mount: PathBuf,

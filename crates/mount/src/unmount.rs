@@ -62,7 +62,7 @@ fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
 /// does not answer for, is asked only whether it is a link.
 fn place_of(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
-    // What ends in `..` has no name of its own, nor has the root.
+    // A path that ends in `..` has no name of its own, and neither has the root.
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return fs::canonicalize(absolute);
     };

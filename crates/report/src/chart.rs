@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    /// What is drawn for the data: everything but aids, such as the grid and the legend.
+    /// A mark drawn for data, unlike aids such as the grid and the legend.
     struct Mark<'a> {
         words: &'a str,
         colours: Vec<&'a str>,

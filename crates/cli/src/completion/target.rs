@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command};
 
-/// What a word is to be completed to.
+/// The part of the command line that a word belongs to.
 pub(super) struct Target<'a> {
     /// The command, as the words name it.
     pub(super) command: &'a Command,
@@ -24,7 +24,7 @@ pub(super) enum Place<'a> {
     Positional { argument: Option<&'a Arg>, index: usize },
 }
 
-/// What is known after some words.
+/// State of the parse after some words.
 struct Walk<'a> {
     command: &'a Command,
     path: Vec<&'a str>,

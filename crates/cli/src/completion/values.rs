@@ -1,4 +1,4 @@
-//! What an argument may be.
+//! Values that complete an argument.
 
 use std::fs;
 
@@ -56,7 +56,7 @@ fn options(command: &Command) -> Vec<Candidate> {
         .collect()
 }
 
-/// What the `index`-th word of an argument may be.
+/// Completions of the `index`-th word of an argument.
 fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, words: &[String]) -> Answer {
     let only = |candidates| Answer { also: Also::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {

@@ -1,4 +1,4 @@
-//! What `iorate top` saw, look by look: never more than a picture needs, however long it lasts.
+//! Windows of `iorate top`, joined so that their number stays bounded however long it runs.
 
 use sakiyomi_drive::observe::{Join, Series};
 use sakiyomi_report::schema::{IorateOwner, TopShare, TopWindow};

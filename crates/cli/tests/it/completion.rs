@@ -12,7 +12,7 @@ use sakiyomi_testing::skipped;
 
 use crate::scratch::{Scratch, repository};
 
-/// What is typed, and what it becomes. A space at the end says that the word is finished.
+/// Typed text and its completion. A trailing space means that the word is finished.
 const COMPLETED: &[(&str, &str)] = &[
     ("sakiyomi sw", "sakiyomi sweep "),
     ("sakiyomi sim t --wr", "sakiyomi sim t --wrap "),

@@ -62,7 +62,7 @@ fn without_a_writable_directory_nothing_is_said_to_be_missing() {
         assert!(finding(&result, what)["available"].is_null(), "{what}");
         assert_eq!(finding(&result, what)["found"], "not tested: no writable directory", "{what}");
     }
-    // What is known without a test is still told.
+    // Findings that need no test are still reported.
     assert_ne!(finding(&result, "FUSE")["available"], true);
 }
 

@@ -189,7 +189,7 @@ fn a_fifo_has_no_reader_before_the_one_that_is_named_before_it_has_ended() {
     }
 }
 
-/// What `grep` prints when it has found enough in a file, of which there may be more later.
+/// Output of `grep` when it stops early in a file to which more may be written later.
 const ENDS_EARLY: [(&str, &str); 4] = [
     ("grep -m1 word", "first:a word\nsecond:a word\n"),
     ("grep -m1 -c word", "first:1\nsecond:1\n"),

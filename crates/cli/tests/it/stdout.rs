@@ -146,7 +146,7 @@ fn help_that_cannot_be_written_is_an_error_of_every_command() {
 #[test]
 fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
     let scratch = Scratch::new("stdout_pipe");
-    // Whoever reads is gone before anything is written.
+    // The reader closes the pipe before anything is written.
     for words in
         ["--help", "--version", "sim --help", "man", "drive show nearline-18tb --explain", "completions zsh"]
     {

@@ -47,7 +47,7 @@ pub enum SpecError {
     },
 }
 
-/// What stands between a name that does not exist and where names are listed.
+/// The text between an unknown name and the list of known names.
 fn question(similar: &[String]) -> String {
     match did_you_mean(similar) {
         none if none.is_empty() => ";".to_owned(),
@@ -315,7 +315,7 @@ impl DriveSpec {
     }
 }
 
-/// What a drive that was checked holds.
+/// Capacity of a drive that has been checked.
 fn capacity_bytes(spec: &DriveSpec) -> u64 {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     geometry.capacity().to_bytes(geometry.sector()).0

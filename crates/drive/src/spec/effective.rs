@@ -20,9 +20,9 @@ pub struct Limit {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// What it acts as; `None` where it has no effect at all.
+    /// The effective value; `None` if the setting has no effect.
     pub acts_as: Option<String>,
-    /// The keys that make it so.
+    /// The keys that limit it.
     pub limited_by: Vec<&'static str>,
 }
 
@@ -30,7 +30,7 @@ pub struct Limit {
 struct Rule {
     limited_by: fn(&DriveSpec) -> Vec<&'static str>,
     apply: fn(&mut DriveSpec),
-    /// What it changes has no effect at all.
+    /// Whether the limited settings have no effect at all.
     ignores: bool,
 }
 

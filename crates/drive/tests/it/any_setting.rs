@@ -120,7 +120,7 @@ fn is_a_sentence(error: &SpecError, key: &str, value: &str) {
     let text = error.to_string();
     let shown = format!("{key}={value}: {text}");
     assert!(!text.trim().is_empty() && text.len() < 700, "{shown}");
-    // What was typed is repeated, whatever it was.
+    // The message repeats the typed value, which may contain anything.
     let rest = if value.is_empty() { text.clone() } else { text.replace(value, "") };
     assert_eq!(rest.trim_end().lines().count(), 1, "{shown}");
     for jargon in JARGON {

@@ -1,4 +1,4 @@
-//! What a pool has: arenas of memory, the slots in them that are free, and who may have how much.
+//! State of a pool: arenas of memory, their free slots, and the accounts that share the budget.
 
 use std::io;
 use std::ptr::NonNull;
@@ -87,12 +87,12 @@ impl ThreadNumber {
     }
 }
 
-/// Who will release a buffer.
+/// The party that will release a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The thread that has reserved it, which may come to wait for another.
+    /// The thread that reserved it; that thread may later wait for another buffer.
     Thread(ThreadNumber),
-    /// Another thread, to which it was sent.
+    /// Another thread, which received the buffer.
     Elsewhere,
 }
 
@@ -137,7 +137,7 @@ impl State {
         (account.guarantee, account.is_open) = (0, false);
         let is_used = account.used > 0;
         self.unused_guarantees -= unused;
-        // Who waits may have it now.
+        // Waiters may claim the unused guarantee now.
         self.releases += 1;
         if !is_used {
             self.accounts[id] = None;
@@ -274,7 +274,7 @@ impl State {
         unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
     }
 
-    /// Somebody else will release `size` bytes.
+    /// Transfers `size` bytes to another holder.
     pub(super) fn pass_on(&mut self, from: &mut Holder, to: Holder, size: usize) {
         self.let_go(*from, size);
         self.hold(to, size);

@@ -7,7 +7,7 @@ use super::{Completion, Engine, Op, OpKind};
 use crate::IoFile;
 use crate::crew::{self, Crew, Ended};
 
-/// What a thread does with an operation: one system call, which says how many bytes were transferred.
+/// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
 pub(super) type Call = crew::Call<Op>;
 
 /// Memory of operations that wait for a thread, in bytes and in number. They take a buffer only when a thread comes to

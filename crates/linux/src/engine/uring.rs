@@ -198,7 +198,7 @@ impl Uring {
     fn enter(&mut self, at_least: usize) -> io::Result<()> {
         match self.ring.submit_and_wait(at_least) {
             Ok(_) => {
-                // What the kernel did not take is still in the queue.
+                // Entries that the kernel did not consume are still in the queue.
                 self.queued = self.ring.submission().len();
                 Ok(())
             }
@@ -210,7 +210,7 @@ impl Uring {
         }
     }
 
-    /// Has the kernel release all memory.
+    /// Cancels all operations and waits until the kernel has released their memory.
     fn drain(&mut self) -> io::Result<()> {
         if self.slots.in_flight() > 0 {
             // A full queue has room again after a submission.

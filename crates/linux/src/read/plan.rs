@@ -30,7 +30,7 @@ impl Planned {
     }
 }
 
-/// What is read next.
+/// Source of the next reads.
 pub(super) enum Plan {
     /// Blocks of one size, as probes want them.
     Fixed { file: Arc<IoFile>, sequence: Sequence, next: Option<Range<u64>> },

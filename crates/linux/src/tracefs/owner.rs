@@ -37,8 +37,8 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Has an instance made in the directory `instances`, and returns when it is set up. `left_over` are others that it
-    /// removes when it has removed its own.
+    /// Starts an owner that creates an instance in the directory `instances`, and returns when the instance is set up.
+    /// The owner removes the instances in `left_over` after its own.
     ///
     /// # Errors
     /// If it cannot be made; then nothing is left of it.
@@ -115,9 +115,9 @@ unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString
         if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| tell(socket, error)) {
             tell(socket, 0);
             serve(instance, socket);
-            // What is traced after that costs the programs something, and removing takes time.
+            // Stops tracing at once: events slow the traced programs down, and removal takes time.
             let _ = put(instance, c"events/enable", libc::O_WRONLY, b"0");
-            // That `free_buffer` is held is not closed before: it would take as long once more.
+            // Keeps `free_buffer` open until then, because closing it takes as long again.
         }
         close_all_but(&[instances]);
         remove(instances, name);

@@ -231,7 +231,7 @@ fn what_a_process_that_is_gone_has_left_is_removed_by_the_next() {
     soon(|| !tree.instances().contains(&left));
 }
 
-/// Whoever owns an instance holds nothing else of ours, and is not in our directory.
+/// The owner of an instance holds no other descriptor of its parent, and leaves the parent's directory.
 #[test]
 fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     if let Err(why) = check() {

@@ -36,7 +36,7 @@ impl Tree {
     /// The mounted tracefs, if it may be written to, else a private mount of it.
     ///
     /// # Errors
-    /// What is missing and what to do, as a clause.
+    /// The missing precondition and its remedy, as a clause.
     pub(super) fn open() -> Result<Tree, String> {
         let mounted = MOUNTS.iter().find_map(|path| {
             let root = openat(CWD, *path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());

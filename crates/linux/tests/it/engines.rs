@@ -16,7 +16,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 12;
 const FILES: usize = 3;
 
-/// What one operation does: to which file, to which of its blocks; a write of this byte, else a read.
+/// An operation: the index of its file, the index of its block, and the byte to write; `None` for a read.
 type Step = (usize, u64, Option<u8>);
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {

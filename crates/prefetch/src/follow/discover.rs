@@ -72,7 +72,7 @@ impl Follower {
     }
 
     pub(super) fn end_program(&mut self, number: u32, now: Nanos) {
-        // What it touched last has been told, and not been looked at.
+        // Its last touches have been reported, but not been processed.
         if self.traced.knows(number) {
             self.take_touches(now);
         }

@@ -21,7 +21,7 @@ pub(super) struct Point {
 pub(super) struct Line {
     pub(super) label: String,
     pub(super) points: Vec<Point>,
-    /// What was published, where it stands beside what was simulated.
+    /// Published values, if any are compared with the simulated ones.
     pub(super) published: Vec<Point>,
 }
 
@@ -80,7 +80,7 @@ impl Panels {
 /// A level that is drawn from left to right, and what it means.
 pub(super) type Level = (f64, &'static str);
 
-/// What kind of picture it is.
+/// Titles, axes and style of a line chart.
 pub(super) struct Look {
     pub(super) name: &'static str,
     pub(super) title: &'static str,

@@ -84,7 +84,7 @@ pub(super) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(super) const BUSY: Colour = VERMILLION;
 
-/// What a program does: it computes, or waits for a core.
+/// States of a program: computing, or waiting for a core.
 pub(super) const COMPUTES: Colour = BLUE;
 pub(super) const SHARES: Colour = SKY;
 

@@ -1,7 +1,7 @@
-//! What charts draw with: marks at places of a plot, each with the words that say what it is.
+//! Drawing primitives of charts: marks at places of a plot, each with a text that describes it.
 //!
-//! There is no way to draw a line, a bar or a point without such words: they become the SVG's `<title>`, which a pointer
-//! shows and the page's script reads out. What only guides the eye, such as a grid or a whisker, is an aid and has none.
+//! Every line, bar and point requires such a text. It becomes the SVG's `<title>`, which a pointer shows and the page's
+//! script reads out. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
 
 use std::fmt::Write as _;
 
@@ -227,12 +227,12 @@ impl Plot<'_> {
         (self.width_of(width), self.height_of(f64::from(TEXT_SIZE) * 1.24))
     }
 
-    /// So many pixels to the side, in places.
+    /// Converts a width in pixels to places.
     pub(super) fn width_of(&self, pixels: f64) -> f64 {
         pixels / self.width
     }
 
-    /// So many pixels up, in places.
+    /// Converts a height in pixels to places.
     pub(super) fn height_of(&self, pixels: f64) -> f64 {
         pixels / self.height
     }

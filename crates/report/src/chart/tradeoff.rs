@@ -103,7 +103,7 @@ impl Spot<'_> {
         )
     }
 
-    /// What stands beside it.
+    /// The label beside the mark.
     fn label(&self) -> String {
         let first = short(&verdict::settings(self.0[0]), LABEL_LENGTH);
         match self.0.len() {

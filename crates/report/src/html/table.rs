@@ -54,11 +54,11 @@ pub(super) struct Row {
 
 /// A table of results.
 pub(super) struct Table<'a> {
-    /// What its CSV is called.
+    /// File name of its CSV, without the extension.
     pub(super) name: &'a str,
     pub(super) caption: Markup,
     pub(super) header: Vec<String>,
-    /// So many of the columns are text.
+    /// Number of leading columns that hold text.
     pub(super) text_columns: usize,
     pub(super) rows: Vec<Row>,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::IorateBypass;
 
-/// What a mount saw. All times and rates are the drive's.
+/// Result of a mount. All times and rates are the drive's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountResult {
     /// Where it was mounted.

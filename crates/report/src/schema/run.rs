@@ -33,10 +33,10 @@ pub struct RunResult {
     /// Elapsed time that was saved by that, likewise: what would have been waited side by side counts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_ns: Option<u64>,
-    /// Where it was only watched: elapsed time that reading ahead would have saved, estimated.
+    /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
-    /// What the storage then delivered of 16 MiB or less that were read ahead once more, if that could be measured.
+    /// Throughput of the storage while 16 MiB or less were read ahead again; none if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bytes_per_second: Option<u64>,
     /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.

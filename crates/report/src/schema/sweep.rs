@@ -43,22 +43,22 @@ pub struct SweepPoint {
     /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_drive_as_point: Option<u64>,
-    /// Varied settings that do not act as they are written.
+    /// Varied settings whose effective values differ from the written ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<SweepLimit>,
 }
 
-/// A setting that does not act as it is written.
+/// A setting whose effective value differs from the written one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SweepLimit {
     /// The key.
     pub key: String,
     /// Its value.
     pub value: String,
-    /// What it acts as; none where it has no effect.
+    /// The effective value; none if the setting has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_as: Option<String>,
-    /// The keys that make it so.
+    /// The keys that limit it.
     pub limited_by: Vec<String>,
 }
 

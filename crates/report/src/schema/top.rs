@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::mount::{mean, sum};
 use super::{IorateDevice, IorateOwner};
 
-/// What `iorate top` saw.
+/// Result of `iorate top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopResult {
     /// The file or directory that was asked about.
@@ -31,15 +31,15 @@ pub struct TopWindow {
     pub busy_ns: Option<u64>,
     /// Requests in the device at the end: the most.
     pub in_device_max: u64,
-    /// Requests that waited to be let in at the end: the most.
+    /// Maximum of the requests that waited for admission at the end.
     pub waiting_max: u64,
-    /// What each did, without those that did nothing.
+    /// I/O of each owner, without idle owners.
     pub owners: Vec<TopShare>,
-    /// I/Os of those who are not among the owners.
+    /// I/Os of issuers that are not among the owners.
     pub others_ios: u64,
 }
 
-/// What somebody did in a window.
+/// I/O of an owner in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopShare {
     /// The number of the owner.
@@ -67,7 +67,7 @@ impl TopWindow {
         }
     }
 
-    /// What an owner did in it.
+    /// I/O of an owner in this window.
     #[must_use]
     pub fn share(&self, number: u64) -> Option<&TopShare> {
         self.owners.iter().find(|share| share.number == number)

@@ -45,13 +45,13 @@ impl Deref for Bytes {
     }
 }
 
-/// What has no offsets, as a pipe, and is read from its beginning to its end.
+/// An input without offsets, such as a pipe, which is read sequentially.
 pub(super) struct Stream<'f> {
-    /// Bytes that were read before.
+    /// Bytes that were read earlier.
     before: Cursor<Vec<u8>>,
     from: From<'f>,
-    /// Blocks end where more bytes would have to be waited for: their results may be wanted before those come, or may be
-    /// the reason for which they come.
+    /// Whether a block ends where further reading would block: the block's results may be wanted before more bytes
+    /// arrive, or may cause them to arrive.
     is_eager: bool,
 }
 
@@ -82,8 +82,8 @@ impl<'f> Stream<'f> {
         self.is_eager && is_behind && !is_readable_now(file)
     }
 
-    /// Reads until `space` is full, there is no more, or more would have to be waited for, which gives true; an error
-    /// comes with what was read before it.
+    /// Reads until `space` is full, the input ends, or further reading would block; returns true in the last case. An
+    /// error comes with the number of bytes read before it.
     pub(super) fn fill(&mut self, space: &mut [u8]) -> (usize, io::Result<bool>) {
         let mut filled = 0;
         while filled < space.len() {

@@ -41,13 +41,13 @@ pub struct Determined {
     pub to: String,
     /// Requests that depend on it, in the part that was fitted to.
     pub samples: usize,
-    /// What such a request is, in the singular.
+    /// Name of such a request, in the singular.
     pub sample: &'static str,
-    /// What the trace says of it.
+    /// Verdict of the trace on the figure.
     pub verdict: Verdict,
 }
 
-/// What a trace says of a figure.
+/// Verdict of a trace on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Another value fits clearly worse.
@@ -58,13 +58,13 @@ pub enum Verdict {
     Flat,
 }
 
-/// What each request takes, replay by replay.
+/// Times of each request, by replay.
 pub(super) type Replays = Vec<Vec<Simulated>>;
 
 impl Search<'_> {
-    /// What the trace determines of the best of `candidates`, of which each has other switches and figures of its own
-    /// that go with them; the rest is as in `start`. The figures that are determined are searched for again in the end,
-    /// as what is put back had a part in them.
+    /// The best of `candidates`, reduced to the figures that the trace determines; the rest is as in `start`.
+    /// Candidates differ in their switches, and each has figures of its own to match. The determined figures are
+    /// searched for again in the end, because the figures put back influenced them.
     pub(super) fn determined(
         &mut self,
         candidates: &[Best],
@@ -72,11 +72,11 @@ impl Search<'_> {
     ) -> Option<(Best, Vec<Determined>)> {
         let (mut best, mut told) = self.switches(candidates, start)?;
         let switches = told.len();
-        // What is put back is held against the best drive each time: many small steps together would be a large one.
+        // Each figure put back is compared with the best drive, because many small losses would add up to a large one.
         let of_best = self.replays_of(&best.spec)?;
         let mut replays = of_best.clone();
         let mut fitted = Vec::new();
-        // Those that matter least first, so that of two that make good the same error the other one stays.
+        // Least important figures first: of two figures that correct the same error, the more important one stays.
         for figure in parameters().into_iter().rev() {
             let Some(from) = (figure.get)(start) else { continue };
             let samples = figure.sample.count(&best.spec, self.measured, &replays[0]);
@@ -94,7 +94,7 @@ impl Search<'_> {
                         best = Best { error: self.error_of(&before), spec: back };
                         replays = before;
                     }
-                    // It cannot be as it was with the others as they are now.
+                    // The initial value is invalid in combination with the current values of the others.
                     None => verdict = Verdict::Fitted,
                 }
             }

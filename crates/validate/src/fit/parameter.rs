@@ -17,13 +17,13 @@ pub(super) struct Parameter {
     pub(super) put_back: fn(&mut DriveSpec, &DriveSpec),
     /// A step is a share of the value, or of this where the value is smaller.
     pub(super) small: f64,
-    /// What it counts.
+    /// Its unit.
     pub(super) unit: Unit,
     /// The requests that depend on it.
     pub(super) sample: Sample,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Time,
@@ -45,7 +45,7 @@ impl Unit {
     }
 }
 
-/// What a drive does one way or the other.
+/// A setting of a drive with few discrete values.
 pub(super) struct Switch {
     /// Its key.
     pub(super) key: &'static str,
@@ -105,10 +105,10 @@ macro_rules! seek {
     };
 }
 
-/// Ways to read ahead that are tried.
+/// Read-ahead modes that are tried.
 const READ_AHEAD: [ReadAheadMode; 3] = [ReadAheadMode::Off, ReadAheadMode::TrackEnd, ReadAheadMode::Segment];
 
-/// What is tried one way and the other, as [`switched`] has it.
+/// Settings of which [`switched`] tries every value.
 pub(super) fn switches() -> [Switch; 3] {
     [
         Switch {

@@ -5,7 +5,7 @@ use sakiyomi_mount::Snapshot;
 use sakiyomi_mount::live::Past;
 use sakiyomi_report::schema::MountWindow;
 
-/// What came between looks at a mount.
+/// Windows of a mount: the changes between consecutive looks.
 #[derive(Default)]
 pub(crate) struct Course(Series<Window>);
 

@@ -289,7 +289,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
         };
         account.see(sight, Some(state), true);
     }
-    // What it spends up to a look counts as it was at the look before.
+    // Time spent up to a look is attributed to the state at the previous look.
     assert_eq!((account.would_help.bytes, account.would_help.waited), (300, Nanos(30)));
     assert_eq!((account.helped.bytes, account.alone.bytes), (0, 400));
     assert_eq!(account.idle.keys().collect::<Vec<_>>(), [&Idle::NotSequential]);

@@ -105,7 +105,7 @@ impl TimeChart {
         self.panels.iter().flat_map(|panel| &panel.layers).all(|layer| is(layer.join))
     }
 
-    /// What the caption adds where spans are joined.
+    /// Addition to the caption if spans are joined.
     fn how_joined(&self, columns: &[Columns]) -> String {
         let most = columns.iter().map(|columns| columns.joined).max().unwrap_or(0);
         if most <= 1 {

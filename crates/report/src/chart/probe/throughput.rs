@@ -60,7 +60,7 @@ fn keys(groups: &[Group<'_>]) -> Vec<Key> {
     keys
 }
 
-/// What stands at the right: the names of curves, or the figures of bars.
+/// Texts at the right: the names of curves, or the figures of bars.
 fn beside(group: &Group<'_>) -> Vec<String> {
     if group.block_sizes_differ() {
         return ends::beside(curves(group).iter().map(|curve| &*curve.name));
