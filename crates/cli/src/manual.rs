@@ -1,4 +1,5 @@
-//! Manual pages: what clap knows of a command as clap_mangen renders it, with the examples of its help and cross references.
+//! Manual pages: clap's definition of a command, rendered by clap_mangen, with the examples of its help and cross
+//! references.
 
 use std::io;
 
@@ -117,7 +118,7 @@ fn see_also(command: &Command, path: &[&Command], roff: &mut Roff) {
     let beside = beside.filter(|beside| beside.get_name() != command.get_name());
     let ours = path.iter().copied().chain(beside).chain(command.get_subcommands());
     let mut pages: Vec<(String, &str)> = ours.map(|command| (page_name(command), "1")).collect();
-    // A command below one of sakiyomi's own is about what that is about.
+    // A subcommand shares the topic of its top-level command.
     let topic = path.get(1).map_or(command.get_name(), |above| above.get_name());
     let related = RELATED.iter().find(|related| related.topic == topic);
     pages.extend(

@@ -66,7 +66,7 @@ impl Op {
         Op { tag, file, kind: OpKind::Read, offset, length, done: 0, payload }
     }
 
-    /// A write of what a buffer holds.
+    /// A write of a buffer's content.
     #[must_use]
     pub fn write(tag: u64, file: Arc<IoFile>, offset: u64, buffer: Buffer) -> Op {
         let length = buffer.len();
@@ -92,7 +92,7 @@ impl Op {
         }
     }
 
-    /// The next call of a read transfers again what lies behind the first `done` bytes.
+    /// Makes the next call of a read transfer the bytes after the first `done` again.
     pub(crate) fn rewind(&mut self, done: usize) {
         self.done = done;
         self.advance(0);
@@ -159,8 +159,8 @@ pub struct Completion {
 
 /// Performs operations on any number of files.
 ///
-/// An engine makes one system call for an operation and reports its outcome, short or not. What follows from a short
-/// transfer is the same for all engines and lies above ([`crate::blocks`]).
+/// An engine makes one system call for an operation and reports its outcome, short or not. The handling of a short
+/// transfer is the same for all engines and lies above ([`crate::read`]).
 pub trait Engine: Send {
     /// Operations that can be submitted now.
     fn free_slots(&self) -> usize;
@@ -200,11 +200,11 @@ pub enum EngineKind {
     Uring,
     /// io_uring with a thread of the kernel that looks for work (`IORING_SETUP_SQPOLL`).
     UringSqpoll,
-    /// Mappings whose pages come when they are touched.
+    /// Mappings populated by page faults on access.
     Mmap,
-    /// Mappings whose pages are fetched by threads before they are handed out (`MAP_POPULATE`).
+    /// Mappings populated by threads before they are handed out (`MAP_POPULATE`).
     Populate,
-    /// Nothing is transferred: what the harness itself costs.
+    /// No transfer, to measure the cost of the harness itself.
     Null,
 }
 
@@ -334,7 +334,7 @@ impl FromStr for EngineSpec {
     }
 }
 
-/// An engine, and what was granted.
+/// An engine, and whether its buffers were registered.
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
@@ -344,7 +344,7 @@ pub struct Opened {
 
 /// Opens an engine for operations of up to `block` bytes.
 ///
-/// With `registered`, the kernel is told of a pool's buffers beforehand, where the engine can and the system allows it.
+/// With `registered`, a pool's buffers are registered with the kernel, if the engine can and the system allows it.
 ///
 /// # Errors
 /// If the system does not offer the engine.

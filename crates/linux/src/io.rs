@@ -26,7 +26,7 @@ pub struct IoOptions {
     pub memory: Memory,
 }
 
-/// Memory for the buffers of a job where nothing else is said, in bytes.
+/// Default memory for the buffers of a job, in bytes.
 const USUAL_BUDGET: usize = 64 << 20;
 
 impl Default for IoOptions {
@@ -88,7 +88,7 @@ struct State {
     detached: Vec<Arc<IoFile>>,
 }
 
-/// The streams of one [`Io`] and their operations are told apart by the upper and lower half of a tag.
+/// The upper half of a tag identifies the stream of an [`Io`], the lower half its operation.
 const STREAM_SHIFT: u32 = 32;
 
 impl Io {
@@ -158,7 +158,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reaps `at_least` completions and passes them on, or waits until another thread has. With 0 nobody is waited for.
+    /// Reaps `at_least` completions and passes them on, or waits until another thread has. Does not wait if it is 0.
     fn drive(&self, mut state: MutexGuard<'_, State>, at_least: usize) -> io::Result<()> {
         let Some(mut engine) = state.engine.take() else {
             if at_least > 0 {
@@ -246,7 +246,7 @@ impl Stream {
         self.attached.push(Arc::clone(file));
     }
 
-    /// Submits an operation, whose tag is less than 2^32.
+    /// Submits an operation with a tag less than 2^32.
     pub(crate) fn submit(&mut self, mut op: Op) {
         debug_assert!(op.tag >> STREAM_SHIFT == 0);
         match &mut self.handle {

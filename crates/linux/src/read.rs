@@ -1,4 +1,4 @@
-//! Files as streams of blocks that are read while the caller works: what everything above reads through.
+//! Files as streams of blocks that are read while the caller works; the read path of all crates above.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_linux::Error> {
@@ -16,12 +16,12 @@
 //! other streams, and a budget of memory with it ([`Io`]).
 //!
 //! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
-//! were asked for, or as they arrive. An error stands in the place of its block, and the blocks after it still come. The
-//! size is that of the moment when the file was opened: what is added later is not read, and what is gone later is an
+//! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
+//! size is that of the file when it was opened: bytes appended later are not read, and bytes truncated later are an
 //! error.
 //!
-//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are dealt
-//! with here once for all engines: a read continues behind what it has got until it is whole, or the file has no more.
+//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are
+//! handled here once for all engines: a read continues after the bytes received until it is whole, or the file ends.
 
 mod block;
 mod plan;
@@ -86,7 +86,7 @@ pub struct ReadOptions {
     pub block: usize,
     /// The memory to read into.
     pub memory: Memory,
-    /// Whether the kernel is told of the buffers beforehand, where the engine can and the machine allows it.
+    /// Whether the buffers are registered with the kernel, if the engine can and the machine allows it.
     pub register: bool,
     /// How blocks are given out.
     pub order: Order,
@@ -175,7 +175,7 @@ pub struct ReadStream {
     plan: Plan,
     order: Order,
     block: usize,
-    /// Smallest block; the account is guaranteed so much.
+    /// Smallest block, and guarantee of the account.
     block_min: usize,
     /// Reads in flight, by tag.
     flying: Vec<Option<Flying>>,
@@ -298,8 +298,8 @@ impl ReadStream {
         ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
-    /// Reads a range of a file, and shares an engine and a budget with other streams. What of the range lies beyond the
-    /// file's end is left out.
+    /// Reads a range of a file, and shares an engine and a budget with other streams. The range is cut at the file's
+    /// end.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -446,7 +446,7 @@ impl ReadStream {
         Full::Window
     }
 
-    /// Memory for a read, if the system has what the budget allows; or when memory was released last.
+    /// Memory for a read, or the system's error; `Err` with the state of releases if the budget is exhausted.
     fn payload(&self, length: usize) -> Result<io::Result<Payload>, Released> {
         let traits = self.stream.traits();
         if traits.maps {

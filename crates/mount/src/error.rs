@@ -134,7 +134,7 @@ pub enum Error {
         /// The number of the user.
         owner: u32,
     },
-    /// It is only a part of what is mounted.
+    /// The path lies within a mount, but is not its mount point.
     #[error("{} is not a mount point, but lies in one: name {}", path.display(), mount.display())]
     InsideMount {
         /// The path that was given.

@@ -54,7 +54,7 @@ pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
         let mounted: Mounted = mount(&backing, &directory, options)?;
         mounted.finish(std::time::Duration::from_secs(1)).map(drop)
     });
-    // Directories, not what might still be mounted on them.
+    // Removes the directories, not a mount that may still be on them.
     for path in [backing, directory] {
         let _ = fs::remove_dir(path);
     }

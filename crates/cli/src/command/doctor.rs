@@ -179,7 +179,7 @@ fn loop_devices() -> Finding {
 /// Whether this process can mount. `None` if its preconditions are met, but no directory is available to try it in.
 type Mounting = Result<Option<()>, String>;
 
-/// Mounts an empty directory, by what `mount` mounts with, with rates or without, and unmounts it.
+/// Mounts an empty directory by the means of `mount`, with or without rates, and unmounts it.
 fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
     let options = sakiyomi_mount::Options { regulate, ..Default::default() };
     match place {

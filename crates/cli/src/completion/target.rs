@@ -28,7 +28,7 @@ pub(super) enum Place<'a> {
 struct Walk<'a> {
     command: &'a Command,
     path: Vec<&'a str>,
-    /// The option whose value comes next.
+    /// The option that expects the next word as its value.
     pending: Option<&'a Arg>,
     /// The positional words so far.
     operands: Vec<&'a str>,
@@ -39,7 +39,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Finds what `current` may be after the words `before` it, that of the program left out.
+    /// Finds the target of `current` after the words `before` it, without the program's name.
     pub(super) fn find(cli: &'a Command, before: &'a [String], current: &'a str) -> Target<'a> {
         let mut walk = Walk {
             command: cli,
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         self.command.get_opts().find(|option| option.get_long() == Some(name))
     }
 
-    /// The option of a cluster such as `-nm5` that takes a value, and what of the value is in the cluster.
+    /// The option of a cluster such as `-nm5` that takes a value, and the part of the value in the cluster.
     fn cluster(&self, letters: &'a str) -> Option<(&'a Arg, &'a str)> {
         letters.char_indices().find_map(|(at, letter)| {
             let option = self.command.get_opts().find(|option| option.get_short() == Some(letter))?;

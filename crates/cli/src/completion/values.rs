@@ -13,7 +13,7 @@ use super::target::{Place, Target};
 use super::{Also, Answer, Candidate};
 use crate::command::Cli;
 
-/// Everything that may stand at a target; what does not begin as the word does is still among it.
+/// All completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
     match target.place {
         Place::Option => Answer { also: Also::Nothing, candidates: options(target.command) },
@@ -179,7 +179,7 @@ fn with_zone(key: &str, typed: &str) -> String {
     key.replace('*', number.unwrap_or("0"))
 }
 
-/// The keys of the experiment whose file is among the words, and those of its drive.
+/// Keys of the experiment named among the words, and keys of its drive.
 fn scenario_keys(value: &str, words: &[String]) -> Vec<Candidate> {
     const DRIVE: &str = "drive.set.";
     let mut keys = drive_keys(DRIVE, value, true);

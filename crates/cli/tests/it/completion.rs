@@ -1,5 +1,5 @@
-//! Completion in the shells themselves: a line is typed in an interactive shell on a terminal, then Tab, and what the shell
-//! makes of the line is looked at.
+//! Completion in the shells themselves: a test types a line and Tab in an interactive shell on a terminal, and checks
+//! the completed line.
 
 use std::fs;
 use std::io::Write;

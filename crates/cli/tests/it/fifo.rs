@@ -1,6 +1,6 @@
 //! `wc` and `grep` on FIFOs, which are read in the order of the operands, each opened once, when those before it have
-//! ended, as GNU's do: whatever their writers do meanwhile, nobody waits for ever. And `grep` ends when it has found
-//! enough, also where more may come.
+//! ended, as by GNU's tools: no order of writers leads to a deadlock. `grep` ends when it has found enough, even if
+//! more input may follow.
 
 #![allow(clippy::print_stderr)] // what is skipped is said
 
@@ -42,7 +42,7 @@ enum Writers {
 const WRITERS: [Writers; 6] =
     [Writers::InTurn, Writers::Slowly, Writers::Both, Writers::SecondFirst, Writers::Late, Writers::Empty];
 
-/// Commands, and what they print for lines in two FIFOs: the figures of each and the total.
+/// Expected output of a command for numbers of lines in two FIFOs: the figures of each and the total.
 type Expected = fn(&[u64; 2]) -> String;
 const COMMANDS: [(&str, Expected); 6] = [
     ("wc -c", |lines| figures(&[lines.map(bytes)])),

@@ -134,7 +134,7 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// `write_settle` may be negative, since it is relative to reads; what a write takes may not.
+    /// `write_settle` may be negative, since it is relative to reads; the settling time of a write may not.
     fn check_settling(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let (servo, settle) = (&self.servo, self.servo.write_settle.0);
         let curve = servo.seek_write.as_ref().unwrap_or(&servo.seek);
@@ -171,7 +171,7 @@ impl DriveSpec {
         })
     }
 
-    /// `sectors` cuts off the end of what the zones hold.
+    /// `sectors` cuts off the end of the zones' capacity.
     fn check_capacity(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let Some(sectors) = self.geometry.sectors else { return Ok(()) };
         let whole = GeometrySpec { sectors: None, ..self.geometry.clone() };

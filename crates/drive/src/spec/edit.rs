@@ -219,7 +219,7 @@ fn in_words(fault: &Fault) -> String {
 fn expected(fault: &Fault) -> String {
     let FaultKind::Value { expected, .. } = &fault.kind else { return String::new() };
     match explanation(&fault.key()) {
-        // Names are listed with what was probably meant.
+        // A list of names comes with the most similar names.
         Some(entry) if !expected.starts_with("one of ") => {
             let whole = expected.starts_with("a whole number");
             let expected = entry.expected();

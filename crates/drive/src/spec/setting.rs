@@ -1,4 +1,4 @@
-//! The value of one key in its base unit: what tables of results have columns of.
+//! The value of a key in its base unit, for the columns of result tables.
 
 use sakiyomi_model::Bytes;
 use toml::{Table, Value};

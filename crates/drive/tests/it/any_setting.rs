@@ -1,4 +1,4 @@
-//! Whatever is given for a key: either a sentence that says what would be right, or a drive that works.
+//! Any value for any key leads either to an error that states the accepted values, or to a working drive.
 
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SpecError, builtin, explain};
 use sakiyomi_drive::{Drive, Geometry};

@@ -61,11 +61,11 @@ pub(super) struct State {
     accounts: Vec<Option<AccountState>>,
     /// Bytes of buffers and reservations.
     used: usize,
-    /// Bytes that accounts are guaranteed beyond what they use.
+    /// Bytes guaranteed to accounts beyond their use.
     unused_guarantees: usize,
     /// Bytes of slots that are backed.
     resident: usize,
-    /// Bytes of accounts that are in use, by who will release them.
+    /// Bytes of accounts in use, by the party that will release them.
     holders: Vec<(Holder, usize)>,
     waiting: Vec<ThreadNumber>,
     /// How many times anything was released.
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// Claims `size` bytes for an account, first of its guarantee, then of what is left.
+    /// Claims `size` bytes for an account, first from its guarantee, then from the rest of the budget.
     pub(super) fn claim(&mut self, account: Option<(AccountId, Holder)>, size: usize, budget: usize) -> bool {
         let unused = account.map_or(0, |(id, _)| self.account(id).unused_guarantee());
         if self.used + self.unused_guarantees + size - unused.min(size) > budget {
@@ -159,7 +159,7 @@ impl State {
         true
     }
 
-    /// Returns what [`State::claim`] gave, and the slot that was taken for it.
+    /// Returns the bytes of a [`State::claim`], and the slot taken for them.
     pub(super) fn release(&mut self, account: Option<(AccountId, Holder)>, size: usize, slot: Option<Slot>) {
         self.used -= size;
         self.releases += 1;

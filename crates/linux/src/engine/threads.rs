@@ -28,7 +28,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Threads that each do what `call` makes, as the caller does when it waits; with `ahead` slots.
+    /// Starts threads that each run a function made by `call`, as the caller does while it waits; with `ahead` slots.
     pub(super) fn start(
         name: &str,
         threads: usize,

@@ -179,7 +179,7 @@ impl Uring {
         self.queued += 1;
     }
 
-    /// Takes what has completed.
+    /// Appends the completions in the queue.
     fn reap_ring(&mut self, completions: &mut Vec<Completion>) {
         let entries = self.ring.completion();
         if entries.is_empty() {
@@ -194,7 +194,7 @@ impl Uring {
         }
     }
 
-    /// Submits what is queued, and sleeps until `at_least` have completed.
+    /// Submits the queued operations, and sleeps until `at_least` have completed.
     fn enter(&mut self, at_least: usize) -> io::Result<()> {
         match self.ring.submit_and_wait(at_least) {
             Ok(_) => {
@@ -202,7 +202,7 @@ impl Uring {
                 self.queued = self.ring.submission().len();
                 Ok(())
             }
-            // A signal, or the kernel is short of memory: what has completed is reaped, and then it goes on.
+            // A signal, or the kernel is short of memory: the caller reaps the completions and tries again.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
                 Ok(())
             }

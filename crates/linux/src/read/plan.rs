@@ -24,7 +24,7 @@ impl Planned {
         Planned { file: Arc::clone(file), first, others: Vec::new() }
     }
 
-    /// All of them, and what lies between.
+    /// The range from the first to the last of them, gaps included.
     pub(super) fn span(&self) -> Range<u64> {
         self.first.start..self.others.last().unwrap_or(&self.first).end
     }

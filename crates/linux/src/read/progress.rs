@@ -1,4 +1,4 @@
-//! A read until it is whole: what follows from the outcome of a call.
+//! Progress of a read: the next step after the outcome of a call.
 
 use std::io;
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! Many streams on one engine and one budget: every byte is right, memory and threads stay within their limits, and
-//! nobody waits for itself.
+//! no thread deadlocks on its own memory.
 
 use std::fs;
 use std::ops::Range;

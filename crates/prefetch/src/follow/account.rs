@@ -72,7 +72,7 @@ pub(super) struct Account {
     pub(super) read_ahead: u64,
     /// How long the quickest of our first accesses took.
     latency: Option<Nanos>,
-    /// While only watching: what would have been read ahead.
+    /// With `watch_only`: the share that would have been read ahead.
     pub(super) would_help: Share,
     last: Option<Sight>,
     /// Time spent since it last moved, and whether it was helped when it came there, or would have been.
@@ -123,7 +123,7 @@ enum Help {
 impl Help {
     fn of(state: Option<State>, has_more_ahead: bool, watch_only: bool) -> Help {
         match state {
-            // Also while it is left alone for a moment, until it has used up what lies ahead.
+            // Also during a pause of prefetching, until the program has consumed the data ahead.
             _ if has_more_ahead && !watch_only => Help::Yes,
             Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
             // Where nothing is really read ahead, it cannot be seen whether that helps.
@@ -366,7 +366,7 @@ impl Account {
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
     }
 
-    /// Which part of the elapsed time was saved by what was hidden: the less, the more readings went on side by side.
+    /// Elapsed time saved by the hidden waiting: its share that decreases with the number of concurrent readings.
     pub(super) fn saved(&self) -> Option<Nanos> {
         Some(share(self.hidden()?, self.helped.divided.0, self.helped.time.0))
     }

@@ -34,7 +34,7 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
-    /// How long it was when the controller was last told.
+    /// The size last reported to the controller.
     pub(super) told_size: u64,
     /// How often it has been seen how long an access takes.
     pub(super) timed: Arc<AtomicU32>,
@@ -319,8 +319,8 @@ impl Reading {
         self.unlock(index, offset, program);
     }
 
-    /// How long the row is, if the controller has not been told so yet and is to be: of a file that the program has opened
-    /// after others only if it has read those to their ends, or if the files that come are begun anyway.
+    /// The size of the row, if it is to be reported to the controller and has not been yet. A file that the program
+    /// opened after others counts only if it has read those to their ends, or if upcoming files are begun anyway.
     pub(super) fn grown(&mut self) -> Option<u64> {
         let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
         let size = self.row.size();

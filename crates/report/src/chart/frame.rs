@@ -150,7 +150,7 @@ impl Sheet<'_> {
         svg
     }
 
-    /// The root element and what names the chart for those who do not see it.
+    /// The root element and the chart's name for screen readers.
     fn opening(&self) -> String {
         let Frame { name, title, .. } = self.frame;
         let (width, height, class) = (self.layout.width, self.height(), self.layout.class);

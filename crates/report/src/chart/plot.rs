@@ -89,7 +89,7 @@ impl Plot<'_> {
         Plot { svg, layout, left, top, width, height, rows }
     }
 
-    /// How high a plot of so many rows is.
+    /// Height of a plot with `rows` rows.
     pub(super) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
         let label = if layout.is_narrow { ROW_LABEL as u32 } else { 0 };
         (row_height + label).saturating_mul(u32::try_from(rows.max(1)).unwrap_or(u32::MAX))
@@ -114,7 +114,7 @@ impl Plot<'_> {
     /// A filled outline.
     pub(super) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
         let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
-        // Areas lie edge to edge: smoothing each edge by itself would let what is behind shine through.
+        // Areas lie edge to edge: antialiasing of their edges would let the background shine through.
         let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
         self.outline(&points, true, &attributes, Some(title));
     }

@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use crate::number;
 use crate::points::Points;
 
-/// Fewer rows than this are seen at a glance.
+/// Minimum number of rows of a sortable table.
 const SORTED_FROM: usize = 4;
 
-/// Longer texts may break.
+/// Length in characters above which a text may break.
 const LONG: usize = 16;
 
 /// One cell.
@@ -127,7 +127,7 @@ fn breakable(name: &str) -> Markup {
 impl Cell {
     fn markup(&self, column: usize, text_columns: usize, is_sorted: bool) -> Markup {
         let is_text = column < text_columns;
-        // A mark is not what a row is called.
+        // A cell with only a mark does not name its row.
         let is_heading = column == 0 && is_text && self.text.chars().any(char::is_alphanumeric);
         let is_long = self.text.chars().count() > LONG;
         let classes = [is_text.then_some("text"), is_long.then_some("long"), Some(self.class)];

@@ -123,7 +123,7 @@ impl MountWindow {
     }
 }
 
-/// The mean of two means, each of so many.
+/// Mean of two means, each given with its number of values.
 pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> {
     match (a, b) {
         (Some((a, of_a)), Some((b, of_b))) if of_a > 0 || of_b > 0 => {
@@ -134,7 +134,7 @@ pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> 
     }
 }
 
-/// The sum of what is known.
+/// Sum of the known values.
 pub(super) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),

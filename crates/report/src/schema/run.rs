@@ -30,7 +30,7 @@ pub struct RunResult {
     /// where there was none to judge by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
-    /// Elapsed time that was saved by that, likewise: what would have been waited side by side counts once.
+    /// Estimate of the elapsed time saved by that: concurrent waits count once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_ns: Option<u64>,
     /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
@@ -70,8 +70,8 @@ impl RunResult {
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Elapsed time that was saved by what was hidden; none where nothing is known. Readings that go on by turns in one
-    /// thread save what all together do.
+    /// Elapsed time saved by the hidden waiting; none if it is not known. Readings that alternate in one thread save
+    /// the sum of their hidden waiting.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {
         let hidden = self.io_hidden_ns?;

@@ -95,7 +95,7 @@ impl SweepResult {
         all.into_iter().collect()
     }
 
-    /// The values of the point whose drive a point has, if it is another one's.
+    /// Values of the earlier point with the same drive as `point`, if any.
     pub(crate) fn same_drive(&self, point: &SweepPoint) -> Option<String> {
         let number = usize::try_from(point.same_drive_as_point?).ok()?;
         self.points.get(number).map(|first| first.values.join(", "))

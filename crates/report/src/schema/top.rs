@@ -1,4 +1,4 @@
-//! A regulated device and those who use it, over the time that they were watched.
+//! A regulated device and its users, over the observed time.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct TopResult {
     pub mount: String,
     /// The device, as it was at the last look.
     pub device: IorateDevice,
-    /// Those who used it, as each was at its last look; others are counted together.
+    /// Users of the device, each in its state at the last look; others are counted together.
     pub owners: Vec<IorateOwner>,
     /// From look to look, one after the other; more than 2,000 are joined.
     pub windows: Vec<TopWindow>,

@@ -75,7 +75,7 @@ impl<'f> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
     }
 
-    /// Whether reading on is to wait until results of what was read are there.
+    /// Whether the next read would block, so that results of earlier blocks must be delivered first.
     pub(super) fn would_wait(&self) -> bool {
         let From::File(file) = &self.from else { return false };
         let is_behind = self.before.position() >= self.before.get_ref().len() as u64;
@@ -125,8 +125,8 @@ pub(super) struct Small {
 }
 
 impl Kept {
-    /// Reads as much as there is, up to `most` bytes, which are the same each time; and says what ended it before
-    /// that, if an error did.
+    /// Reads up to `most` bytes, which is the same number in every call, or to the end; also returns the error that
+    /// ended it early, if any.
     pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (Small, io::Result<()>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
@@ -150,7 +150,7 @@ impl Drop for Small {
     }
 }
 
-/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds what was read before.
+/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds the bytes read before the error.
 pub(super) fn fill_buffer(from: &mut Stream<'_>, buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
     let (filled, outcome) = from.fill(buffer.space());

@@ -8,7 +8,7 @@ use crate::labels::is_hit;
 use crate::measured::Measured;
 use crate::replay::Simulated;
 
-/// A seek over at most this share of the cylinders says what the first cylinders take.
+/// Maximum distance of a short seek, as a share of the cylinders.
 const SHORT: f64 = 0.01;
 
 /// Requests on which a figure depends.

@@ -18,7 +18,7 @@ impl Join for Window {
 }
 
 impl Course {
-    /// Adds what came between two looks.
+    /// Adds the window between two looks.
     pub(crate) fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         if now.at > before.at {
             self.0.push(Window(between(before, now)));

@@ -195,7 +195,7 @@ fn steps(values: impl Iterator<Item = (Span, f64)>, x: &Axis, y: &Axis) -> Vec<P
         .collect()
 }
 
-/// An edge with what is below it.
+/// An edge, closed to an area down to the axis.
 fn grounded(mut edge: Vec<Place>) -> Vec<Place> {
     if let (Some(&(first, _)), Some(&(last, _))) = (edge.first(), edge.last()) {
         edge.extend([(last, 0.0), (first, 0.0)]);
