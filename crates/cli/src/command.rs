@@ -248,7 +248,8 @@ mod tests {
         assert!(takes.is_empty(), "{takes:?}");
     }
 
-    /// The sakiyomi commands in a text of examples, as words: lines that end in a backslash go on, and pipelines have several.
+    /// The sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a pipeline may
+    /// hold several commands.
     fn example_commands(examples: &str) -> Vec<Vec<String>> {
         let joined = examples.replace("\\\n", " ");
         let parts = joined.lines().flat_map(|line| line.split(" | ")).map(str::trim);

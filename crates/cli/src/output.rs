@@ -57,7 +57,7 @@ impl OutDir {
         Ok(out)
     }
 
-    /// The same, unless files would be overwritten that are not ours. That is known before the work is done, too.
+    /// The same, unless files of other programs would be overwritten. This is checked before the work is done, too.
     fn for_report(path: &Path, overwrite: Overwrite, others: &[&str]) -> Result<OutDir> {
         let result = path.join("result.json");
         let holds_our_result = is_ours(&result, RESULT_MARK);
@@ -119,7 +119,7 @@ const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
 /// Bytes at the beginning of a file that are searched for the mark.
 const HEAD_BYTES: u64 = 8192;
 
-/// Whether a file has the mark of ours near its beginning.
+/// Whether a file has the mark of sakiyomi near its beginning.
 fn is_ours(path: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     let is_read = path.is_file()

@@ -26,7 +26,7 @@ use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
 /// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
-/// below that, so that a direct transfer that continues behind it is aligned on every device.
+/// below that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// Kind of an operation.
@@ -53,7 +53,7 @@ pub struct Op {
     pub offset: u64,
     /// Bytes to transfer in all. A read beyond the file's end is short.
     pub length: usize,
-    /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues behind them.
+    /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues after them.
     pub done: usize,
     /// Memory of the operation. Engines that bring their own memory need none.
     pub payload: Payload,
@@ -190,7 +190,7 @@ pub trait Engine: Send {
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
-    /// `read(2)` on one I/O thread beside the caller.
+    /// `read(2)` on an I/O thread, concurrent with the caller.
     Read,
     /// `pread(2)` on some threads.
     Pread,
@@ -260,7 +260,7 @@ impl EngineKind {
 pub struct EngineSpec {
     /// The engine.
     pub kind: EngineKind,
-    /// Operations in flight: threads, the queue's depth, or mappings side by side. 1 for `read`.
+    /// Maximum operations in flight: threads, the queue's depth, or concurrent mappings. 1 for `read`.
     pub depth: usize,
 }
 

@@ -104,7 +104,7 @@ pub struct ReadOptions {
 const USUAL_BLOCK: usize = 1 << 20;
 
 impl Default for ReadOptions {
-    /// `read` beside the caller, through the page cache, 1 MiB at a time, in the file's order.
+    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
     fn default() -> ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
@@ -163,7 +163,7 @@ pub struct ReadStats {
     pub bytes: u64,
     /// System calls that have completed.
     pub calls: u64,
-    /// Time in those calls, added up: more than has passed if they were side by side.
+    /// Sum of the durations of those calls; more than the elapsed time if they were concurrent.
     pub service: Duration,
 }
 
@@ -512,7 +512,7 @@ impl ReadStream {
         });
     }
 
-    /// The same error in the place of a range and of `others` behind it.
+    /// Puts the same error in the place of a range and of the `others` after it.
     fn give_errors(&mut self, place: u64, others: usize, error: impl Fn() -> Error) {
         for index in 0..=others as u64 {
             self.ready.push(Reverse(Ready { place: place + index, block: Err(error()) }));

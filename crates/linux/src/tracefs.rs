@@ -234,7 +234,7 @@ fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     (name, all)
 }
 
-/// The number of the process that has made an instance; none if that is not one of ours.
+/// ID of the process that created an instance; none if its name is not one of sakiyomi's.
 fn maker(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

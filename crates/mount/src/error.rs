@@ -56,7 +56,7 @@ pub enum Error {
     /// Whoever asked for it does not want it any more.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
-    /// The device of FUSE is not there, or the kernel has nothing behind it.
+    /// The device of FUSE is missing, or the kernel has no driver for it.
     #[error(
         "/dev/fuse {0}: load the kernel module with `modprobe fuse`; a container needs --device /dev/fuse and --cap-add SYS_ADMIN"
     )]

@@ -16,7 +16,7 @@ pub(super) struct Target<'a> {
 }
 
 pub(super) enum Place<'a> {
-    /// The value of an option, behind `prefix` of the word: `--drive=`, or nothing.
+    /// The value of an option, after `prefix` of the word: `--drive=`, or nothing.
     Value { option: &'a Arg, prefix: &'a str },
     /// An option.
     Option,
@@ -64,7 +64,7 @@ impl<'a> Walk<'a> {
             self.step_positional(word);
         } else if word == "--" {
             self.escaped = true;
-            // Some arguments can only stand behind it.
+            // Some arguments are only allowed after it.
             if self.command.get_positionals().any(Arg::is_last_set) {
                 let others = self.command.get_positionals().take_while(|argument| !argument.is_last_set());
                 self.taken = others.map(most_words).fold(0, usize::saturating_add);

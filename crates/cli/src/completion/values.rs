@@ -148,7 +148,7 @@ fn below_named(words: &[&str]) -> Vec<Candidate> {
     named.map(below).unwrap_or_default()
 }
 
-/// The keys of a drive behind `prefix`, each with `=`; or the names that a key takes, once it stands there.
+/// Keys of a drive after `prefix`, each with `=`; after a complete key, the names that it accepts.
 fn drive_keys(prefix: &str, value: &str, several: bool) -> Vec<Candidate> {
     let typed = value.strip_prefix(prefix).unwrap_or_default();
     let Some((key, names)) = typed.split_once('=') else {

@@ -203,7 +203,7 @@ fn fish_completes_drives_keys_formats_and_paths() {
         let output = fish.output().unwrap();
         let offered = String::from_utf8(output.stdout).unwrap();
         let words: Vec<&str> = offered.lines().map(|line| line.split('\t').next().unwrap()).collect();
-        // The last word begins behind the last space that is not quoted.
+        // The last word begins after the last unquoted space.
         let mut spaces = typed.match_indices(' ').filter(|&(at, _)| !typed[..at].ends_with('\\'));
         let begin = spaces.next_back().unwrap().0;
         let wanted = expected[begin..].trim().replace('\\', "");

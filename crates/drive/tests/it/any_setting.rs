@@ -69,7 +69,7 @@ const VALUES: &[&str] = &[
     "4096",
 ];
 
-/// Parts of messages that are serde's or Rust's, not ours.
+/// Parts of messages by serde or Rust, which must not appear.
 const JARGON: &[&str] = &[
     "invalid type",
     "invalid value",

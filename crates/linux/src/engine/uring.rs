@@ -55,7 +55,7 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     if sqpoll {
         return IoUring::builder().setup_sqpoll(SQPOLL_IDLE_MS).build(entries);
     }
-    // Completions are reaped when we wait for them, so the kernel need not interrupt the thread (Linux 5.19).
+    // Completions are reaped when the caller waits for them, so the kernel need not interrupt the thread (Linux 5.19).
     let quiet = IoUring::builder().setup_coop_taskrun().build(entries);
     match quiet {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),

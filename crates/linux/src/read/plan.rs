@@ -15,7 +15,7 @@ pub type FileRange = (Arc<IoFile>, Range<u64>);
 pub(super) struct Planned {
     pub(super) file: Arc<IoFile>,
     pub(super) first: Range<u64>,
-    /// The ranges behind it, in ascending order.
+    /// The ranges after it, in ascending order.
     pub(super) others: Vec<Range<u64>>,
 }
 

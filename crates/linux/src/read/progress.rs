@@ -98,7 +98,7 @@ impl Progress {
             return Next::Shrunk { at: self.span.offset + got as u64 };
         }
         (self.most, self.retries) = (got, 0);
-        // Direct transfers continue at a multiple of the alignment; the bytes behind it are read again.
+        // Direct transfers continue at a multiple of the alignment; the bytes after it are read again.
         op.rewind(got / self.span.alignment * self.span.alignment);
         Next::GoOn
     }

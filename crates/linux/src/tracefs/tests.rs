@@ -244,7 +244,7 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     let owners = || {
         let all = crate::process::all().unwrap();
         let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
-        // Other processes of this program are children on their way to become others, or other tests.
+        // Other processes of this program are children before their exec, or other tests.
         let session = |number: u32| {
             let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
             stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())

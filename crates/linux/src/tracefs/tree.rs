@@ -22,7 +22,7 @@ const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 pub enum Place {
     /// The one that is mounted on this directory.
     Mounted(PathBuf),
-    /// A mount of our own that no namespace shows.
+    /// A private mount, invisible in every namespace.
     Private,
 }
 

@@ -51,7 +51,7 @@ fn two_hundred_streams_share_the_threads_and_the_memory_of_one() {
             assert!(io.pool().resident() <= 64 << 20);
         }
     }
-    // Other tests run beside this one, and start threads as well; those of this engine are 4.
+    // Other tests run concurrently and start threads as well; those of this engine are 4.
     assert!(engine_threads().saturating_sub(before) <= 100, "a few threads for all");
 }
 

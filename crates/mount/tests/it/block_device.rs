@@ -1,4 +1,4 @@
-//! A loop device on a file of a mount is a real block device with the drive behind it.
+//! A loop device on a file of a mount is a real block device backed by the drive.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -70,7 +70,7 @@ pub(super) struct Account {
     pub(super) window_seen: Option<u64>,
     /// Read-ahead size of the kernel, in bytes; 0 if it is not known.
     pub(super) read_ahead: u64,
-    /// How long the quickest of our first accesses took.
+    /// Duration of the fastest of the follower's first accesses.
     latency: Option<Nanos>,
     /// With `watch_only`: the share that would have been read ahead.
     pub(super) would_help: Share,
@@ -115,7 +115,7 @@ pub(super) struct Sight {
 enum Help {
     #[default]
     No,
-    /// It would be if we did not only watch.
+    /// It would be without `watch_only`.
     Would,
     Yes,
 }
@@ -219,7 +219,7 @@ impl Account {
         }
     }
 
-    /// An access of ours has taken so long.
+    /// Records the duration of an access by the follower.
     pub(super) fn time(&mut self, latency: Nanos) {
         self.latency = Some(self.latency.map_or(latency, |quickest| quickest.min(latency)));
     }

@@ -252,7 +252,7 @@ fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Id
 /// bytes per second delivers the bytes (equation 2 of the paper), and by the computing of the `busiest` thread.
 fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
     let Share { bytes, waited, ran, divided, .. } = share;
-    // Threads that wait side by side wait at the same time, and so do processes.
+    // Concurrent waits of threads overlap, and so do those of processes.
     let threads = ((waited + ran).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
     let time = divided.min(elapsed).as_secs_f64();
     let waited = waited.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
@@ -277,7 +277,7 @@ fn advice(reading: &Reading) -> Option<Advice> {
     }
     let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
     let wanted = (read_ahead as f64 * factor) as u64;
-    // Two windows are on their way at a time.
+    // Two windows are in flight at a time.
     let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
     Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20), access })
 }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
         assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
         assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
-        // Four threads that waited side by side.
+        // Four threads that waited concurrently.
         let four = Share { waited: second * 12, ran: second * 4, ..alone };
         assert_eq!(seconds(four, 1, None), 3.0);
         // Four processes at a time took longer together than all in all.

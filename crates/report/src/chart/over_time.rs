@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     Times,
     /// Lines from end to end of the spans: sizes in bytes.
     Bytes,
-    /// Lines in steps: shares from nothing to all.
+    /// Step lines: shares from 0 to 1.
     Ratios,
-    /// Lines in steps: actual over ideal times, of which 1 is exact.
+    /// Step lines: ratios of actual to ideal times; 1 is exact.
     Accuracies,
 }
 

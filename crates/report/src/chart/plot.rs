@@ -200,7 +200,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The label of a row, which a narrow chart has above its bar, beside the bar's figure; in a wide one the axis has it.
+    /// Label of a row. A narrow chart has it above the bar, beside the bar's figure; a wide chart has it at the axis.
     pub(super) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
         if !self.layout.is_narrow {
             return;
@@ -211,7 +211,7 @@ impl Plot<'_> {
         self.text(&label, place, Align::Left);
     }
 
-    /// The figure of a bar: behind its end, or in a narrow chart at the right of the line above it.
+    /// The figure of a bar: after its end, or in a narrow chart at the right of the line above it.
     pub(super) fn figure(&mut self, row: usize, end: f64, figure: &str) {
         let bar = self.bar(row);
         if self.layout.is_narrow {

@@ -69,7 +69,7 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
     Chart::new(&frame, caption, drawing)
 }
 
-/// Settings that come to the same: one point of the chart.
+/// Settings with the same result: one point of the chart.
 struct Spot<'a>(Vec<&'a SweepPoint>);
 
 impl Spot<'_> {

@@ -11,7 +11,7 @@ use crate::number;
 use crate::schema::Run;
 use crate::verdict;
 
-/// By this a page is known to be one of ours.
+/// Content of the generator tag, by which a page of sakiyomi is recognised.
 const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

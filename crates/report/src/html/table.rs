@@ -117,7 +117,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A key may break behind its dots, where a column is narrow.
+/// A key may break after its dots if the column is narrow.
 fn breakable(name: &str) -> Markup {
     html! {
         @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }

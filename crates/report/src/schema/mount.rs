@@ -67,11 +67,11 @@ pub struct MountRates {
     pub owners: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// Those of them that took longer than they were to.
+    /// I/Os among them that exceeded their time.
     pub late: u64,
     /// The mean of actual over ideal time; nothing where there was no I/O.
     pub accuracy_ratio: Option<f64>,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<IorateBypass>,
 }
 

@@ -97,7 +97,7 @@ fn first_long(spec: &DriveSpec) -> u32 {
     }
 }
 
-/// How many requests go on to another track.
+/// Number of requests that continue on another track.
 fn transfers_over_tracks(spec: &DriveSpec, measured: &[Measured]) -> usize {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     let fits = |request: &&Measured| request.extent.end() <= Lba(geometry.capacity().0);

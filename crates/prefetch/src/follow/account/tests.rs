@@ -226,7 +226,7 @@ fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
     assert_eq!(made.account.hidden(), None);
 }
 
-/// Four threads, each at its own place of a file, which wait side by side.
+/// Four threads, each at its own place of a file, which wait concurrently.
 #[test]
 fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() {
     let mut account = Account::default();

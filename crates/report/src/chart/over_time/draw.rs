@@ -136,7 +136,7 @@ impl TimeChart {
             Kind::BytesPerSecond => Axis::rates(self.y_title, sums()),
             Kind::Times => Axis::log_spans(self.y_title, values()),
             Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
-            // The accuracy that is good is to be seen beside one that is exact.
+            // The axis includes both the exact and the good accuracy.
             Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD])),
         }
     }
