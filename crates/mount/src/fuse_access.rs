@@ -61,11 +61,14 @@ pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
     tried
 }
 
-/// Path of the program that mounts for unprivileged users, if it is installed.
+/// Path of the program that mounts for unprivileged users, if it is installed and executable.
 pub(crate) fn helper() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(HELPER_PLACES.map(PathBuf::from));
-    places.map(|place| place.join(HELPER)).find(|file| file.exists())
+    let may_run = |file: &PathBuf| {
+        rustix::fs::accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok() && file.is_file()
+    };
+    places.map(|place| place.join(HELPER)).find(may_run)
 }
 
 /// The reason for which the kernel or the helper refused to mount on a directory, from the error of `fuser`.
@@ -73,7 +76,8 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     let path = directory.to_owned();
     let said = error.to_string();
     // After EPERM of mount(2) it runs the helper; the device and the directory have been found before.
-    if error.kind() == io::ErrorKind::NotFound {
+    let cannot_run = error.kind() == io::ErrorKind::PermissionDenied && helper().is_none();
+    if error.kind() == io::ErrorKind::NotFound || cannot_run {
         return if is_root() { Error::NotAllowed } else { Error::NoHelper };
     }
     if let Some(said) = words_of_helper(&said) {

@@ -200,6 +200,23 @@ pub fn can_mount(test: &str) -> bool {
     able
 }
 
+/// Whether programs that the tests start get these signals' usual actions; says so for `test` if not. `nohup`, and shells
+/// that start jobs in the background, have some ignored, and so have all that they start.
+///
+/// # Panics
+/// If `/proc` is not mounted.
+#[must_use]
+pub fn signals_are_default(test: &str, signals: &[u32]) -> bool {
+    let status = status();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t"));
+    let ignored = u64::from_str_radix(ignored.unwrap_or_default(), 16).unwrap_or_default();
+    let found = signals.iter().find(|&&signal| ignored & 1 << (signal - 1) != 0);
+    if let Some(signal) = found {
+        skipped(test, format_args!("signal {signal} is ignored here, as under nohup"));
+    }
+    found.is_none()
+}
+
 fn status() -> String {
     fs::read_to_string("/proc/self/status").expect("/proc is mounted")
 }

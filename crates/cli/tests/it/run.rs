@@ -11,10 +11,13 @@ use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
 use sakiyomi_linux::tracefs;
-use sakiyomi_testing::skipped;
+use sakiyomi_testing::{signals_are_default, skipped};
 
 #[test]
 fn it_ends_as_the_program_ends() {
+    if !signals_are_default("it_ends_as_the_program_ends", &[2, 15]) {
+        return;
+    }
     let scratch = Scratch::new("run_ends");
     for code in [0, 1, 2, 77, 125, 255] {
         let output = run(&scratch, "", &["sh", "-c", &format!("exit {code}")]);
@@ -107,6 +110,9 @@ fn send(signal: &str, process: u32) {
 
 #[test]
 fn signals_reach_the_program_and_only_it_decides() {
+    if !signals_are_default("signals_reach_the_program", &[1, 2, 10, 15]) {
+        return;
+    }
     let scratch = Scratch::new("run_signals");
     for (name, code) in [("TERM", 3), ("HUP", 4), ("USR1", 5), ("INT", 6)] {
         let script = format!("trap 'echo got; exit {code}' {name}; echo ready; while :; do sleep 0.02; done");
