@@ -41,7 +41,7 @@ pub(crate) struct Commit {
 }
 
 impl Checkout<'_> {
-    /// The checkout whose top directory is `root`: a source archive may have been unpacked inside that of something else.
+    /// The checkout whose top directory is `root`; none if `root` merely lies within another project's checkout.
     pub(crate) fn at(root: &Path) -> Option<Checkout<'_>> {
         let checkout = Checkout { root };
         let top = checkout.git(&["rev-parse", "--show-toplevel"])?;
@@ -52,7 +52,7 @@ impl Checkout<'_> {
     pub(crate) fn commit(&self) -> Option<Commit> {
         let shown = self.git(&["log", "-1", "--no-show-signature", "--format=%H %cs"])?;
         let (hash, date) = shown.split_once(' ')?;
-        // Cut here: how far git abbreviates depends on what else the clone holds.
+        // Abbreviated here, because the length that git chooses depends on the other objects of the clone.
         Some(Commit { hash: hash.chars().take(COMMIT_DIGITS).collect(), date: date.to_owned() })
     }
 
@@ -70,7 +70,7 @@ impl Checkout<'_> {
         self.git(&["rev-parse", "--git-path", name]).map(|path| self.root.join(path))
     }
 
-    /// What git prints; `None` if it fails or is not installed.
+    /// Standard output of git; `None` if it fails or is not installed.
     fn git(&self, arguments: &[&str]) -> Option<String> {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.root).args(arguments);

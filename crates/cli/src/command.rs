@@ -126,7 +126,7 @@ impl Command {
     }
 }
 
-/// Prints what clap has to say about a command line, an error or the help that was asked for, and exits.
+/// Prints clap's message about a command line, which is an error or the requested help, and exits.
 pub(crate) fn exit_with(error: &clap::Error) -> ! {
     let code = if error.use_stderr() {
         complain_of(error);
@@ -144,8 +144,8 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// The exit code of a command whose arguments are wrong: callers of `run` must be able to tell our failures from those of
-/// the command it runs, and `wc` exits as GNU's does.
+/// Exit code of a command with wrong arguments. Callers of `run` must be able to distinguish its failures from those of
+/// the command that it runs, and `wc` exits as GNU's does.
 fn usage_error_code() -> i32 {
     let words = std::env::args_os()
         .skip(1)
@@ -161,8 +161,8 @@ fn usage_error_code() -> i32 {
     }
 }
 
-/// Says what is wrong with a command line as it is said of anything else: clap's words, with its tip and usage, behind
-/// our name and that of the tool that the command stands in for.
+/// Reports an error in a command line in the form of all other errors: clap's message, with its tip and usage, after
+/// the name of sakiyomi and that of the tool that the command replaces.
 fn complain_of(error: &clap::Error) {
     let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
     let tool =
@@ -178,7 +178,7 @@ fn complain_of(error: &clap::Error) {
     note(text.trim_end());
 }
 
-/// What the standard library says of a text that is not a number, and what we say.
+/// The standard library's message about a text that is not a number, and the message that replaces it.
 fn number_problem(source: &(dyn Error + 'static)) -> Option<(String, &'static str)> {
     let own = if let Some(error) = source.downcast_ref::<ParseIntError>() {
         match error.kind() {
@@ -248,7 +248,8 @@ mod tests {
         assert!(takes.is_empty(), "{takes:?}");
     }
 
-    /// The sakiyomi commands in a text of examples, as words: lines that end in a backslash go on, and pipelines have several.
+    /// The sakiyomi commands in a text of examples, as words. A backslash at the end continues a line; a pipeline may
+    /// hold several commands.
     fn example_commands(examples: &str) -> Vec<Vec<String>> {
         let joined = examples.replace("\\\n", " ");
         let parts = joined.lines().flat_map(|line| line.split(" | ")).map(str::trim);

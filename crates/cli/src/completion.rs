@@ -1,8 +1,8 @@
-//! Completion of command lines: the shells' scripts ask `sakiyomi __complete INDEX WORD…` what may stand at a word, and complete
-//! files and commands themselves, because only they know how to quote them.
+//! Completion of command lines: the shells' scripts request completions of a word by `sakiyomi __complete INDEX WORD…`,
+//! and complete files and commands themselves, because only they can quote them.
 //!
-//! clap_complete's scripts know closed sets of values only: they could not offer the names of drives where a file may be
-//! named as well, nor the keys of settings.
+//! clap_complete's scripts support closed sets of values only: they can offer neither the names of drives where a file
+//! is also accepted, nor the keys of settings.
 
 mod target;
 mod values;
@@ -18,10 +18,10 @@ use crate::command::Cli;
 use crate::console::say;
 use target::Target;
 
-/// The first argument of a shell that asks.
+/// First argument by which a shell requests completions.
 const REQUEST: &str = "__complete";
 
-/// What a shell adds to the candidates.
+/// Names that the shell adds to the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Also {
     Nothing,
@@ -41,7 +41,7 @@ impl Also {
     }
 }
 
-/// A word that may stand there.
+/// A possible completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Candidate {
     /// The whole word. If it ends in `=`, `:` or `,`, something follows without a space.
@@ -55,7 +55,7 @@ impl Candidate {
     }
 }
 
-/// What may stand at a word.
+/// Completions of a word.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     also: Also,
@@ -76,7 +76,7 @@ fn lossy(word: OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-/// What may stand at `words[index]` of a command line, whose first word is the program.
+/// Completes `words[index]` of a command line, whose first word is the program.
 fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
     cli.build();
     let before = &words[..index.min(words.len())];
@@ -87,7 +87,8 @@ fn answer(mut cli: Command, words: &[String], index: usize) -> Answer {
     answer
 }
 
-/// A line that says what the shell adds, and one for each candidate: the word, a tab, the description.
+/// Output for the shell: a line with the names that the shell adds, then a line for each candidate: the word, a tab,
+/// the description.
 fn as_lines(answer: &Answer) -> String {
     let mut text = format!("{}\n", answer.also.name());
     for Candidate { word, description } in &answer.candidates {
@@ -119,7 +120,7 @@ pub(crate) fn script(shell: Shell) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// The words that may stand at the end of a line, and what the shell adds.
+    /// Completions at the end of a line, and the names that the shell adds.
     fn at_end(line: &str) -> (Vec<String>, Also) {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let answer = answer(Cli::command(), &words, words.len() - 1);

@@ -23,7 +23,7 @@ pub(crate) enum LogFormat {
     Csv,
 }
 
-/// What there is a log of.
+/// Names of the logs.
 const LOGS: [&str; 4] = ["commands", "cache", "disk", "chunks"];
 
 impl LogFormat {

@@ -1,4 +1,5 @@
-//! Manual pages: what clap knows of a command as clap_mangen renders it, with the examples of its help and cross references.
+//! Manual pages: clap's definition of a command, rendered by clap_mangen, with the examples of its help and cross
+//! references.
 
 use std::io;
 
@@ -88,7 +89,7 @@ fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// What the help says below the options.
+/// NOTES section: the help text below the options.
 fn notes(command: &Command, roff: &mut Roff) {
     let Some(notes) = command.get_after_help() else { return };
     roff.control("SH", ["NOTES"]);
@@ -117,7 +118,7 @@ fn see_also(command: &Command, path: &[&Command], roff: &mut Roff) {
     let beside = beside.filter(|beside| beside.get_name() != command.get_name());
     let ours = path.iter().copied().chain(beside).chain(command.get_subcommands());
     let mut pages: Vec<(String, &str)> = ours.map(|command| (page_name(command), "1")).collect();
-    // A command below one of sakiyomi's own is about what that is about.
+    // A subcommand shares the topic of its top-level command.
     let topic = path.get(1).map_or(command.get_name(), |above| above.get_name());
     let related = RELATED.iter().find(|related| related.topic == topic);
     pages.extend(
@@ -137,7 +138,7 @@ fn see_also(command: &Command, path: &[&Command], roff: &mut Roff) {
     roff.text([roman(format!("In the source of sakiyomi: {}", documents.join(", ")))]);
 }
 
-/// What else to read about a command.
+/// Further reading about a command.
 struct Related {
     topic: &'static str,
     /// Pages of other programs, with their sections.

@@ -57,7 +57,7 @@ impl OutDir {
         Ok(out)
     }
 
-    /// The same, unless files would be overwritten that are not ours. That is known before the work is done, too.
+    /// The same, unless files of other programs would be overwritten. This is checked before the work is done, too.
     fn for_report(path: &Path, overwrite: Overwrite, others: &[&str]) -> Result<OutDir> {
         let result = path.join("result.json");
         let holds_our_result = is_ours(&result, RESULT_MARK);
@@ -112,14 +112,14 @@ impl OutDir {
     }
 }
 
-/// How our results begin, but for spaces and line ends.
+/// Beginning of every JSON result, without white space.
 const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
-/// What is in the head of our pages, but for the same.
+/// Generator tag in the head of every HTML page, without white space.
 const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
-/// The mark is within so many bytes.
+/// Bytes at the beginning of a file that are searched for the mark.
 const HEAD_BYTES: u64 = 8192;
 
-/// Whether a file has the mark of ours near its beginning.
+/// Whether a file has the mark of sakiyomi near its beginning.
 fn is_ours(path: &Path, mark: &str) -> bool {
     let mut head = Vec::new();
     let is_read = path.is_file()

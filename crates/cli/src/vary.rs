@@ -59,7 +59,7 @@ pub(crate) fn combinations<T: Clone + PartialEq>(
     Ok(combinations)
 }
 
-/// Whether each value of a key makes something else of what it is set in.
+/// Checks that the values of a key all lead to different configurations.
 fn all_differ<T: PartialEq>(key: &str, values: &[String], made: &[(Vec<String>, T)]) -> Result<()> {
     for (index, (value, (_, with))) in values.iter().zip(made).enumerate() {
         let Some(same) = made[..index].iter().position(|(_, before)| before == with) else { continue };

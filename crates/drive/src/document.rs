@@ -1,8 +1,8 @@
-//! TOML documents read into a type, with errors that say where the fault lies, what stands there and what is expected.
+//! TOML documents read into a type, with errors that state the place, the value found and the values expected.
 //!
-//! serde tells a deserializer's own error type what it found and what it expected. The error type here, [`Fault`], keeps
-//! that and the path of keys to it, so that no message of a library has to be taken apart to be put in words; drives and
-//! experiments phrase it with what they know of their keys.
+//! serde passes the found and the expected values to the deserializer's error type. The error type here, [`Fault`],
+//! keeps them with the path of keys, so that no library's message has to be parsed. Drives and experiments phrase the
+//! error with their explanations of the keys.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use serde::de::{
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// What does not fit the type that a document is read into.
+/// A mismatch between a document and the type that it is read into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The keys from the root to where it lies; the items of lists by their number.
+    /// The keys from the root to the mismatch; list items by their index.
     pub path: Vec<String>,
-    /// What is wrong there.
+    /// The kind of mismatch.
     pub kind: FaultKind,
 }
 
 /// Ways not to fit a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A value of the wrong type, or outside of what its type holds.
+    /// A value of the wrong type, or outside the range of its type.
     Value {
-        /// What stands there, as it is written.
+        /// The value found, as it is written.
         found: String,
-        /// What is expected.
+        /// The values expected.
         expected: String,
     },
     /// A key that its table does not have.
@@ -156,7 +156,7 @@ fn shown(found: Unexpected<'_>) -> String {
     }
 }
 
-/// What a type of serde's calls itself, as people say it; sentences of our own stay.
+/// Plain words for serde's name of a type; other sentences stay as they are.
 fn in_words(expected: &str) -> String {
     let whole = |most: &str| format!("a whole number from 0 to {most}");
     match expected {
@@ -372,7 +372,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Keys that are not among `fields` come first: a name that is written wrong is the cause of what is missing.
+    /// Keys that are not among `fields` come first, because a misspelt key is the cause of a missing one.
     fn new(table: &'a Table, fields: &[&str]) -> Entries<'a> {
         let mut entries: Vec<(&String, &Value)> = table.iter().collect();
         entries.sort_by_key(|(key, _)| fields.contains(&key.as_str()));

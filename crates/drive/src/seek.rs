@@ -13,7 +13,7 @@ pub(crate) fn table(spec: &SeekSpec, cylinders: u32) -> Vec<u32> {
     (0..=cylinders).map(|distance| curve.at(distance)).collect()
 }
 
-/// Seek time over a distance, on a drive of so many cylinders.
+/// Seek time over a distance, on a drive with `cylinders` cylinders.
 pub(crate) fn time(spec: &SeekSpec, cylinders: u32, distance: u32) -> Nanos {
     Nanos(Curve::new(spec, cylinders).at(distance).into())
 }

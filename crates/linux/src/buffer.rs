@@ -1,15 +1,15 @@
 //! Memory for I/O: aligned, of huge pages where the machine grants them, within a budget of bytes.
 //!
-//! What a direct transfer costs is decided by its memory more than by its system call: the kernel pins and maps each
-//! page, so that 2 MiB of ordinary pages are 512 of them and one huge page is one.
+//! The cost of a direct transfer depends on its memory more than on its system call: the kernel pins and maps each
+//! page, of which 2 MiB need 512 ordinary ones or a single huge one.
 //!
 //! There are two kinds of pools:
 //! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them beforehand
 //!   (io_uring's registered buffers).
 //! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used or
-//!   not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always have that much: what
-//!   others have not used of their guarantees is not lent to anybody else. Nobody waits here; [`Account::reserve`] says
-//!   no, and the caller decides.
+//!   not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that much:
+//!   unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the caller
+//!   decides.
 //!
 //! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
 //! zeroed pages, and a buffer that is used again holds old bytes.
@@ -84,7 +84,7 @@ pub struct BufferPool {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when memory is released while somebody waits for it.
+    /// Notified when memory is released while a thread waits for it.
     released: Condvar,
     memory: Memory,
     budget: usize,
@@ -136,7 +136,7 @@ impl BufferPool {
     /// Opens an account that can always have `guarantee` bytes, rounded up by [`class_size`].
     ///
     /// # Errors
-    /// [`Error::Budget`] if what is used and guaranteed to others does not leave that much.
+    /// [`Error::Budget`] if the budget, less the memory used by and guaranteed to others, is smaller than that.
     pub fn account(&self, guarantee: usize) -> Result<Account, Error> {
         let guarantee = if guarantee == 0 { 0 } else { self.size_of(guarantee) };
         let (shared, mut state) = (Arc::clone(&self.shared), self.shared.lock());
@@ -177,7 +177,7 @@ impl BufferPool {
         self.shared.lock().resident()
     }
 
-    /// What kind of memory a fixed pool is.
+    /// Kind of memory granted to a fixed pool.
     #[must_use]
     pub fn granted(&self) -> Option<Granted> {
         self.shared.fixed.map(|fixed| fixed.granted)
@@ -308,7 +308,7 @@ impl Drop for Account {
 #[derive(Debug)]
 struct Claim {
     shared: Arc<Shared>,
-    /// The account, and who will release it. None of a buffer that was taken from a fixed pool itself.
+    /// The account, and the party that will release the buffer. None for a buffer taken directly from a fixed pool.
     account: Option<(AccountId, Holder)>,
     size: usize,
 }

@@ -26,10 +26,10 @@ use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
 /// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
-/// below that, so that a direct transfer that continues behind it is aligned on every device.
+/// below that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Read into the payload.
@@ -47,13 +47,13 @@ pub struct Op {
     pub tag: u64,
     /// The file.
     pub file: Arc<IoFile>,
-    /// What is done with it.
+    /// The kind of operation.
     pub kind: OpKind,
     /// Offset in the file of the payload's first byte.
     pub offset: u64,
     /// Bytes to transfer in all. A read beyond the file's end is short.
     pub length: usize,
-    /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues behind them.
+    /// Bytes of `length` that earlier calls of this operation have transferred; the next call continues after them.
     pub done: usize,
     /// Memory of the operation. Engines that bring their own memory need none.
     pub payload: Payload,
@@ -66,7 +66,7 @@ impl Op {
         Op { tag, file, kind: OpKind::Read, offset, length, done: 0, payload }
     }
 
-    /// A write of what a buffer holds.
+    /// A write of a buffer's content.
     #[must_use]
     pub fn write(tag: u64, file: Arc<IoFile>, offset: u64, buffer: Buffer) -> Op {
         let length = buffer.len();
@@ -92,7 +92,7 @@ impl Op {
         }
     }
 
-    /// The next call of a read transfers again what lies behind the first `done` bytes.
+    /// Makes the next call of a read transfer the bytes after the first `done` again.
     pub(crate) fn rewind(&mut self, done: usize) {
         self.done = done;
         self.advance(0);
@@ -159,8 +159,8 @@ pub struct Completion {
 
 /// Performs operations on any number of files.
 ///
-/// An engine makes one system call for an operation and reports its outcome, short or not. What follows from a short
-/// transfer is the same for all engines and lies above ([`crate::blocks`]).
+/// An engine makes one system call for an operation and reports its outcome, short or not. The handling of a short
+/// transfer is the same for all engines and lies above ([`crate::read`]).
 pub trait Engine: Send {
     /// Operations that can be submitted now.
     fn free_slots(&self) -> usize;
@@ -168,7 +168,7 @@ pub trait Engine: Send {
     /// Submits an operation. It may begin only when [`Engine::reap`] is called.
     ///
     /// # Panics
-    /// If there is no free slot.
+    /// If no slot is free.
     fn submit(&mut self, op: Op);
 
     /// Waits until at least `at_least` operations have completed, or all that were submitted, and appends those and any
@@ -190,7 +190,7 @@ pub trait Engine: Send {
 /// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
-    /// `read(2)` on one I/O thread beside the caller.
+    /// `read(2)` on an I/O thread, concurrent with the caller.
     Read,
     /// `pread(2)` on some threads.
     Pread,
@@ -200,11 +200,11 @@ pub enum EngineKind {
     Uring,
     /// io_uring with a thread of the kernel that looks for work (`IORING_SETUP_SQPOLL`).
     UringSqpoll,
-    /// Mappings whose pages come when they are touched.
+    /// Mappings populated by page faults on access.
     Mmap,
-    /// Mappings whose pages are fetched by threads before they are handed out (`MAP_POPULATE`).
+    /// Mappings populated by threads before they are handed out (`MAP_POPULATE`).
     Populate,
-    /// Nothing is transferred: what the harness itself costs.
+    /// No transfer, to measure the cost of the harness itself.
     Null,
 }
 
@@ -260,7 +260,7 @@ impl EngineKind {
 pub struct EngineSpec {
     /// The engine.
     pub kind: EngineKind,
-    /// Operations in flight: threads, the queue's depth, or mappings side by side. 1 for `read`.
+    /// Maximum operations in flight: threads, the queue's depth, or concurrent mappings. 1 for `read`.
     pub depth: usize,
 }
 
@@ -334,7 +334,7 @@ impl FromStr for EngineSpec {
     }
 }
 
-/// An engine, and what was granted.
+/// An engine, and whether its buffers were registered.
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
@@ -344,7 +344,7 @@ pub struct Opened {
 
 /// Opens an engine for operations of up to `block` bytes.
 ///
-/// With `registered`, the kernel is told of a pool's buffers beforehand, where the engine can and the system allows it.
+/// With `registered`, a pool's buffers are registered with the kernel, if the engine can and the system allows it.
 ///
 /// # Errors
 /// If the system does not offer the engine.

@@ -75,7 +75,7 @@ pub enum Error {
         /// What there is.
         available: u64,
     },
-    /// The blocks that the caller holds fill the budget, so that there is no memory to read into. The stream continues
+    /// The blocks that the caller holds fill the budget, so that no memory is left to read into. The stream continues
     /// when some of them are dropped.
     #[error(
         "all memory for buffers is in use ({budget} bytes), and only the caller can release some; drop some blocks, or give a larger budget"

@@ -15,18 +15,18 @@ use crate::buffer::{BufferPool, Memory};
 use crate::engine::{self, Completion, Engine, EngineSpec, Op};
 use crate::file::IoFile;
 
-/// What a job shares.
+/// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
 pub struct IoOptions {
     /// The engine and its depth.
     pub engine: EngineSpec,
     /// Bytes of buffers, at most.
     pub budget: usize,
-    /// What memory they are made of.
+    /// Kind of memory of the buffers.
     pub memory: Memory,
 }
 
-/// Memory for the buffers of a job where nothing else is said, in bytes.
+/// Default memory for the buffers of a job, in bytes.
 const USUAL_BUDGET: usize = 64 << 20;
 
 impl Default for IoOptions {
@@ -52,7 +52,7 @@ struct Shared {
     traits: Traits,
 }
 
-/// What a stream must know of its engine.
+/// Properties of an engine on which streams depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
     /// Whether operations take their buffers late, when a thread comes to them.
@@ -88,7 +88,7 @@ struct State {
     detached: Vec<Arc<IoFile>>,
 }
 
-/// The streams of one [`Io`] and their operations are told apart by the upper and lower half of a tag.
+/// The upper half of a tag identifies the stream of an [`Io`], the lower half its operation.
 const STREAM_SHIFT: u32 = 32;
 
 impl Io {
@@ -158,7 +158,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reaps `at_least` completions and passes them on, or waits until another thread has. With 0 nobody is waited for.
+    /// Reaps `at_least` completions and passes them on, or waits until another thread has. Does not wait if it is 0.
     fn drive(&self, mut state: MutexGuard<'_, State>, at_least: usize) -> io::Result<()> {
         let Some(mut engine) = state.engine.take() else {
             if at_least > 0 {
@@ -246,7 +246,7 @@ impl Stream {
         self.attached.push(Arc::clone(file));
     }
 
-    /// Submits an operation, whose tag is less than 2^32.
+    /// Submits an operation with a tag less than 2^32.
     pub(crate) fn submit(&mut self, mut op: Op) {
         debug_assert!(op.tag >> STREAM_SHIFT == 0);
         match &mut self.handle {
@@ -272,7 +272,7 @@ impl Stream {
         self.reap(1, completions)
     }
 
-    /// Has the engine begin what was submitted, and appends what has completed of this stream.
+    /// Drives the engine without blocking, so that submitted operations begin; appends this stream's completions.
     pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         self.reap(0, completions).map(drop)
     }

@@ -1,6 +1,6 @@
-//! The system calls: reading and writing files by every method that Linux has, the page cache, and what the CPU did.
+//! System calls: reading and writing files by every method that Linux has, the page cache, and CPU accounting.
 //!
-//! | what | where |
+//! | subject | module |
 //! |---|---|
 //! | files as streams of blocks that are read while the caller works | [`read`] |
 //! | an engine and a budget of memory that streams share | [`mod@io`] |
@@ -10,20 +10,20 @@
 //! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
 //! | writing a file while the caller makes the next block | [`writer`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
-//! | what the C library takes characters for | [`ctype`] |
+//! | character classes of the C library | [`ctype`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
 //! | a block device made of a file | [`loop_device`] |
-//! | what `/proc` tells about processes; running a command as if nobody stood between | [`process`] |
+//! | information about processes from `/proc`; running a command transparently | [`process`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //! | a message to a file system that is a program | [`exchange`] |
 //! | which standard streams the program was started without | [`standard`] |
 //! | how soon a thread runs when it is woken | [`priority`] |
 //!
-//! There is no policy here: how far to read ahead, which engine to take and what to conclude from a measurement is
-//! decided above. This is the only crate with unsafe code, in the modules that say `allow(unsafe_code)`: memory that
-//! the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
-//! cache, loop devices, the classes of characters).
+//! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
+//! to conclude from a measurement. This is the only crate with unsafe code, in the modules that say
+//! `allow(unsafe_code)`: memory that the kernel writes into, and the system interfaces that no library covers (Linux
+//! AIO, mappings that shrink, the page cache, loop devices, character classes).
 
 pub mod buffer;
 pub mod cpu;

@@ -1,4 +1,4 @@
-//! Files as streams of blocks that are read while the caller works: what everything above reads through.
+//! Files as streams of blocks that are read while the caller works; the read path of all crates above.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_linux::Error> {
@@ -16,12 +16,12 @@
 //! other streams, and a budget of memory with it ([`Io`]).
 //!
 //! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
-//! were asked for, or as they arrive. An error stands in the place of its block, and the blocks after it still come. The
-//! size is that of the moment when the file was opened: what is added later is not read, and what is gone later is an
+//! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
+//! size is that of the file when it was opened: bytes appended later are not read, and bytes truncated later are an
 //! error.
 //!
-//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are dealt
-//! with here once for all engines: a read continues behind what it has got until it is whole, or the file has no more.
+//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are
+//! handled here once for all engines: a read continues after the bytes received until it is whole, or the file ends.
 
 mod block;
 mod plan;
@@ -86,7 +86,7 @@ pub struct ReadOptions {
     pub block: usize,
     /// The memory to read into.
     pub memory: Memory,
-    /// Whether the kernel is told of the buffers beforehand, where the engine can and the machine allows it.
+    /// Whether the buffers are registered with the kernel, if the engine can and the machine allows it.
     pub register: bool,
     /// How blocks are given out.
     pub order: Order,
@@ -104,7 +104,7 @@ pub struct ReadOptions {
 const USUAL_BLOCK: usize = 1 << 20;
 
 impl Default for ReadOptions {
-    /// `read` beside the caller, through the page cache, 1 MiB at a time, in the file's order.
+    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
     fn default() -> ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
@@ -147,7 +147,7 @@ impl Default for SharedOptions {
 /// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
-/// What was granted of what was asked for.
+/// The part of the requested memory and registration that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The memory of the buffers; none if the engine has its own.
@@ -156,14 +156,14 @@ pub struct Grant {
     pub registered: bool,
 }
 
-/// What a stream has done so far.
+/// Counters of a stream's reads so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
     /// Bytes that were read, those between ranges included.
     pub bytes: u64,
     /// System calls that have completed.
     pub calls: u64,
-    /// Time in those calls, added up: more than has passed if they were side by side.
+    /// Sum of the durations of those calls; more than the elapsed time if they were concurrent.
     pub service: Duration,
 }
 
@@ -175,7 +175,7 @@ pub struct ReadStream {
     plan: Plan,
     order: Order,
     block: usize,
-    /// Smallest block; the account is guaranteed so much.
+    /// Smallest block, and guarantee of the account.
     block_min: usize,
     /// Reads in flight, by tag.
     flying: Vec<Option<Flying>>,
@@ -189,7 +189,7 @@ pub struct ReadStream {
     /// Kept for its capacity.
     completions: Vec<Completion>,
     stats: ReadStats,
-    /// What was found out about blocks that the caller already has.
+    /// Errors found late, in blocks that the caller already has.
     late: Late,
     failed: bool,
 }
@@ -232,7 +232,7 @@ impl Eq for Ready {}
 enum Full {
     /// Enough are in flight and ready, or there is nothing more to read.
     Window,
-    /// There is no memory now.
+    /// No memory is available now.
     Memory(Released),
 }
 
@@ -298,11 +298,11 @@ impl ReadStream {
         ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
-    /// Reads a range of a file, and shares an engine and a budget with other streams. What of the range lies beyond the
-    /// file's end is left out.
+    /// Reads a range of a file, and shares an engine and a budget with other streams. The range is cut at the file's
+    /// end.
     ///
     /// # Errors
-    /// [`Error::Budget`] if there is no memory for another stream.
+    /// [`Error::Budget`] if the budget has no room for another stream.
     ///
     /// # Panics
     /// If the block is of no bytes.
@@ -326,7 +326,7 @@ impl ReadStream {
     /// no bytes; one that its file does not have is an error in its place.
     ///
     /// # Errors
-    /// [`Error::Budget`] if there is no memory for another stream.
+    /// [`Error::Budget`] if the budget has no room for another stream.
     pub fn ranges(
         io: &Io,
         ranges: impl IntoIterator<Item = FileRange, IntoIter: Send + 'static>,
@@ -372,13 +372,13 @@ impl ReadStream {
         })
     }
 
-    /// What was granted of what was asked for.
+    /// The part of the requested memory and registration that was granted.
     #[must_use]
     pub fn grant(&self) -> Grant {
         Grant { memory: self.stream.pool().granted(), registered: self.stream.traits().registered }
     }
 
-    /// What it has done so far.
+    /// Counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> ReadStats {
         self.stats
@@ -446,7 +446,7 @@ impl ReadStream {
         Full::Window
     }
 
-    /// Memory for a read, if the system has what the budget allows; or when memory was released last.
+    /// Memory for a read, or the system's error; `Err` with the state of releases if the budget is exhausted.
     fn payload(&self, length: usize) -> Result<io::Result<Payload>, Released> {
         let traits = self.stream.traits();
         if traits.maps {
@@ -512,15 +512,15 @@ impl ReadStream {
         });
     }
 
-    /// The same error in the place of a range and of `others` behind it.
+    /// Puts the same error in the place of a range and of the `others` after it.
     fn give_errors(&mut self, place: u64, others: usize, error: impl Fn() -> Error) {
         for index in 0..=others as u64 {
             self.ready.push(Reverse(Ready { place: place + index, block: Err(error()) }));
         }
     }
 
-    /// Has the engine work, until something has completed if `waits`, and sees what follows from each completion. False
-    /// if nothing was in flight.
+    /// Drives the engine and processes its completions; with `waits`, blocks until an operation completes. Returns
+    /// false if nothing was in flight.
     fn reap(&mut self, waits: bool) -> Result<bool, Error> {
         let mut completions = std::mem::take(&mut self.completions);
         let outcome = if waits {
@@ -533,7 +533,7 @@ impl ReadStream {
         outcome.map_err(|source| Error::System { what: "wait for reads".into(), source })
     }
 
-    /// A call has completed: its read continues, or its blocks are ready.
+    /// Processes the completion of a call: its read continues, or its blocks are ready.
     fn take(&mut self, completion: Completion) {
         let Completion { mut op, result, service } = completion;
         let slot = op.tag as usize;
@@ -558,7 +558,7 @@ impl ReadStream {
         self.free.push(slot);
     }
 
-    /// A read is whole: its ranges are ready.
+    /// Makes the blocks of a complete read ready.
     fn give(&mut self, flying: Flying, op: Op) {
         let Flying { place, first, others, progress, service } = flying;
         let Op { payload, file, .. } = op;
@@ -584,7 +584,7 @@ impl ReadStream {
         }
     }
 
-    /// The next block if it is there.
+    /// The next block if it is ready.
     fn pop_ready(&mut self) -> Option<Result<Block, Error>> {
         let next = self.ready.peek()?;
         if self.order == Order::File && next.0.place != self.given {
@@ -599,7 +599,7 @@ impl ReadStream {
         Some(Err(error))
     }
 
-    /// There is no memory, and nothing of this stream in flight that would bring a block.
+    /// Waits for memory when the budget is exhausted and this stream has nothing in flight.
     fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
         let waited = self.reap(true)?;
         let pool = self.stream.pool();
@@ -631,7 +631,7 @@ impl Iterator for ReadStream {
         loop {
             let full = self.fill();
             if let Some(block) = self.pop_ready() {
-                // What was submitted just now is in flight while the caller works.
+                // Starts the submitted operations, so that they are in flight while the caller works.
                 return match self.reap(false) {
                     Ok(_) => Some(block),
                     Err(error) => self.cannot_wait(error),

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 #[must_use]
 pub fn is_readable_now(file: impl AsFd) -> bool {
     let mut asked = [PollFd::new(&file, PollFlags::IN)];
-    // What cannot be asked is read, which says why.
+    // A file that cannot be polled counts as readable; reading it then returns the error.
     poll(&mut asked, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 

@@ -86,10 +86,10 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 /// Buffers of one core that are taken in one look, so that one which fills as fast as it is read does not hold us.
 const MOST_PAGES: usize = 128;
 
-/// Which tracefs tells what processes touch.
+/// Finds the tracefs through which page accesses of processes can be traced.
 ///
 /// # Errors
-/// Why none does here, as a clause.
+/// The reason for which none is usable, as a clause.
 pub fn check() -> Result<Place, String> {
     find().map(Tree::place)
 }
@@ -118,8 +118,8 @@ fn find() -> Result<Tree, String> {
     }
 }
 
-/// An instance of tracefs. Making it and naming threads can take some 60 ms each, which a process can end in the midst of:
-/// it is a process of its own that waits for the kernel. So does what follows when this is dropped.
+/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may end;
+/// so a separate process waits for the kernel. It also removes the instance when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     formats: Vec<(Format, Kind)>,
@@ -217,8 +217,8 @@ impl Drop for Instance {
     }
 }
 
-/// A name that no instance has, and the names of those whose makers are gone. One that is in use, as from another
-/// container, cannot be removed.
+/// An unused name for an instance, and the names of instances whose creators have ended. An instance in use, such as
+/// from another container, cannot be removed.
 fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     let mut all = tree.instances();
     let name = loop {
@@ -234,7 +234,7 @@ fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     (name, all)
 }
 
-/// The number of the process that has made an instance; none if that is not one of ours.
+/// ID of the process that created an instance; none if its name is not one of sakiyomi's.
 fn maker(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

@@ -51,7 +51,7 @@ pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
     found.into_iter().map(|key| key.replace('*', number)).collect()
 }
 
-/// What an error says of `names` behind its sentence: nothing of none, else `; did you mean a or b?`.
+/// Suffix of an error message that suggests `names`: empty if there are none, else `; did you mean a or b?`.
 #[must_use]
 pub fn did_you_mean<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

@@ -65,7 +65,7 @@ pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     Ok(mounts.seen_on(directory).filter(MountOfLine::is_ours).map(|ours| ours.device.to_owned()))
 }
 
-/// What is mounted, as the kernel tells this process.
+/// The mount table of this process, as the kernel reports it.
 pub(crate) struct Mounts(String);
 
 impl Mounts {
@@ -73,12 +73,12 @@ impl Mounts {
         fs::read_to_string("/proc/self/mountinfo").map(Mounts)
     }
 
-    /// What is mounted on a directory: of several mounts, the last one.
+    /// The mount on a directory; the last one if several are stacked.
     pub(crate) fn seen_on(&self, directory: &Path) -> Option<MountOfLine<'_>> {
         self.0.lines().filter_map(mount_of_line).rfind(|mount| mount.place == directory)
     }
 
-    /// What is mounted on the nearest directory above.
+    /// The mount on the nearest directory above.
     pub(crate) fn seen_above(&self, path: &Path) -> Option<MountOfLine<'_>> {
         path.ancestors().skip(1).find_map(|above| self.seen_on(above))
     }
@@ -91,7 +91,7 @@ pub(crate) struct MountOfLine<'a> {
     /// The type of its file system.
     pub(crate) kind: &'a str,
     source: &'a str,
-    /// What the file system was mounted with.
+    /// Mount options of the file system.
     options: &'a str,
 }
 
@@ -101,7 +101,7 @@ impl MountOfLine<'_> {
         self.source == SOURCE && self.kind.split('.').next() == Some("fuse")
     }
 
-    /// The number of the user who has mounted a FUSE file system.
+    /// User ID of a FUSE file system's owner, from its mount options.
     pub(crate) fn user(&self) -> Option<u32> {
         let mut options = self.options.split(',');
         options.find_map(|option| option.strip_prefix("user_id=")).and_then(|user| user.parse().ok())

@@ -56,7 +56,7 @@ pub enum Error {
     /// Whoever asked for it does not want it any more.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
-    /// The device of FUSE is not there, or the kernel has nothing behind it.
+    /// The device of FUSE is missing, or the kernel has no driver for it.
     #[error(
         "/dev/fuse {0}: load the kernel module with `modprobe fuse`; a container needs --device /dev/fuse and --cap-add SYS_ADMIN"
     )]
@@ -71,7 +71,7 @@ pub enum Error {
         "user {user} may not open /dev/fuse, which has mode {mode:04o}, owner {owner} and group {group}: let root run `chmod 666 /dev/fuse`, or run as its owner"
     )]
     DeviceMode {
-        /// Who is running.
+        /// User of this process.
         user: u32,
         /// Permission bits.
         mode: u32,
@@ -134,10 +134,10 @@ pub enum Error {
         /// The number of the user.
         owner: u32,
     },
-    /// It is only a part of what is mounted.
+    /// The path lies within a mount, but is not its mount point.
     #[error("{} is not a mount point, but lies in one: name {}", path.display(), mount.display())]
     InsideMount {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
         /// The mount point.
         mount: PathBuf,

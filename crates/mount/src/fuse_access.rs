@@ -20,16 +20,16 @@ const MINOR: u32 = 229;
 /// Number of the capability to mount (`linux/capability.h`).
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// The program that mounts for users who may not.
+/// The program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
 
-/// Where it is looked for besides PATH, as `fuser` does.
+/// Directories searched for it besides those of PATH, as by `fuser`.
 const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 
 /// Whether this process can mount, as far as that is known before it tries: [`try_mount`] tries.
 ///
 /// # Errors
-/// What is missing, and the remedy.
+/// The missing precondition and its remedy.
 pub fn can_mount() -> Result<(), Error> {
     open_device(Path::new(DEVICE))?;
     match (has_capability(), helper()) {
@@ -54,14 +54,14 @@ pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
         let mounted: Mounted = mount(&backing, &directory, options)?;
         mounted.finish(std::time::Duration::from_secs(1)).map(drop)
     });
-    // Directories, not what might still be mounted on them.
+    // Removes the directories, not a mount that may still be on them.
     for path in [backing, directory] {
         let _ = fs::remove_dir(path);
     }
     tried
 }
 
-/// The program that mounts for users who may not, if it is installed and may be run.
+/// Path of the program that mounts for unprivileged users, if it is installed and executable.
 pub(crate) fn helper() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(HELPER_PLACES.map(PathBuf::from));
@@ -71,7 +71,7 @@ pub(crate) fn helper() -> Option<PathBuf> {
     places.map(|place| place.join(HELPER)).find(may_run)
 }
 
-/// Why the kernel or the helper has refused to mount on a directory, from what `fuser` says of it.
+/// The reason for which the kernel or the helper refused to mount on a directory, from the error of `fuser`.
 pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     let path = directory.to_owned();
     let said = error.to_string();
@@ -91,7 +91,7 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     }
 }
 
-/// What the helper says, on one line and without its own name; none if it is not the helper that says it.
+/// The helper's message, on one line and without its own name; none if the message is not the helper's.
 pub(crate) fn words_of_helper(said: &str) -> Option<String> {
     let (_, words) = said.split_once("fusermount3: ")?;
     Some(words.lines().map(str::trim).collect::<Vec<_>>().join("; "))

@@ -81,7 +81,7 @@ impl Scan<'_> {
             let here = path.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
             let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
-                // It has gone in the meantime, or a mount whose program has ended is on it.
+                // The entry has been removed meanwhile, or is a mount point whose FUSE daemon has ended.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTCONN) => continue,
                 Err(error) => return Err((here, error.into())),
             };

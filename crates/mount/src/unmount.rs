@@ -10,8 +10,8 @@ use rustix::mount::UnmountFlags;
 use crate::check::{MountOfLine, Mounts};
 use crate::{Error, fuse_access};
 
-/// Unmounts what sakiyomi has mounted on `directory`, whether its program still lives or not; with `lazy` also if it is in
-/// use. A symbolic link to the directory stands for it.
+/// Unmounts the mount of sakiyomi on `directory`, whether or not its program is still running; with `lazy` even if it
+/// is in use. Symbolic links to the directory are followed.
 ///
 /// # Errors
 /// [`Error::NotMounted`], [`Error::MountedByOthers`], [`Error::InsideMount`], [`Error::OtherUser`], [`Error::Busy`],
@@ -49,7 +49,7 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     }
 }
 
-/// The helper unmounts what the same user has mounted, and says of all else that it is not there.
+/// Checks the owner: the helper unmounts only mounts of the same user, and reports all others as missing.
 fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
     let user = rustix::process::getuid();
     match owner.filter(|&owner| !user.is_root() && owner != user.as_raw()) {
@@ -58,11 +58,11 @@ fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
     }
 }
 
-/// The path as the kernel's table of mounts has it, with links resolved; the last part, which a mount without a program
-/// does not answer for, is asked only whether it is a link.
+/// The path as in the kernel's mount table, with links resolved. The last component is only checked for being a link,
+/// because a mount whose program has ended does not answer other requests.
 fn place_of(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
-    // What ends in `..` has no name of its own, nor has the root.
+    // A path that ends in `..` has no name of its own, and neither has the root.
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return fs::canonicalize(absolute);
     };
@@ -70,7 +70,7 @@ fn place_of(directory: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(&place) {
         Ok(metadata) if metadata.is_symlink() => fs::canonicalize(&place),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
-        // It is there, or nobody answers for it.
+        // The directory exists, or its FUSE daemon does not answer.
         Ok(_) | Err(_) => Ok(place),
     }
 }

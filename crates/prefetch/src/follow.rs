@@ -88,8 +88,8 @@ const MANY: usize = 8;
 const SHORTEST: Nanos = Nanos(300_000);
 const LONGEST: Nanos = Nanos(50_000_000);
 
-/// Follows a process and all that it starts, until it has ended and `stop` is set. Whoever sets that unparks this thread.
-/// What the kernel removes where programs were traced, it removes beside us.
+/// Follows a process and its descendants until the process has ended and `stop` is set. The thread that sets `stop`
+/// unparks this thread. If programs were traced, another process removes the trace instance.
 ///
 /// # Errors
 /// If there is no such process.
@@ -108,24 +108,24 @@ struct Follower {
     begun: Instant,
     programs: BTreeMap<u32, Program>,
     readings: BTreeMap<ReadingId, Reading>,
-    /// How many readings of a program have come on shortly before: what it spends is divided among them.
+    /// Number of readings of a program that advanced recently; the time it spends is divided among them.
     moving: BTreeMap<u32, u64>,
-    /// Where files were left by a process that shared them with others, which may read on: by their devices and numbers.
+    /// Last offsets of files whose sharing process has ended, by device and inode number; other processes may read on.
     left_at: BTreeMap<(u64, u64), u64>,
     fetcher: Fetcher<Errand>,
     answers: Vec<(ReadingId, Answer)>,
     todo: Vec<Action>,
     next_id: u32,
     room_at: Nanos,
-    /// What one step costs, as a moving mean; and the thread's time on a core when the last one began.
+    /// Moving average of the CPU time of a step, and the thread's CPU time when the last step began.
     cost: Nanos,
     ran: Duration,
-    /// No program is looked into before.
+    /// Time of the next discovery.
     discover_at: Nanos,
     tracer: Tracer,
     traced: Traced,
     tally: summary::Tally,
-    /// Where, while only watching, the storage's rate can be measured in the end.
+    /// With `watch_only`: the range with which the storage's rate can be measured in the end.
     candidate: Option<Candidate>,
 }
 
@@ -212,7 +212,7 @@ impl Follower {
         self.controller.on(now, event, &mut self.todo);
     }
 
-    /// What was seen and done, in the end.
+    /// The summary at the end.
     fn finish(mut self) -> Summary {
         let now = self.now();
         self.take_answers(now);

@@ -1,11 +1,11 @@
 //! Charts as SVG: one file per kind; frame, axes and colours are shared.
 //!
-//! Every mark, be it a line, a bar or a point, carries words that say what it is (`plot`). Each chart is drawn twice, wide
-//! and narrow (`layout`), so that its text can be read on a phone.
+//! Every mark, be it a line, a bar or a point, carries a text that describes it (`plot`). Each chart is drawn twice,
+//! wide and narrow (`layout`), so that its text can be read on a phone.
 //!
-//! Two runs of a comparison are drawn one above the other with the same scales, so that what looks higher is higher.
-//! All charts over time have the same left and right edge and the same time axis. Whatever is drawn is complete without
-//! a script; the page's cursor only reads the numbers out.
+//! Two runs of a comparison are drawn one above the other with the same scales, so that heights can be compared. All
+//! charts over time have the same left and right edge and the same time axis. The drawing is complete without a script;
+//! the page's cursor only reads the numbers out.
 
 mod axis;
 mod bars;
@@ -40,7 +40,7 @@ use frame::{Drawing, Frame};
 
 pub(crate) use over_time::{Panel, TimeChart};
 
-/// The names of all charts: whoever writes them into a directory can so tell beforehand what would be overwritten.
+/// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
 pub const NAMES: [&str; 30] = [
     "accesses",
     "accuracy",
@@ -297,7 +297,7 @@ mod tests {
         })
     }
 
-    /// What is drawn for the data: everything but aids, such as the grid and the legend.
+    /// A mark drawn for data, unlike aids such as the grid and the legend.
     struct Mark<'a> {
         words: &'a str,
         colours: Vec<&'a str>,

@@ -1,8 +1,8 @@
 //! One self-contained page: opens from `file://`, loads nothing, prints well.
 //!
-//! It begins with what the result says in words and the first chart; then come settings, totals and the other charts, and
-//! at the end the meaning of the words. Without a script the page is complete; the script, one for all pages, adds a cursor
-//! that reads out the numbers of a chart, tables that are sorted and folded, and the data of charts and tables as CSV.
+//! It begins with the verdict and the first chart; then come settings, totals and the other charts, and at the end the
+//! glossary. The page is complete without a script. The script, which all pages share, adds a cursor that reads out the
+//! numbers of a chart, sorting and folding of tables, and the data of charts and tables as CSV.
 
 mod compare;
 mod mount;

@@ -36,7 +36,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A value that is a number says nothing by itself: `rate 10`.
+/// Puts the key before a value that is a bare number: `rate 10`.
 pub(crate) fn named(key: Option<&String>, value: &str) -> String {
     match key.filter(|_| value.parse::<f64>().is_ok()) {
         Some(key) => format!("{} {value}", last_word(key)),

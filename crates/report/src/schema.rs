@@ -121,7 +121,7 @@ impl Document<MountResult> {
 }
 
 impl Document<TopResult> {
-    /// A document of what was seen of a regulated device.
+    /// A document of the observation of a regulated device.
     #[must_use]
     pub fn top(run: Run, result: TopResult) -> Self {
         Document { schema: TOP_SCHEMA.to_owned(), run, result }

@@ -1,7 +1,7 @@
-//! What the tests of several crates share: directories of their own, and skips that can be seen.
+//! Helpers that the tests of several crates share: private directories, and visible skips.
 //!
-//! A test must pass on a machine that nobody prepared. What it cannot try there it skips by [`skipped`], which names the
-//! test and the reason on stderr; the test harness does not capture it.
+//! A test must pass on an unprepared machine. It skips what the machine does not support by [`skipped`], which names
+//! the test and the reason on stderr; the test harness does not capture it.
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};

@@ -170,13 +170,13 @@ impl FromStr for Format {
     }
 }
 
-/// What a name that is not `typed` must be: one of those that there are.
+/// Lists the accepted names, with suggestions for `typed`.
 pub(crate) fn one_of(typed: &str, names: &[&str]) -> String {
     let near = similar(typed, names.iter().copied());
     format!("one of {}{}", names.join(", "), did_you_mean(&near))
 }
 
-/// Reads a device's number as people write it: `3`, or the kernel's `8,16` (major × 2^20 + minor).
+/// Parses a device number: `3`, or `8,16` as the kernel writes it (major × 2^20 + minor).
 ///
 /// # Errors
 /// [`TraceError::Parameter`] for anything else.

@@ -44,11 +44,11 @@ const FURTHEST: f64 = 10.0;
 pub struct Fitted {
     /// The drive.
     pub spec: DriveSpec,
-    /// What the search lessened, in nanoseconds: at the start, and at the end.
+    /// The error that the search minimises, in nanoseconds: at the start, and at the end.
     pub error_ns: [f64; 2],
-    /// What the trace says of each figure; what it does not determine is as it was at the start.
+    /// Verdict of the trace on each figure; undetermined figures keep their initial values.
     pub figures: Vec<Determined>,
-    /// Replays that it took.
+    /// Number of replays.
     pub replays: u64,
 }
 
@@ -77,7 +77,7 @@ pub fn fit(
         }
         let Some(replays) = search.replays_of(&spec) else { continue };
         let mut found = Best { error: search.error_of(&replays), spec };
-        // What hardly a request depends on would only make good what others are wrong by.
+        // A figure with few dependent requests would only compensate for the errors of other figures.
         let figures: Vec<Parameter> = parameters()
             .into_iter()
             .filter(|figure| figure.sample.count(&found.spec, measured, &replays[0]) >= SAMPLES_MIN)
@@ -92,7 +92,7 @@ pub fn fit(
     let determined = if search.stopped { None } else { search.determined(&candidates, start) };
     let (mut found, mut figures) = determined.unwrap_or_else(|| (least(candidates), Vec::new()));
     if found.error >= first * (1.0 - WORTH) {
-        // Nothing is gained: the drive stays as it was.
+        // The fit is not a gain: the drive stays as it was.
         found = Best { spec: start_as_given, error: first };
         figures.iter_mut().for_each(|figure| figure.to.clone_from(&figure.from));
     }
@@ -178,7 +178,7 @@ impl Search<'_> {
         }
     }
 
-    /// Root mean square distance of each group from its own; `None` for a drive that cannot be.
+    /// Root mean square distance of each group from its own; `None` if the drive is invalid or too small.
     fn error(&mut self, spec: &DriveSpec) -> Option<f64> {
         let replays = self.replays_of(spec)?;
         Some(self.error_of(&replays))
@@ -189,7 +189,7 @@ impl Search<'_> {
         (squares / self.measured.len().max(1) as f64).sqrt()
     }
 
-    /// What each request takes on a drive, from each angle of the platters; `None` for a drive that cannot be.
+    /// Times of each request on a drive, from each angle of the platters; `None` if the drive is invalid or too small.
     fn replays_of(&mut self, spec: &DriveSpec) -> Option<Replays> {
         let drive = Drive::new(spec).ok()?;
         let end = self.measured.iter().map(|request| request.extent.end().0).max().unwrap_or(0);

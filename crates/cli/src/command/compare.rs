@@ -82,7 +82,7 @@ fn load(path: &Path) -> Result<Document<SimResult>> {
         .map_err(|error| anyhow!("{not_a_result}: it is not JSON from line {} on", error.line().max(1)))?;
     let schema = value["schema"].as_str().unwrap_or("no schema");
     ensure!(schema == SIM_SCHEMA, "{not_a_result}: it has {schema}, expected {SIM_SCHEMA}");
-    // What serde says of the first key that does not fit helps nobody: the file was changed, or is of another version.
+    // Serde's message names only the first mismatching key; the cause is an edited file or another version.
     serde_json::from_value(value).map_err(|_| {
         anyhow!(
             "{}: it has the schema {SIM_SCHEMA}, but not all of its figures; make it again with `sakiyomi sim … --out DIR`",

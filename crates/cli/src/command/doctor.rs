@@ -85,10 +85,10 @@ fn memory_is_known(bytes: u64) -> Finding {
     }
 }
 
-/// What is said where nothing can be written.
+/// Message of a finding that needs a writable directory when none is available.
 const NOT_TESTED: &str = "not tested: no writable directory";
 
-/// A finding about a file of the test place; it is not tested where there is none.
+/// Tests a property of a file in the test directory; not tested without such a directory.
 fn of_file(
     what: &'static str,
     consequence: &'static str,
@@ -176,10 +176,10 @@ fn loop_devices() -> Finding {
     Finding { what: "loop devices", available: Some(available), found: found.to_owned(), consequence }
 }
 
-/// Whether this process can mount: none if only the conditions for it are met, as there is no place to try it.
+/// Whether this process can mount. `None` if its preconditions are met, but no directory is available to try it in.
 type Mounting = Result<Option<()>, String>;
 
-/// Mounts an empty directory, by what `mount` mounts with, with rates or without, and unmounts it.
+/// Mounts an empty directory by the means of `mount`, with or without rates, and unmounts it.
 fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
     let options = sakiyomi_mount::Options { regulate, ..Default::default() };
     match place {
@@ -189,7 +189,7 @@ fn mounting(place: Option<&TestPlace>, regulate: Option<Regulate>) -> Mounting {
     .map_err(in_full)
 }
 
-/// What follows from mounting; `works` says what it works for.
+/// Availability and consequence of mounting; `works` names the use that mounting permits.
 fn of_mounting(mounting: &Mounting, works: &str) -> (Option<bool>, String) {
     match mounting {
         Ok(Some(())) => (Some(true), works.to_owned()),
@@ -230,7 +230,7 @@ fn root() -> Finding {
     }
 }
 
-/// What `run` needs to follow reads that move no position.
+/// Tests the tracing that `run` needs to follow reads that move no file position.
 fn tracing() -> Finding {
     let checked = tracefs::check();
     let available = checked.is_ok();

@@ -32,8 +32,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run --pid 4711
 ";
 
-/// How long the follower's summary is waited for when the program has ended: longer than it may take to measure what
-/// `--dry-run` wants to know of the storage.
+/// Time limit for the follower's summary after the program has ended; longer than that of the storage measurement of
+/// `--dry-run`.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Run a command and prefetch the files it reads.

@@ -104,8 +104,8 @@ impl Sweep {
     }
 }
 
-/// Says of each point whose drive it has, if an earlier one comes to the same, and which of the varied settings do not act
-/// as they are written.
+/// Records for each point the first earlier point with the same effective drive, if any, and the varied settings whose
+/// effective values differ from the written ones.
 fn mark_same_drives(
     points: &mut [SweepPoint],
     drives: &[(Vec<String>, DriveSpec)],

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command};
 
-/// What a word is to be completed to.
+/// The part of the command line that a word belongs to.
 pub(super) struct Target<'a> {
     /// The command, as the words name it.
     pub(super) command: &'a Command,
@@ -16,7 +16,7 @@ pub(super) struct Target<'a> {
 }
 
 pub(super) enum Place<'a> {
-    /// The value of an option, behind `prefix` of the word: `--drive=`, or nothing.
+    /// The value of an option, after `prefix` of the word: `--drive=`, or nothing.
     Value { option: &'a Arg, prefix: &'a str },
     /// An option.
     Option,
@@ -24,11 +24,11 @@ pub(super) enum Place<'a> {
     Positional { argument: Option<&'a Arg>, index: usize },
 }
 
-/// What is known after some words.
+/// State of the parse after some words.
 struct Walk<'a> {
     command: &'a Command,
     path: Vec<&'a str>,
-    /// The option whose value comes next.
+    /// The option that expects the next word as its value.
     pending: Option<&'a Arg>,
     /// The positional words so far.
     operands: Vec<&'a str>,
@@ -39,7 +39,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Finds what `current` may be after the words `before` it, that of the program left out.
+    /// Finds the target of `current` after the words `before` it, without the program's name.
     pub(super) fn find(cli: &'a Command, before: &'a [String], current: &'a str) -> Target<'a> {
         let mut walk = Walk {
             command: cli,
@@ -64,7 +64,7 @@ impl<'a> Walk<'a> {
             self.step_positional(word);
         } else if word == "--" {
             self.escaped = true;
-            // Some arguments can only stand behind it.
+            // Some arguments are only allowed after it.
             if self.command.get_positionals().any(Arg::is_last_set) {
                 let others = self.command.get_positionals().take_while(|argument| !argument.is_last_set());
                 self.taken = others.map(most_words).fold(0, usize::saturating_add);
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         self.command.get_opts().find(|option| option.get_long() == Some(name))
     }
 
-    /// The option of a cluster such as `-nm5` that takes a value, and what of the value is in the cluster.
+    /// The option of a cluster such as `-nm5` that takes a value, and the part of the value in the cluster.
     fn cluster(&self, letters: &'a str) -> Option<(&'a Arg, &'a str)> {
         letters.char_indices().find_map(|(at, letter)| {
             let option = self.command.get_opts().find(|option| option.get_short() == Some(letter))?;

@@ -1,4 +1,4 @@
-//! What an argument may be.
+//! Values that complete an argument.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::target::{Place, Target};
 use super::{Also, Answer, Candidate};
 use crate::command::Cli;
 
-/// Everything that may stand at a target; what does not begin as the word does is still among it.
+/// All completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
     match target.place {
         Place::Option => Answer { also: Also::Nothing, candidates: options(target.command) },
@@ -56,7 +56,7 @@ fn options(command: &Command) -> Vec<Candidate> {
         .collect()
 }
 
-/// What the `index`-th word of an argument may be.
+/// Completions of the `index`-th word of an argument.
 fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, words: &[String]) -> Answer {
     let only = |candidates| Answer { also: Also::Nothing, candidates };
     match (argument.get_id().as_str(), target.path.as_str()) {
@@ -148,7 +148,7 @@ fn below_named(words: &[&str]) -> Vec<Candidate> {
     named.map(below).unwrap_or_default()
 }
 
-/// The keys of a drive behind `prefix`, each with `=`; or the names that a key takes, once it stands there.
+/// Keys of a drive after `prefix`, each with `=`; after a complete key, the names that it accepts.
 fn drive_keys(prefix: &str, value: &str, several: bool) -> Vec<Candidate> {
     let typed = value.strip_prefix(prefix).unwrap_or_default();
     let Some((key, names)) = typed.split_once('=') else {
@@ -179,7 +179,7 @@ fn with_zone(key: &str, typed: &str) -> String {
     key.replace('*', number.unwrap_or("0"))
 }
 
-/// The keys of the experiment whose file is among the words, and those of its drive.
+/// Keys of the experiment named among the words, and keys of its drive.
 fn scenario_keys(value: &str, words: &[String]) -> Vec<Candidate> {
     const DRIVE: &str = "drive.set.";
     let mut keys = drive_keys(DRIVE, value, true);

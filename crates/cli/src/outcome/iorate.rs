@@ -57,7 +57,7 @@ fn device(view: &View) -> IorateDevice {
     }
 }
 
-/// Traffic beside a mount.
+/// Traffic that bypasses a mount.
 pub(crate) fn bypass(bypass: &Bypass) -> IorateBypass {
     IorateBypass {
         device: bypass.device.clone(),

@@ -115,7 +115,7 @@ fn times_in_words(times: MountTimes) -> String {
     format!("mean {mean}, p50 {p50}, p99 {p99}, max {max} ms")
 }
 
-/// All of a mount, but for what was asked for and its seconds.
+/// Result of a mount, without its options and windows.
 pub(crate) fn result(finished: &Finished) -> MountResult {
     let Snapshot { at, busy, totals, rates } = &finished.seen;
     MountResult {

@@ -1,10 +1,10 @@
-//! What `iorate top` saw, look by look: never more than a picture needs, however long it lasts.
+//! Windows of `iorate top`, joined so that their number stays bounded however long it runs.
 
 use sakiyomi_drive::observe::{Join, Series};
 use sakiyomi_report::schema::{IorateOwner, TopShare, TopWindow};
 use sakiyomi_report::{IorateResult, TopResult};
 
-/// Owners that are told apart: so many with a rate, and so many without one. The others are counted together.
+/// Maximum number of owners listed separately, with and without a rate. The others are counted together.
 const RATED_MAX: usize = 24;
 const UNRATED_MAX: usize = 8;
 
@@ -25,7 +25,7 @@ impl Join for Window {
 }
 
 impl Course {
-    /// Adds the next look, at all who use the device.
+    /// Adds the next look at all users of the device.
     pub(crate) fn add(&mut self, now: &IorateResult) {
         if let Some(before) = self.before.take().filter(|before| now.at_ns > before.at_ns) {
             let window = self.between(&before, now);
@@ -76,7 +76,7 @@ impl Course {
         window
     }
 
-    /// Whether an owner is told apart; keeps what it is like now.
+    /// Whether an owner is listed separately; updates its last state.
     fn is_known(&mut self, owner: &IorateOwner) -> bool {
         if let Some(known) = self.owners.iter_mut().find(|known| known.number == owner.number) {
             known.clone_from(owner);

@@ -1,5 +1,5 @@
-//! Completion in the shells themselves: a line is typed in an interactive shell on a terminal, then Tab, and what the shell
-//! makes of the line is looked at.
+//! Completion in the shells themselves: a test types a line and Tab in an interactive shell on a terminal, and checks
+//! the completed line.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use sakiyomi_testing::skipped;
 
 use crate::scratch::{Scratch, repository};
 
-/// What is typed, and what it becomes. A space at the end says that the word is finished.
+/// Typed text and its completion. A trailing space means that the word is finished.
 const COMPLETED: &[(&str, &str)] = &[
     ("sakiyomi sw", "sakiyomi sweep "),
     ("sakiyomi sim t --wr", "sakiyomi sim t --wrap "),
@@ -203,7 +203,7 @@ fn fish_completes_drives_keys_formats_and_paths() {
         let output = fish.output().unwrap();
         let offered = String::from_utf8(output.stdout).unwrap();
         let words: Vec<&str> = offered.lines().map(|line| line.split('\t').next().unwrap()).collect();
-        // The last word begins behind the last space that is not quoted.
+        // The last word begins after the last unquoted space.
         let mut spaces = typed.match_indices(' ').filter(|&(at, _)| !typed[..at].ends_with('\\'));
         let begin = spaces.next_back().unwrap().0;
         let wanted = expected[begin..].trim().replace('\\', "");

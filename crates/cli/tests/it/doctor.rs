@@ -1,4 +1,4 @@
-//! `doctor`: what it finds is what the other commands meet.
+//! `doctor`: its findings agree with the behaviour of the other commands.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::scratch::{Scratch, json};
 
-/// Runs `doctor --json` in `/proc`, where nobody can make a file, with a place for its tests; behind a command.
+/// Runs `doctor --json` by a wrapper command in `/proc`, which is not writable, with a directory for its tests.
 fn result(scratch: &Scratch, prefix: &[&str]) -> Option<Value> {
     let words = [prefix, &["env", env!("CARGO_BIN_EXE_sakiyomi"), "doctor", "--json"]].concat();
     let mut command = Command::new(words[0]);
@@ -49,7 +49,7 @@ fn without_a_writable_directory_nothing_is_said_to_be_missing() {
     let setup = "mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /var/tmp";
     let script = format!("{setup} && unset TMPDIR XDG_RUNTIME_DIR && exec \"$@\"");
     let scratch = with_place("doctor_read_only");
-    // Bound first: what covers /tmp might cover the program.
+    // Bound first, because a mount on /tmp might hide the program.
     let program = env!("CARGO_BIN_EXE_sakiyomi");
     let reaches = !program.starts_with("/tmp/") && !program.starts_with("/var/tmp/");
     let prefix = ["unshare", "-m", "sh", "-c", &script, "sh"];
@@ -62,7 +62,7 @@ fn without_a_writable_directory_nothing_is_said_to_be_missing() {
         assert!(finding(&result, what)["available"].is_null(), "{what}");
         assert_eq!(finding(&result, what)["found"], "not tested: no writable directory", "{what}");
     }
-    // What is known without a test is still told.
+    // Findings that need no test are still reported.
     assert_ne!(finding(&result, "FUSE")["available"], true);
 }
 

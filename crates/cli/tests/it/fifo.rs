@@ -1,6 +1,6 @@
 //! `wc` and `grep` on FIFOs, which are read in the order of the operands, each opened once, when those before it have
-//! ended, as GNU's do: whatever their writers do meanwhile, nobody waits for ever. And `grep` ends when it has found
-//! enough, also where more may come.
+//! ended, as by GNU's tools: no order of writers leads to a deadlock. `grep` ends when it has found enough, even if
+//! more input may follow.
 
 #![allow(clippy::print_stderr)] // what is skipped is said
 
@@ -42,7 +42,7 @@ enum Writers {
 const WRITERS: [Writers; 6] =
     [Writers::InTurn, Writers::Slowly, Writers::Both, Writers::SecondFirst, Writers::Late, Writers::Empty];
 
-/// Commands, and what they print for lines in two FIFOs: the figures of each and the total.
+/// Expected output of a command for numbers of lines in two FIFOs: the figures of each and the total.
 type Expected = fn(&[u64; 2]) -> String;
 const COMMANDS: [(&str, Expected); 6] = [
     ("wc -c", |lines| figures(&[lines.map(bytes)])),
@@ -189,7 +189,7 @@ fn a_fifo_has_no_reader_before_the_one_that_is_named_before_it_has_ended() {
     }
 }
 
-/// What `grep` prints when it has found enough in a file, of which there may be more later.
+/// Output of `grep` when it stops early in a file to which more may be written later.
 const ENDS_EARLY: [(&str, &str); 4] = [
     ("grep -m1 word", "first:a word\nsecond:a word\n"),
     ("grep -m1 -c word", "first:1\nsecond:1\n"),

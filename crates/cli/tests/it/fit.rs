@@ -48,7 +48,7 @@ fn a_fitted_drive_is_nearer_on_the_part_that_was_not_used() {
     let figures = result["figures"].as_array().unwrap();
     let figure =
         |key: &str| figures.iter().find(|figure| figure["key"] == key).unwrap_or_else(|| panic!("{key}"));
-    // No request reads what another one has read.
+    // No request reads data that another request has read.
     let hits = figure("interface.overhead.read_hit");
     assert_eq!(
         (hits["state"].as_str(), hits["reason"].as_str()),

@@ -211,7 +211,7 @@ fn a_view_of_rates_that_cannot_be_written_is_an_error() {
         format!("iorate set {pid} disk 20"),
         "iorate clear --all disk".to_owned(),
     ] {
-        // What was asked of the mount is done when the answer is printed: there must be a rate to take back each time.
+        // A command takes effect even if its answer cannot be written, so the rate is set again before each.
         scratch.ok(&format!("iorate set {pid} disk 10"));
         let output = redirected(&scratch, &words, ">/dev/full");
         let said = String::from_utf8(output.stderr).unwrap();

@@ -6,7 +6,7 @@ use sakiyomi_testing::skipped;
 
 use crate::scratch::Scratch;
 
-/// Runs `words` on each page of a directory; `None` if there is no such program.
+/// Runs `words` on each page of a directory; `None` if the program is not installed.
 fn on_each_page(scratch: &Scratch, words: &[&str]) -> Option<Vec<(String, Output)>> {
     scratch.ok("man --out pages");
     let mut outputs = Vec::new();

@@ -1,4 +1,4 @@
-//! What is typed wrong: one prefix, a sentence of ours, the nearest name, and nobody else's files overwritten.
+//! Mistyped command lines: one prefix, a sentence of sakiyomi, the nearest name; files of other programs stay intact.
 
 use std::fs;
 
@@ -97,7 +97,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
     put("picture/seeks.svg", "<svg/>");
     put("log/commands.csv", "a,b\n");
     put("points/points.parquet", "PAR1");
-    // The trace is not there: whoever looks for it first has begun to work.
+    // The trace is missing: a command that complains of it first has begun to work too early.
     let missing = "missing --drive deskstar-7k250";
     for (words, file) in [
         (format!("sim {missing} --out page"), "page/report.html"),
@@ -115,10 +115,10 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
     }
     assert_eq!(fs::read_to_string(scratch.0.join("page/report.html")).unwrap(), theirs);
     assert_eq!(scratch.names("page"), ["report.html"]);
-    // What would not be written is nobody's concern.
+    // Files that the command does not write are not checked.
     scratch.ok(&format!("{sim} --out log"));
     assert_eq!(fs::read_to_string(scratch.0.join("log/commands.csv")).unwrap(), "a,b\n");
-    // Ours is overwritten as ever, also with the logs that it had; with --force, all is.
+    // Files that sakiyomi wrote are overwritten, including their logs; with --force, all files are.
     scratch.ok(&format!("{sim} --out own --log csv"));
     scratch.ok(&format!("{sim} --out own --log csv"));
     scratch.ok(&format!("{sim} --out page --force"));

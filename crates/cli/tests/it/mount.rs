@@ -98,7 +98,7 @@ fn a_mount_leaves_a_report_when_it_ends_by_ctrl_c() {
     let sum = |key: &str| windows.iter().map(|window| window[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!(document["result"]["written_bytes"], sum("written_bytes"));
     assert_eq!(document["result"]["accesses"], sum("accesses"));
-    // What is told on standard output is the same, without the seconds.
+    // Standard output holds the same totals, without the windows.
     assert_eq!(json(&text)["result"]["accesses"], document["result"]["accesses"]);
     assert!(json(&text)["result"]["windows"].is_null());
 }

@@ -93,7 +93,7 @@ fn streams_are_the_programs_own() {
 /// Starts a program that says `ready` when it is.
 fn ready(scratch: &Scratch, options: &str, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = command(scratch, options, &["sh", "-c", script]);
-    // As a job of a shell: what stops a job does nothing to a group that nobody could continue.
+    // In a process group of its own, as a shell's job: stop signals have no effect on an orphaned group.
     let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -544,7 +544,7 @@ sum(m[i] for k in range(48) for i in range((k * 29 % 48) << 20, (k * 29 % 48 << 
     assert!(number(&result, "prefetched_bytes") < 4 << 20, "{result}");
 }
 
-/// Where tracefs is mounted and where it is not: root can mount one that nobody else sees.
+/// With and without a mounted tracefs: root can create a private mount.
 #[test]
 fn who_reads_by_pread_is_read_ahead_of_by_root_also_where_tracefs_is_not_mounted() {
     if !can_mount("who_reads_by_pread") || Command::new("python3").arg("-V").output().is_err() {

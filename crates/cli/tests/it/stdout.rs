@@ -1,4 +1,4 @@
-//! Commands whose standard output cannot be written: the result is lost, so the exit code and a sentence say so.
+//! Commands with unwritable standard output: the result is lost, which the exit code and an error message report.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ const PRINTING: &[&str] = &[
     "-V",
 ];
 
-/// Commands that need a mount, whose tests are in `mount.rs` and `iorate.rs`, or that print no result of their own.
+/// Commands tested in `mount.rs` and `iorate.rs` because they need a mount, and commands that print no result.
 const ELSEWHERE: &[&str] =
     &["run", "mount", "umount", "iorate set", "iorate clear", "iorate list", "iorate run", "iorate top"];
 
@@ -146,7 +146,7 @@ fn help_that_cannot_be_written_is_an_error_of_every_command() {
 #[test]
 fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
     let scratch = Scratch::new("stdout_pipe");
-    // Whoever reads is gone before anything is written.
+    // The reader closes the pipe before anything is written.
     for words in
         ["--help", "--version", "sim --help", "man", "drive show nearline-18tb --explain", "completions zsh"]
     {

@@ -35,7 +35,7 @@ fn version_is_one_line_with_version_commit_date_and_target() {
     }
 }
 
-/// Runs git in `directory`, as nobody in particular. Whether it is installed is asked once.
+/// Runs git in `directory` with a neutral identity. The caller has checked that git is installed.
 fn git(directory: &Path, words: &str) {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"])
@@ -72,7 +72,7 @@ fn a_new_commit_is_seen_wherever_git_keeps_the_branch() {
         |checkout: &Checkout<'_>, end: &str| checkout.inputs().iter().any(|path| path.ends_with(end));
     assert!(watches(&checkout, ".git/HEAD") && watches(&checkout, "refs/heads/topic/one"));
 
-    // Packed, a branch has no file of its own, and the next commit makes one below what is watched.
+    // A packed branch has no file of its own, and the next commit creates one below the watched directory.
     git(&root, "pack-refs --all");
     assert!(watches(&checkout, "packed-refs") && !watches(&checkout, "topic/one"));
     let watched = checkout.inputs().into_iter().find(|path| path.is_dir()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::Point;
 
-/// Chunks that can become one with the chunk behind them.
+/// Chunks that can be joined with the next chunk.
 pub trait Join {
     /// Takes in the next chunk.
     fn join(&mut self, next: &Self);

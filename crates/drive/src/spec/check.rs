@@ -47,7 +47,7 @@ pub enum SpecError {
     },
 }
 
-/// What stands between a name that does not exist and where names are listed.
+/// The text between an unknown name and the list of known names.
 fn question(similar: &[String]) -> String {
     match did_you_mean(similar) {
         none if none.is_empty() => ";".to_owned(),
@@ -134,7 +134,7 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// `write_settle` may be negative, since it is relative to reads; what a write takes may not.
+    /// `write_settle` may be negative, since it is relative to reads; the settling time of a write may not.
     fn check_settling(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let (servo, settle) = (&self.servo, self.servo.write_settle.0);
         let curve = servo.seek_write.as_ref().unwrap_or(&servo.seek);
@@ -171,7 +171,7 @@ impl DriveSpec {
         })
     }
 
-    /// `sectors` cuts off the end of what the zones hold.
+    /// `sectors` cuts off the end of the zones' capacity.
     fn check_capacity(&self, check: &Check<'_>) -> Result<(), SpecError> {
         let Some(sectors) = self.geometry.sectors else { return Ok(()) };
         let whole = GeometrySpec { sectors: None, ..self.geometry.clone() };
@@ -315,7 +315,7 @@ impl DriveSpec {
     }
 }
 
-/// What a drive that was checked holds.
+/// Capacity of a drive that has been checked.
 fn capacity_bytes(spec: &DriveSpec) -> u64 {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     geometry.capacity().to_bytes(geometry.sector()).0

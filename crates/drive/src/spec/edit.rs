@@ -42,7 +42,7 @@ impl DriveSpec {
         *place = typed_value(place, value);
         *self = from_table(&table).map_err(|fault| {
             let problem = match (&fault.kind, fault.key() == key) {
-                // What was found has just been said.
+                // The value found is already part of the message.
                 (FaultKind::Value { .. }, true) => format!("expected {}", expected(&fault)),
                 (_, true) => in_words(&fault),
                 (_, false) => format!("{}: {}", fault.key(), in_words(&fault)),
@@ -198,7 +198,7 @@ fn explanation(key: &str) -> Option<&'static Explanation> {
     explain().iter().find(|entry| entry.matches(key))
 }
 
-/// What is wrong with a key, without the key.
+/// Describes a fault without naming its key.
 fn in_words(fault: &Fault) -> String {
     let key = fault.key();
     match &fault.kind {
@@ -215,11 +215,11 @@ fn in_words(fault: &Fault) -> String {
     }
 }
 
-/// What the type of a key and its explanation say of what may stand there.
+/// Values that a key accepts, from its type and its explanation.
 fn expected(fault: &Fault) -> String {
     let FaultKind::Value { expected, .. } = &fault.kind else { return String::new() };
     match explanation(&fault.key()) {
-        // Names are listed with what was probably meant.
+        // A list of names comes with the most similar names.
         Some(entry) if !expected.starts_with("one of ") => {
             let whole = expected.starts_with("a whole number");
             let expected = entry.expected();

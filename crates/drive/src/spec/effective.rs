@@ -1,8 +1,8 @@
-//! The drive that settings come to: figures that others limit or make pointless are put to what they act as.
+//! The effective drive: figures that others limit or disable are replaced by their effective values.
 //!
-//! Two settings that come to the same drive give the same results, to the nanosecond; a sweep says so. Each rule below
-//! follows from how the model uses the figure. A property test runs random drives before and after, so that a rule that
-//! changes anything is found out.
+//! Two settings with the same effective drive give the same results, to the nanosecond; a sweep reports them. Each rule
+//! below follows from the model's use of the figure. A property test runs random drives before and after, which exposes
+//! a rule that changes the results.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ pub struct Limit {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// What it acts as; `None` where it has no effect at all.
+    /// The effective value; `None` if the setting has no effect.
     pub acts_as: Option<String>,
-    /// The keys that make it so.
+    /// The keys that limit it.
     pub limited_by: Vec<&'static str>,
 }
 
@@ -30,7 +30,7 @@ pub struct Limit {
 struct Rule {
     limited_by: fn(&DriveSpec) -> Vec<&'static str>,
     apply: fn(&mut DriveSpec),
-    /// What it changes has no effect at all.
+    /// Whether the limited settings have no effect at all.
     ignores: bool,
 }
 
@@ -117,7 +117,7 @@ fn without_read_ahead(spec: &mut DriveSpec) {
 fn without_write_cache(spec: &mut DriveSpec) {
     let write = &mut spec.cache.write;
     if !write.enabled {
-        // Reads of what is written are dropped all the same.
+        // Cached reads of written sectors are dropped regardless.
         *write = WriteSpec { enabled: false, on_cached: write.on_cached, ..WriteSpec::default() };
         spec.interface.overhead.write_hit = OverheadSpec::default().write_hit;
     }
@@ -158,7 +158,7 @@ fn within_a_segment(spec: &mut DriveSpec) {
     }
 }
 
-/// `max` does not limit it: hits let a read-ahead go on, which is then further ahead of what commands wait for.
+/// `max` does not limit it: hits let a read-ahead continue, which is then further ahead of the commands' needs.
 fn least_in_sectors(spec: &mut DriveSpec) {
     let sector = spec.geometry.sector.0;
     spec.cache.read_ahead.min = Bytes(spec.cache.read_ahead.min.0 / sector * sector);
@@ -170,7 +170,7 @@ fn no_least_when_idle_only(spec: &mut DriveSpec) {
     }
 }
 
-/// Where read-ahead may not go over what was read, a full segment is as far as `max` goes in any case.
+/// If read-ahead may not overwrite data that was read, reading until the segment is full is the same as up to `max`.
 fn segment_is_fixed(spec: &mut DriveSpec) {
     let ahead = &mut spec.cache.read_ahead;
     if ahead.mode == ReadAheadMode::Segment && spec.cache.segments.consumed != Consumed::Overwrite {

@@ -26,7 +26,7 @@ impl Explanation {
 }
 
 impl Explanation {
-    /// What may be given, as a part of a sentence, with an example: `a duration such as 1.5ms`.
+    /// Values that the key accepts, as a noun phrase with an example: `a duration such as 1.5ms`.
     #[must_use]
     pub fn expected(&self) -> String {
         let (kind, rest) = self.values.split_once(", 0:").unwrap_or((self.values, ""));

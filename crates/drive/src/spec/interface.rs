@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Overhead {
     }
 }
 
-/// Tells a duration from a table by what it is given, so that a fault in the table is told of its key.
+/// Distinguishes a duration from a table by the type of the value, so that a fault in the table names its key.
 struct OverheadVisitor;
 
 impl<'de> serde::de::Visitor<'de> for OverheadVisitor {

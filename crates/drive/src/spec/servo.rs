@@ -61,7 +61,7 @@ pub enum SeekSpec {
     },
 }
 
-/// The keys of all curves: a fault in one of them is told of that key, which serde cannot do in a tagged enum.
+/// The keys of all curves. A fault in a key names that key, which serde cannot do in a tagged enum.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SeekTable {

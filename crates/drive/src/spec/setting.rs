@@ -1,4 +1,4 @@
-//! The value of one key in its base unit: what tables of results have columns of.
+//! The value of a key in its base unit, for the columns of result tables.
 
 use sakiyomi_model::Bytes;
 use toml::{Table, Value};
@@ -25,7 +25,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// What ends the name of a column of such values: their unit, where they have one.
+    /// Suffix of the name of a column of such values: their unit, if they have one.
     #[must_use]
     pub fn unit_suffix(&self) -> &'static str {
         match self {
@@ -38,8 +38,8 @@ impl Setting {
 }
 
 impl DriveSpec {
-    /// What [`set`](DriveSpec::set) has made of `text`, in its base unit. Of a key that the drive's TOML leaves out, as it
-    /// does with some at their defaults, the text itself is read.
+    /// Value that [`set`](DriveSpec::set) stored for `text`, in its base unit. The drive's TOML leaves out some keys at
+    /// their defaults; their value is parsed from `text` itself.
     #[must_use]
     pub fn setting(&self, key: &str, text: &str) -> Setting {
         let table = Table::try_from(self).expect("a drive is plain data");

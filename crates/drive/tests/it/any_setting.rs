@@ -1,4 +1,4 @@
-//! Whatever is given for a key: either a sentence that says what would be right, or a drive that works.
+//! Any value for any key leads either to an error that states the accepted values, or to a working drive.
 
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SpecError, builtin, explain};
 use sakiyomi_drive::{Drive, Geometry};
@@ -69,7 +69,7 @@ const VALUES: &[&str] = &[
     "4096",
 ];
 
-/// Parts of messages that are serde's or Rust's, not ours.
+/// Parts of messages by serde or Rust, which must not appear.
 const JARGON: &[&str] = &[
     "invalid type",
     "invalid value",
@@ -120,7 +120,7 @@ fn is_a_sentence(error: &SpecError, key: &str, value: &str) {
     let text = error.to_string();
     let shown = format!("{key}={value}: {text}");
     assert!(!text.trim().is_empty() && text.len() < 700, "{shown}");
-    // What was typed is repeated, whatever it was.
+    // The message repeats the typed value, which may contain anything.
     let rest = if value.is_empty() { text.clone() } else { text.replace(value, "") };
     assert_eq!(rest.trim_end().lines().count(), 1, "{shown}");
     for jargon in JARGON {

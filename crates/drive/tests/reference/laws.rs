@@ -110,7 +110,7 @@ proptest! {
         let named = DriveSpec { name: spec.name.clone(), ..effective.clone() };
         prop_assert_eq!(run(&spec, &requests, Wake::Exactly), run(&named, &requests, Wake::Exactly));
         prop_assert_eq!(&effective.effective(), &effective, "it comes to itself");
-        // What is limited is told, and nothing else.
+        // The limits list exactly the settings that are limited.
         prop_assert_eq!(spec.limits().is_empty(), named == *spec);
     }
 

@@ -127,8 +127,8 @@ impl Region {
 
     fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         debug_assert!(range.start <= range.end && range.end <= self.length.next_multiple_of(page_size()));
-        // SAFETY: the range is within this mapping. Of the advices used here only `LinuxDontNeed` takes anything away;
-        // `discard` passes on what must hold for it.
+        // SAFETY: the range is within this mapping. Of the advices used here only `LinuxDontNeed` discards data; the
+        // safety conditions of `discard` cover it.
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 

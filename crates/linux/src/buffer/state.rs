@@ -1,4 +1,4 @@
-//! What a pool has: arenas of memory, the slots in them that are free, and who may have how much.
+//! State of a pool: arenas of memory, their free slots, and the accounts that share the budget.
 
 use std::io;
 use std::ptr::NonNull;
@@ -61,11 +61,11 @@ pub(super) struct State {
     accounts: Vec<Option<AccountState>>,
     /// Bytes of buffers and reservations.
     used: usize,
-    /// Bytes that accounts are guaranteed beyond what they use.
+    /// Bytes guaranteed to accounts beyond their use.
     unused_guarantees: usize,
     /// Bytes of slots that are backed.
     resident: usize,
-    /// Bytes of accounts that are in use, by who will release them.
+    /// Bytes of accounts in use, by the party that will release them.
     holders: Vec<(Holder, usize)>,
     waiting: Vec<ThreadNumber>,
     /// How many times anything was released.
@@ -87,12 +87,12 @@ impl ThreadNumber {
     }
 }
 
-/// Who will release a buffer.
+/// The party that will release a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The thread that has reserved it, which may come to wait for another.
+    /// The thread that reserved it; that thread may later wait for another buffer.
     Thread(ThreadNumber),
-    /// Another thread, to which it was sent.
+    /// Another thread, which received the buffer.
     Elsewhere,
 }
 
@@ -137,14 +137,14 @@ impl State {
         (account.guarantee, account.is_open) = (0, false);
         let is_used = account.used > 0;
         self.unused_guarantees -= unused;
-        // Who waits may have it now.
+        // Waiters may claim the unused guarantee now.
         self.releases += 1;
         if !is_used {
             self.accounts[id] = None;
         }
     }
 
-    /// Claims `size` bytes for an account, first of its guarantee, then of what is left.
+    /// Claims `size` bytes for an account, first from its guarantee, then from the rest of the budget.
     pub(super) fn claim(&mut self, account: Option<(AccountId, Holder)>, size: usize, budget: usize) -> bool {
         let unused = account.map_or(0, |(id, _)| self.account(id).unused_guarantee());
         if self.used + self.unused_guarantees + size - unused.min(size) > budget {
@@ -159,7 +159,7 @@ impl State {
         true
     }
 
-    /// Returns what [`State::claim`] gave, and the slot that was taken for it.
+    /// Returns the bytes of a [`State::claim`], and the slot taken for them.
     pub(super) fn release(&mut self, account: Option<(AccountId, Holder)>, size: usize, slot: Option<Slot>) {
         self.used -= size;
         self.releases += 1;
@@ -274,7 +274,7 @@ impl State {
         unsafe { NonNull::new_unchecked(arena.region.start().add(slot.index * arena.size)) }
     }
 
-    /// Somebody else will release `size` bytes.
+    /// Transfers `size` bytes to another holder.
     pub(super) fn pass_on(&mut self, from: &mut Holder, to: Holder, size: usize) {
         self.let_go(*from, size);
         self.hold(to, size);

@@ -110,7 +110,7 @@ fn of_threads_that_wait_for_each_other_one_is_told() {
                 let _held = account.reserve(4096).unwrap().take().unwrap();
                 start.wait();
                 let since = account.reserve(4096).unwrap_err();
-                // Whoever is told releases what it has, so that the other goes on.
+                // The thread that gets the error releases its buffer, so that the other continues.
                 pool.wait_for_release(since)
             })
         });

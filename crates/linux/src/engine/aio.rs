@@ -98,7 +98,7 @@ impl Aio {
         }
     }
 
-    /// Submits what is queued; an operation that the kernel refuses has completed.
+    /// Submits the queued operations; an operation that the kernel refuses completes with the error.
     fn submit_queued(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         while !self.queued.is_empty() {
             match self.submit_some() {
@@ -130,7 +130,7 @@ impl Aio {
         })
     }
 
-    /// Takes what has completed, after waiting for `at_least`.
+    /// Appends completions, after waiting for `at_least` of them.
     fn reap_events(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
         let (events, room) = (self.events.as_mut_ptr(), self.events.len());
         let no_limit = ptr::null_mut::<libc::timespec>();

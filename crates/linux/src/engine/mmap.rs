@@ -1,5 +1,5 @@
-//! `mmap:N`: N mappings side by side, whose pages are fetched when they are touched; `populate:N`: N threads that map and
-//! have all pages fetched before a mapping is handed out. Both only read.
+//! `mmap:N`: N concurrent mappings, whose pages are fetched on access; `populate:N`: N threads that map and populate
+//! all pages before a mapping is handed out. Both only read.
 
 use std::io;
 use std::time::Instant;

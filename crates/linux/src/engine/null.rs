@@ -1,4 +1,4 @@
-//! `null`: operations complete at once and transfer nothing. What remains is the cost of the harness.
+//! `null`: operations complete at once and transfer nothing, which leaves the cost of the harness.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ struct Null {
     submitted: Vec<Op>,
 }
 
-/// More than one, so that what it measures has a batch to work with as others do.
+/// More than one, so that the harness works in batches as with other engines.
 pub(super) const AHEAD: usize = 8;
 
 pub(super) fn open() -> Box<dyn Engine> {

@@ -39,7 +39,7 @@ impl Slots {
         &mut self.ops[slot].as_mut().expect("a slot in use").0
     }
 
-    /// The operation of a slot has completed by `now`; `result` is what the kernel returned: bytes, or a negative error
+    /// Completes the operation of a slot at `now`; `result` is the kernel's return value: bytes, or a negative error
     /// number.
     pub(super) fn complete(&mut self, slot: usize, result: i64, now: Instant) -> Completion {
         let (mut op, submitted) = self.ops[slot].take().expect("an operation completes once");

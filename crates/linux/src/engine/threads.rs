@@ -7,7 +7,7 @@ use super::{Completion, Engine, Op, OpKind};
 use crate::IoFile;
 use crate::crew::{self, Crew, Ended};
 
-/// What a thread does with an operation: one system call, which says how many bytes were transferred.
+/// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
 pub(super) type Call = crew::Call<Op>;
 
 /// Memory of operations that wait for a thread, in bytes and in number. They take a buffer only when a thread comes to
@@ -28,7 +28,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Threads that each do what `call` makes, as the caller does when it waits; with `ahead` slots.
+    /// Starts threads that each run a function made by `call`, as the caller does while it waits; with `ahead` slots.
     pub(super) fn start(
         name: &str,
         threads: usize,

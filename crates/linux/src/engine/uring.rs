@@ -55,7 +55,7 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     if sqpoll {
         return IoUring::builder().setup_sqpoll(SQPOLL_IDLE_MS).build(entries);
     }
-    // Completions are reaped when we wait for them, so the kernel need not interrupt the thread (Linux 5.19).
+    // Completions are reaped when the caller waits for them, so the kernel need not interrupt the thread (Linux 5.19).
     let quiet = IoUring::builder().setup_coop_taskrun().build(entries);
     match quiet {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
@@ -179,7 +179,7 @@ impl Uring {
         self.queued += 1;
     }
 
-    /// Takes what has completed.
+    /// Appends the completions in the queue.
     fn reap_ring(&mut self, completions: &mut Vec<Completion>) {
         let entries = self.ring.completion();
         if entries.is_empty() {
@@ -194,15 +194,15 @@ impl Uring {
         }
     }
 
-    /// Submits what is queued, and sleeps until `at_least` have completed.
+    /// Submits the queued operations, and sleeps until `at_least` have completed.
     fn enter(&mut self, at_least: usize) -> io::Result<()> {
         match self.ring.submit_and_wait(at_least) {
             Ok(_) => {
-                // What the kernel did not take is still in the queue.
+                // Entries that the kernel did not consume are still in the queue.
                 self.queued = self.ring.submission().len();
                 Ok(())
             }
-            // A signal, or the kernel is short of memory: what has completed is reaped, and then it goes on.
+            // A signal, or the kernel is short of memory: the caller reaps the completions and tries again.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
                 Ok(())
             }
@@ -210,7 +210,7 @@ impl Uring {
         }
     }
 
-    /// Has the kernel release all memory.
+    /// Cancels all operations and waits until the kernel has released their memory.
     fn drain(&mut self) -> io::Result<()> {
         if self.slots.in_flight() > 0 {
             // A full queue has room again after a submission.

@@ -252,7 +252,7 @@ impl Running {
         if came.signal == libc::SIGCHLD {
             self.forget_orphans();
             if self.is_stopped() {
-                // So that the shell sees it. What lets us go on is passed on then.
+                // The shell must see the stop. The signal that continues this process is then passed on.
                 stop();
             }
         } else if !came.from_kernel

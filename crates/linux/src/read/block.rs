@@ -55,7 +55,7 @@ impl Block {
         &self.file
     }
 
-    /// Service time: from the start to the end of the system calls; time in our own queue is not in it.
+    /// Service time, from the start to the end of the system calls, without the time in the queue of the stream.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.service

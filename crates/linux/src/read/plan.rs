@@ -15,7 +15,7 @@ pub type FileRange = (Arc<IoFile>, Range<u64>);
 pub(super) struct Planned {
     pub(super) file: Arc<IoFile>,
     pub(super) first: Range<u64>,
-    /// The ranges behind it, in ascending order.
+    /// The ranges after it, in ascending order.
     pub(super) others: Vec<Range<u64>>,
 }
 
@@ -24,13 +24,13 @@ impl Planned {
         Planned { file: Arc::clone(file), first, others: Vec::new() }
     }
 
-    /// All of them, and what lies between.
+    /// The range from the first to the last of them, gaps included.
     pub(super) fn span(&self) -> Range<u64> {
         self.first.start..self.others.last().unwrap_or(&self.first).end
     }
 }
 
-/// What is read next.
+/// Source of the next reads.
 pub(super) enum Plan {
     /// Blocks of one size, as probes want them.
     Fixed { file: Arc<IoFile>, sequence: Sequence, next: Option<Range<u64>> },

@@ -1,4 +1,4 @@
-//! A read until it is whole: what follows from the outcome of a call.
+//! Progress of a read: the next step after the outcome of a call.
 
 use std::io;
 use std::ops::Range;
@@ -98,7 +98,7 @@ impl Progress {
             return Next::Shrunk { at: self.span.offset + got as u64 };
         }
         (self.most, self.retries) = (got, 0);
-        // Direct transfers continue at a multiple of the alignment; the bytes behind it are read again.
+        // Direct transfers continue at a multiple of the alignment; the bytes after it are read again.
         op.rewind(got / self.span.alignment * self.span.alignment);
         Next::GoOn
     }

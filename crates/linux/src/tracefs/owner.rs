@@ -1,10 +1,10 @@
-//! The process that owns an instance: it makes it, names threads for it, and removes it.
+//! The process that owns an instance: it creates the instance, names threads for it, and removes it.
 //!
-//! The kernel waits until no core can be in the midst of an event any more (RCU), some 20 to 90 ms, when a buffer's size
-//! is set, when more threads are named, and when an instance is removed; and a process cannot end while one of its threads
-//! waits so. So a process of its own does that, which nobody waits for: nobody's child, in a session of its own, in the
-//! directory `/`, with nothing open but tracefs and a socket to us. When that is closed, because the instance is not needed
-//! any more or because we were killed, it removes the instance.
+//! The kernel waits for an RCU grace period, some 20 to 90 ms, when a buffer's size is set, when threads are added, and
+//! when an instance is removed; and a process cannot end while one of its threads waits so. So a daemon does that. It
+//! has a session of its own, its parent has ended, its directory is `/`, and it has nothing open but tracefs and a
+//! socket to its creator. When the socket is closed, because the instance is not needed any more or because the creator
+//! was killed, it removes the instance.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -27,7 +27,7 @@ const SETTINGS: [(&CStr, &CStr); 4] = [
 /// Bytes of a request at most: numbers of threads as text, which ends with the line.
 const REQUEST_MAX_BYTES: usize = 8 << 10;
 
-/// How often it is tried to remove an instance of which somebody has a file open yet, 10 ms apart.
+/// Attempts to remove an instance of which another process still has a file open, 10 ms apart.
 const TIMES: usize = 500;
 
 /// The process, as long as this is there.
@@ -37,8 +37,8 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Has an instance made in the directory `instances`, and returns when it is set up. `left_over` are others that it
-    /// removes when it has removed its own.
+    /// Starts an owner that creates an instance in the directory `instances`, and returns when the instance is set up.
+    /// The owner removes the instances in `left_over` after its own.
     ///
     /// # Errors
     /// If it cannot be made; then nothing is left of it.
@@ -46,9 +46,9 @@ impl Owner {
         let (ours, theirs) = UnixStream::pair()?;
         let mut keep = [instances.as_raw_fd(), theirs.as_raw_fd()];
         keep.sort_unstable();
-        // SAFETY: in both children only system calls are made, on descriptors and memory that were there before: other
-        // threads may have held locks. The first child ends at once, so that the second is nobody's, and is waited for:
-        // when this returns, neither has anything of the caller's open, nor its directory.
+        // SAFETY: both children make only system calls, on descriptors and memory from before the fork, because other
+        // threads may have held locks. The first child ends at once, so that the second is reparented, and is waited
+        // for: when this returns, neither holds a descriptor of the caller, nor its directory.
         unsafe {
             match libc::fork() {
                 -1 => return Err(io::Error::last_os_error()),
@@ -71,7 +71,7 @@ impl Owner {
         Ok(owner)
     }
 
-    /// Limits the events to these threads, besides those that were named before, and to what they start from now on.
+    /// Adds these threads, and those that they start from now on, to the threads whose events are traced.
     pub(super) fn name_threads(&mut self, threads: &[u32]) -> io::Result<()> {
         // A number has ten digits at most.
         for some in threads.chunks(REQUEST_MAX_BYTES / 11) {
@@ -82,7 +82,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Waits for what came of the last request: an error's number, or 0.
+    /// Waits for the reply to the last request: an error number, or 0.
     fn reply(&mut self) -> io::Result<()> {
         let mut number = [0; size_of::<c_int>()];
         self.socket.read_exact(&mut number)?;
@@ -105,7 +105,7 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }
 
-/// The life of the owner.
+/// Main function of the owner.
 ///
 /// # Safety
 /// Only after a fork, as what follows: plain system calls on memory that lives on.
@@ -115,9 +115,9 @@ unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString
         if let Ok((instance, _held)) = set_up(instances, name).inspect_err(|&error| tell(socket, error)) {
             tell(socket, 0);
             serve(instance, socket);
-            // What is traced after that costs the programs something, and removing takes time.
+            // Stops tracing at once: events slow the traced programs down, and removal takes time.
             let _ = put(instance, c"events/enable", libc::O_WRONLY, b"0");
-            // That `free_buffer` is held is not closed before: it would take as long once more.
+            // Keeps `free_buffer` open until then, because closing it takes as long again.
         }
         close_all_but(&[instances]);
         remove(instances, name);
@@ -151,7 +151,7 @@ unsafe fn set_up(instances: c_int, name: &CStr) -> Result<(c_int, c_int), c_int>
     }
 }
 
-/// Names threads as it is asked to, until nobody can ask any more.
+/// Serves requests to name threads until the socket is closed.
 ///
 /// # Safety
 /// As of [`own`].
@@ -168,7 +168,7 @@ unsafe fn serve(instance: c_int, socket: c_int) {
             Ok(read) => length += read,
         }
         if request[..length].ends_with(b"\n") {
-            // Not cut: what stands there goes on.
+            // Not truncated: the threads named before stay.
             let how = libc::O_WRONLY | libc::O_APPEND;
             // SAFETY: as of this function.
             unsafe {
@@ -240,7 +240,7 @@ unsafe fn close_all_but(keep: &[c_int]) {
 }
 
 /// # Safety
-/// As of [`own`]: what is closed is used by nobody in this process any more.
+/// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
     // Before Linux 5.9 one by one, as many as there can be usually.
     const MOST: c_int = 65_536;

@@ -231,7 +231,7 @@ fn what_a_process_that_is_gone_has_left_is_removed_by_the_next() {
     soon(|| !tree.instances().contains(&left));
 }
 
-/// Whoever owns an instance holds nothing else of ours, and is not in our directory.
+/// The owner of an instance holds no other descriptor of its parent, and leaves the parent's directory.
 #[test]
 fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     if let Err(why) = check() {
@@ -244,7 +244,7 @@ fn an_instances_owner_holds_nothing_but_tracefs_and_ends_with_it() {
     let owners = || {
         let all = crate::process::all().unwrap();
         let exe = |number: u32| fs::read_link(format!("/proc/{number}/exe")).ok();
-        // Other processes of this program are children on their way to become others, or other tests.
+        // Other processes of this program are children before their exec, or other tests.
         let session = |number: u32| {
             let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
             stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)?.parse::<u32>().ok())

@@ -1,7 +1,8 @@
 //! A tracefs, by the descriptor of its root: the mounted one, or else a private mount.
 //!
-//! `fsmount` gives a mount that is attached to no directory of any namespace. It is used through its descriptor, nobody
-//! else sees it, and it is gone when that is closed. The kernel has one tracefs, so both show the same instances.
+//! `fsmount` creates a mount that is not attached to a directory of any namespace. It is used through its descriptor,
+//! is invisible to other processes, and vanishes when the descriptor is closed. The kernel has a single tracefs, so
+//! both show the same instances.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,7 +22,7 @@ const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 pub enum Place {
     /// The one that is mounted on this directory.
     Mounted(PathBuf),
-    /// A mount of our own that no namespace shows.
+    /// A private mount, invisible in every namespace.
     Private,
 }
 
@@ -36,7 +37,7 @@ impl Tree {
     /// The mounted tracefs, if it may be written to, else a private mount of it.
     ///
     /// # Errors
-    /// What is missing and what to do, as a clause.
+    /// The missing precondition and its remedy, as a clause.
     pub(super) fn open() -> Result<Tree, String> {
         let mounted = MOUNTS.iter().find_map(|path| {
             let root = openat(CWD, *path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -94,7 +95,7 @@ pub(super) fn open_beside(beside: BorrowedFd<'_>, path: impl AsRef<Path>, how: O
 
 /// A file's whole text.
 pub(super) fn read_beside(beside: BorrowedFd<'_>, path: impl AsRef<Path>) -> io::Result<String> {
-    // Some files are told whole in one read, or not at all.
+    // Some files must be read whole by a single call.
     let mut text = vec![0; 16 << 10];
     let mut file = open_beside(beside, path, OFlags::RDONLY)?;
     let mut length = 0;
@@ -116,7 +117,7 @@ fn private_mount() -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Why tracefs cannot be used, and what to do.
+/// The reason for which tracefs cannot be used, and the remedy.
 fn why_not(error: Errno, is_root: bool) -> String {
     match error {
         Errno::NODEV => "this kernel has no tracefs (CONFIG_FTRACE)".to_owned(),

@@ -1,4 +1,4 @@
-//! Whatever the engine: operations on several files, reads beside writes and syncs, do what they do to bytes in memory.
+//! On every engine, operations on several files, with concurrent reads, writes and syncs, match a model in memory.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 12;
 const FILES: usize = 3;
 
-/// What one operation does: to which file, to which of its blocks; a write of this byte, else a read.
+/// An operation: the index of its file, the index of its block, and the byte to write; `None` for a read.
 type Step = (usize, u64, Option<u8>);
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
@@ -28,8 +28,8 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
     prop::sample::select(writing.collect::<Vec<_>>())
 }
 
-/// Performs all steps with as many in flight as there are slots, never two at once on the same block, and holds what is
-/// read and what the files have in the end against a model.
+/// Performs all steps with as many in flight as there are slots, never two at once on the same block, and compares the
+/// data read and the final content of the files with a model.
 fn perform(
     engine: &mut dyn Engine,
     pool: &BufferPool,
@@ -96,7 +96,7 @@ fn take(
     }
 }
 
-/// Reaps, continues what was short or interrupted, and looks at what was read.
+/// Reaps completions, continues short and interrupted operations, and checks the data read.
 fn reap(
     engine: &mut dyn Engine,
     at_least: usize,
@@ -170,7 +170,7 @@ proptest! {
         for (scratch, expected) in scratch.iter().zip(&model) {
             prop_assert!(std::fs::read(scratch.path()).unwrap() == *expected);
         }
-        // Nobody keeps a file open that was detached.
+        // No engine keeps a detached file open.
         prop_assert!(files.into_iter().all(|file| Arc::into_inner(file).is_some()));
     }
 

@@ -1,5 +1,5 @@
 //! Many streams on one engine and one budget: every byte is right, memory and threads stay within their limits, and
-//! nobody waits for itself.
+//! no thread deadlocks on its own memory.
 
 use std::fs;
 use std::ops::Range;
@@ -51,7 +51,7 @@ fn two_hundred_streams_share_the_threads_and_the_memory_of_one() {
             assert!(io.pool().resident() <= 64 << 20);
         }
     }
-    // Other tests run beside this one, and start threads as well; those of this engine are 4.
+    // Other tests run concurrently and start threads as well; those of this engine are 4.
     assert!(engine_threads().saturating_sub(before) <= 100, "a few threads for all");
 }
 

@@ -66,16 +66,16 @@ pub(super) struct Account {
     /// How long it was in each state.
     pub(super) idle: BTreeMap<Idle, Nanos>,
     pub(super) curve: Curve,
-    /// What was found of the kernel's read-ahead ahead of the program when it was first helped, in bytes.
+    /// Bytes of the kernel's read-ahead found ahead of the program when it was first helped.
     pub(super) window_seen: Option<u64>,
-    /// What the kernel is set to read ahead at a time, in bytes; 0 where that is not known.
+    /// Read-ahead size of the kernel, in bytes; 0 if it is not known.
     pub(super) read_ahead: u64,
-    /// How long the quickest of our first accesses took.
+    /// Duration of the fastest of the follower's first accesses.
     latency: Option<Nanos>,
-    /// While only watching: what would have been read ahead.
+    /// With `watch_only`: the share that would have been read ahead.
     pub(super) would_help: Share,
     last: Option<Sight>,
-    /// What it has spent since it last moved, and whether it was helped when it came there, or would have been.
+    /// Time spent since it last moved, and whether it was helped when it came there, or would have been.
     spot: (Share, Help),
     /// The files that it has been at.
     visit: Visit,
@@ -90,7 +90,7 @@ pub(super) struct Account {
     steady: u64,
 }
 
-/// What is seen at an instant.
+/// State of a reading at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
     pub(super) at: Nanos,
@@ -103,10 +103,10 @@ pub(super) struct Sight {
     /// How many files it has come to, and whether this one had been begun before it opened it.
     pub(super) files: u64,
     pub(super) was_begun: bool,
-    /// What its program has spent; and among how many readings that is divided, which go on side by side.
+    /// Time spent by its program, and the number of concurrent readings among which it is divided.
     pub(super) spent: Spent,
     pub(super) readings: u64,
-    /// How many there are of all programs.
+    /// Number of concurrent readings of all programs.
     pub(super) all_readings: u64,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Sight {
 enum Help {
     #[default]
     No,
-    /// It would be if we did not only watch.
+    /// It would be without `watch_only`.
     Would,
     Yes,
 }
@@ -123,7 +123,7 @@ enum Help {
 impl Help {
     fn of(state: Option<State>, has_more_ahead: bool, watch_only: bool) -> Help {
         match state {
-            // Also while it is left alone for a moment, until it has used up what lies ahead.
+            // Also during a pause of prefetching, until the program has consumed the data ahead.
             _ if has_more_ahead && !watch_only => Help::Yes,
             Some(State::Ahead | State::Idle(Idle::Done)) if !watch_only => Help::Yes,
             // Where nothing is really read ahead, it cannot be seen whether that helps.
@@ -219,7 +219,7 @@ impl Account {
         }
     }
 
-    /// An access of ours has taken so long.
+    /// Records the duration of an access by the follower.
     pub(super) fn time(&mut self, latency: Nanos) {
         self.latency = Some(self.latency.map_or(latency, |quickest| quickest.min(latency)));
     }
@@ -366,7 +366,7 @@ impl Account {
         Some((one, one.max(Nanos(opening.0 / opens.max(1)))))
     }
 
-    /// Which part of the elapsed time was saved by what was hidden: the less, the more readings went on side by side.
+    /// Elapsed time saved by the hidden waiting: its share that decreases with the number of concurrent readings.
     pub(super) fn saved(&self) -> Option<Nanos> {
         Some(share(self.hidden()?, self.helped.divided.0, self.helped.time.0))
     }
@@ -394,10 +394,10 @@ impl Account {
             opens + seconds + share(one.saturating_sub(computes(window)), self.steady, 2 * window)
         });
         let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.waited, bytes, self.alone.bytes));
-        // What was seen for long enough counts more than any model.
+        // A long enough observation takes precedence over the model.
         let seen = || as_alone().filter(|_| self.alone.bytes >= MUCH * window.max(FIRST_WINDOW));
         let expected = seen().or(by_model).or_else(as_alone)?;
-        // What was not brought was in memory, or the kernel was there before us and the program waited as it would have.
+        // Other bytes were in memory, or the kernel read them first and the program waited as without prefetching.
         let of_brought = share(expected, self.brought.min(bytes), bytes);
         Some(of_brought.min(expected.saturating_sub(waited)))
     }

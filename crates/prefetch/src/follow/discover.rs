@@ -41,7 +41,7 @@ impl Follower {
 
     fn discover_in(&mut self, number: u32, now: Nanos) {
         let Some(program) = self.programs.get_mut(&number) else { return };
-        // Often enough to see what it sleeps in, whether or not it reads anything that is followed.
+        // Often enough to see the cause of its sleeps, whether or not any of its reads are followed.
         program.sample(now);
         let Ok(found) = program.discover(now) else { return self.end_program(number, now) };
         if !program.process.is_alive() {
@@ -72,7 +72,7 @@ impl Follower {
     }
 
     pub(super) fn end_program(&mut self, number: u32, now: Nanos) {
-        // What it touched last has been told, and not been looked at.
+        // Its last touches have been reported, but not been processed.
         if self.traced.knows(number) {
             self.take_touches(now);
         }

@@ -144,8 +144,8 @@ impl Job for Errand {
     }
 }
 
-/// The last byte of the first part of the pieces, as long as a window of the kernel's, of which something is neither in
-/// memory nor on its way there: so that it is one access that is timed, and not what was asked for before or after it.
+/// The last byte of the first part of the pieces with pages neither in memory nor in flight; a part is as long as a
+/// window of the kernel. Timing its arrival measures a single access, not the requests before or after it.
 fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
     const PART: u64 = 128 << 10;
     pieces.iter().find_map(|(handle, range)| {

@@ -147,7 +147,7 @@ impl Follower {
         match answer {
             Answer::Fetched { range, brought, window } => {
                 reading.account.bring(range.clone(), brought.bytes);
-                // Touches are told some milliseconds late, and the kernel has gone on meanwhile.
+                // Touches arrive some milliseconds late, and the kernel has advanced meanwhile.
                 let window = window.filter(|_| reading.stream.is_none());
                 reading.account.window_seen = reading.account.window_seen.or(window);
                 // One of many files that cannot be read, or what lies between two, is no reason to stop.

@@ -62,7 +62,8 @@ pub(super) struct Program {
 pub(super) enum Unseen {
     /// It does not seem to.
     No,
-    /// It waits, has data mapped, and had mapped so many bytes of files when that was seen: it may wait for other things.
+    /// The program waits and has data mapped, but may wait for other things. `mapped` is the number of file bytes
+    /// mapped when that was observed.
     Perhaps { mapped: u64 },
     /// It does.
     Yes,
@@ -117,7 +118,7 @@ impl Program {
         self.spent
     }
 
-    /// How long one of its threads was on a core, at least; whoever waits for what that does is not faster.
+    /// CPU time of its busiest thread; a lower bound of the program's elapsed time.
     pub(super) fn busiest(&self) -> Nanos {
         self.busiest
     }

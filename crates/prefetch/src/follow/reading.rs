@@ -34,7 +34,7 @@ pub(super) struct Reading {
     pub(super) program: u32,
     pub(super) name: String,
     pub(super) row: Row<Member>,
-    /// How long it was when the controller was last told.
+    /// The size last reported to the controller.
     pub(super) told_size: u64,
     /// How often it has been seen how long an access takes.
     pub(super) timed: Arc<AtomicU32>,
@@ -78,12 +78,12 @@ pub(super) struct Reading {
     pub(super) is_traced: bool,
 }
 
-/// What is taken down of a look.
+/// Record of a look.
 pub(super) struct Accounted {
     pub(super) at: Nanos,
-    /// What the program has spent.
+    /// Time spent by the program.
     pub(super) spent: Spent,
-    /// Among how many readings of the program that is divided, and how many of all programs go on side by side.
+    /// Number of concurrent readings of the program, among which that time is divided, and of all programs.
     pub(super) readings: u64,
     pub(super) all_readings: u64,
     /// Up to where has been asked for.
@@ -308,19 +308,19 @@ impl Reading {
         } else if now.saturating_sub(self.moved.0) > STILL
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
-            // Who reads a mapping gets no bytes, but waits for pages.
+            // Reading a mapping adds no bytes to the count, but waits for pages.
             let (faults, waited) = (program.process.major_faults().unwrap_or(0), program.spent().waited);
             let (had, from) = *self.faults.get_or_insert((faults, waited));
             let by_faults = faults > had && waited.saturating_sub(from) > LONG;
             let reads = read.saturating_sub(then) > MUCH || by_faults;
-            // Who has come to the end of a file may read the next, which has not been seen yet.
+            // A program at the end of a file may be reading the next one, which has not been seen yet.
             self.is_still |= reads && offset < self.row.size_of(index);
         }
         self.unlock(index, offset, program);
     }
 
-    /// How long the row is, if the controller has not been told so yet and is to be: of a file that the program has opened
-    /// after others only if it has read those to their ends, or if the files that come are begun anyway.
+    /// The size of the row, if it is to be reported to the controller and has not been yet. A file that the program
+    /// opened after others counts only if it has read those to their ends, or if upcoming files are begun anyway.
     pub(super) fn grown(&mut self) -> Option<u64> {
         let is_unlocked = self.coming.as_ref().is_none_or(|coming| coming.unlocked);
         let size = self.row.size();

@@ -1,7 +1,7 @@
-//! How fast the storage delivers what is asked for side by side, which only watching cannot show: a program that waits for
-//! one access after the other waits as long for a fast storage as for a slow one.
+//! Throughput of the storage under concurrent requests. Observation alone cannot show it: a program that waits for one
+//! access after the other waits as long for fast storage as for slow storage.
 //!
-//! So when the program has ended, a part of what it has read is dropped from the page cache and read ahead once more.
+//! So when the program has ended, a part of its data is dropped from the page cache and read ahead again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::account::Share;
 use super::reading::Reading;
 use crate::cached_file::CachedFile;
 
-/// Bytes that are read once more: as much as the program took in this time by itself, between these.
+/// Bytes that are read again: as many as the program read in this time by itself, within these limits.
 const TIME: Nanos = Nanos(300_000_000);
 const MIN_BYTES: u64 = 1 << 20;
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What is waited for one after the other, in bytes.
+/// Granularity of the measurement: bytes of a single access.
 const STEP: u64 = 128 << 10;
 
-/// How long that may take.
+/// Time limit of the measurement.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What may be read once more.
+/// A file range that may be read again.
 #[derive(Debug)]
 pub(super) struct Candidate {
     file: Arc<CachedFile>,
@@ -36,7 +36,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// What a program has read at last, where that would have been read ahead.
+    /// The range that a program read last, if it would have been read ahead.
     pub(super) fn of(reading: &Reading) -> Option<Candidate> {
         let Share { bytes, waited, divided, .. } = reading.account.would_help;
         let rate = u128::from(bytes) * u128::from(TIME.0) / u128::from(divided.0.max(1));
@@ -53,10 +53,10 @@ impl Candidate {
         self.waited > other.waited
     }
 
-    /// Bytes a second; none where that cannot be found out, or not soon.
+    /// Bytes a second; none if the measurement fails or exceeds its time limit.
     pub(super) fn measure(self) -> Option<u64> {
         let (sender, receiver) = channel();
-        // A storage that does not answer must not be waited for.
+        // The caller must not wait for storage that does not answer.
         let body = move || {
             let _ = sender.send(measure(&self.file, &self.range));
         };
@@ -67,10 +67,10 @@ impl Candidate {
 
 fn measure(file: &CachedFile, range: &Range<u64>) -> Option<u64> {
     page_cache::drop_pages(file.file(), range.clone()).ok()?;
-    // What somebody has mapped stays, and so do the ends of what the system drops as a whole.
+    // Mapped pages stay in the cache, and so do the ends of folios that the system drops only as a whole.
     let is_gone = |at: &u64| file.find(&(*at..*at + STEP)).is_some_and(|found| found.cached == 0);
     let from = range.clone().step_by(STEP as usize).find(is_gone)?;
-    // One access by itself, and then all others side by side: what they take more, they take for their bytes.
+    // A single access, then all others concurrently: the additional time is the time to transfer their bytes.
     let (_, first) = bring(file, &(from..from + STEP))?;
     let (bytes, all) = bring(file, &(from + STEP..range.end))?;
     let time = all.saturating_sub(first).max(Duration::from_micros(10));

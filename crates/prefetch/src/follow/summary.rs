@@ -27,11 +27,11 @@ pub struct Summary {
     pub queued: Nanos,
     /// Time for which they would have waited besides; none where nothing is known.
     pub hidden: Option<Nanos>,
-    /// Elapsed time that was saved by that: what threads and processes would have waited side by side counts once.
+    /// Elapsed time saved by that: concurrent waits of threads and processes count once.
     pub saved: Option<Nanos>,
     /// While only watching: elapsed time that reading ahead would have saved.
     pub could_save: Option<Nanos>,
-    /// And how fast the storage delivers what is asked for side by side, in bytes per second, where that was measured.
+    /// Throughput of the storage under concurrent requests, in bytes per second, if it was measured.
     pub storage_rate: Option<u64>,
     /// How many processes were followed.
     pub programs: u64,
@@ -106,7 +106,7 @@ pub(super) struct Tally {
     unseen: u64,
     /// How long the thread was on a core that was so for longest.
     busiest: Nanos,
-    /// While only watching: what would have been read ahead.
+    /// With `watch_only`: the share that would have been read ahead.
     would_help: Option<Share>,
     summary: Summary,
 }
@@ -200,8 +200,8 @@ impl Tally {
         readings.truncate(TOLD);
     }
 
-    /// `untraced` says why files that are read without moving a position cannot be followed here, which takes time.
-    /// `rate`: what the storage delivers, in bytes per second, if that was measured.
+    /// `untraced` returns the reason for which reads that move no file position cannot be followed here; it takes time.
+    /// `rate` is the throughput of the storage, in bytes per second, if it was measured.
     pub(super) fn summary(
         mut self,
         now: Nanos,
@@ -248,12 +248,11 @@ fn why_idle(reading: &Reading, state: Option<State>, watched: bool) -> Option<Id
     longest.filter(|(_, time)| **time > account.helped.time).map(|(idle, _)| *idle)
 }
 
-/// Elapsed time that reading ahead saves, of what it would have been done for: the waits; but it takes as long as the
-/// storage needs for the bytes if it delivers `rate` bytes per second (equation 2 of the paper), and all together takes as
-/// long as the `busiest` thread computes.
+/// Elapsed time that reading ahead of `share` would save: its waits, limited by the time in which storage of `rate`
+/// bytes per second delivers the bytes (equation 2 of the paper), and by the computing of the `busiest` thread.
 fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -> Nanos {
     let Share { bytes, waited, ran, divided, .. } = share;
-    // Threads that wait side by side wait at the same time, and so do processes.
+    // Concurrent waits of threads overlap, and so do those of processes.
     let threads = ((waited + ran).as_secs_f64() / divided.as_secs_f64().max(1e-9)).max(1.0);
     let time = divided.min(elapsed).as_secs_f64();
     let waited = waited.as_secs_f64() / threads * time / divided.as_secs_f64().max(1e-9);
@@ -278,7 +277,7 @@ fn advice(reading: &Reading) -> Option<Advice> {
     }
     let factor = 2.0 * (1.0 + spent.waited.as_secs_f64() / spent.ran.as_secs_f64().max(1e-6));
     let wanted = (read_ahead as f64 * factor) as u64;
-    // Two windows are on their way at a time.
+    // Two windows are in flight at a time.
     let access = Nanos((spent.time.0 as f64 / spent.bytes as f64 * 2.0 * read_ahead as f64) as u64);
     Some(Advice { device, read_ahead, wanted: wanted.next_power_of_two().min(64 << 20), access })
 }
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(seconds(alone, 1, Some(500)), 2.0, "the bytes take 2 of the 4 seconds");
         assert_eq!(seconds(alone, 1, Some(100)), 0.0, "the storage is as slow as the program");
         assert_eq!(seconds(alone, 4, None), 1.0, "another process computes on what it reads");
-        // Four threads that waited side by side.
+        // Four threads that waited concurrently.
         let four = Share { waited: second * 12, ran: second * 4, ..alone };
         assert_eq!(seconds(four, 1, None), 3.0);
         // Four processes at a time took longer together than all in all.

@@ -81,7 +81,7 @@ impl Timed {
     /// What is neither time on a core nor in a queue for one need not be sleep: a host takes time from a virtual
     /// machine, and interrupts do. A thread that has had no other turn and runs has not slept, whatever the sum says.
     pub(super) fn sample(&mut self, now: Nanos) -> io::Result<()> {
-        // Of one that has ended, what it ran is known until it is waited for.
+        // The CPU time of an ended thread stays available until it is reaped.
         let times = self.thread.times()?;
         (self.ran, self.queued, self.turns) = (times.ran, times.queued, times.turns);
         let sleeps = self.thread.sleeps()?;

@@ -104,8 +104,8 @@ impl Follower {
         Some(())
     }
 
-    /// A program seems to read without moving a position, for the case that this cannot be followed. What a program waits
-    /// for that gets nothing may be anything; but one that reads a mapping comes to have more of it mapped.
+    /// Records that a program seems to read without moving a position, in case this cannot be followed. A program that
+    /// waits and gets no bytes may wait for anything; but if it reads a mapping, its resident part grows.
     fn note_unseen(&mut self, number: u32, sign: Sign) -> Option<()> {
         const ENOUGH: u64 = 1 << 20;
         let program = self.programs.get_mut(&number)?;

@@ -160,7 +160,7 @@ fn followed(mut command: Command) -> Summary {
     let summary = follower.join().unwrap();
     assert!(child.wait().unwrap().success());
     let begun = std::time::Instant::now();
-    // Its owner removes the instance beside us.
+    // Its owner removes the instance concurrently.
     while tracefs::own_instances() > 0 {
         assert!(begun.elapsed() < LIMIT, "an instance is left");
         thread::sleep(Duration::from_millis(5));

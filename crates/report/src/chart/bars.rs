@@ -8,7 +8,7 @@ use super::{Chart, layout};
 use crate::number::duration;
 
 const ROW_HEIGHT: u32 = 46;
-/// Beyond this a label is cut; the table has the whole of it.
+/// Length at which a label is cut; the table has the whole label.
 const LABEL_LENGTH: usize = 44;
 
 /// One bar.
@@ -16,11 +16,11 @@ pub(super) struct Row {
     pub(super) label: String,
     /// In nanoseconds, in the order of the chart's parts.
     pub(super) parts: Vec<u64>,
-    /// What is written behind it.
+    /// The text after the bar.
     pub(super) figure: String,
 }
 
-/// What is drawn.
+/// A bar chart.
 pub(super) struct Bars {
     pub(super) name: &'static str,
     pub(super) title: &'static str,

@@ -17,7 +17,7 @@ pub(super) struct End {
     pub(super) colour: Colour,
 }
 
-/// What a frame must leave room for at its right, so that these names fit.
+/// Labels for which a frame must leave room at its right.
 pub(super) fn beside<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     labels.into_iter().filter(|label| !label.is_empty()).map(|label| short(label, LABEL_LENGTH)).collect()
 }

@@ -23,14 +23,14 @@ const LEGEND_LINE_HEIGHT: u32 = 40;
 const PANEL_TITLE_HEIGHT: u32 = 56;
 /// How far above a plot its title ends.
 const PANEL_TITLE_RISE: u32 = 20;
-/// What a second line above a plot takes, where its name and that of its y axis do not fit in one.
+/// Height of a second line above a plot, if its name and that of its y axis do not fit in one.
 const SECOND_LINE_HEIGHT: u32 = 34;
 const X_LABELS_HEIGHT: u32 = 48;
 const PANEL_GAP: u32 = 14;
 /// Room below the tick labels for the title of the x axis.
 const X_TITLE_HEIGHT: u32 = 38;
 
-/// What a colour in the legend stands for: an area, a line or a point.
+/// Shape of a legend entry: an area, a line or a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyShape {
     Area,
@@ -79,7 +79,7 @@ pub(super) struct Frame {
     pub(super) title: &'static str,
     pub(super) keys: Vec<Key>,
     pub(super) panels: Vec<PanelFrame>,
-    /// What stands at the right of the plots, for which a wide chart leaves room.
+    /// Texts at the right of the plots; a wide chart leaves room for them.
     pub(super) beside: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ impl Sheet<'_> {
         svg
     }
 
-    /// The root element and what names the chart for those who do not see it.
+    /// The root element and the chart's name for screen readers.
     fn opening(&self) -> String {
         let Frame { name, title, .. } = self.frame;
         let (width, height, class) = (self.layout.width, self.height(), self.layout.class);
@@ -345,7 +345,7 @@ impl Sheet<'_> {
         if is_drawn { X_TITLE_HEIGHT } else { 0 }
     }
 
-    /// What is below a plot: its labels and the title of its x axis.
+    /// Height below a plot: its labels and the title of its x axis.
     fn below(&self, index: usize) -> u32 {
         let labels = if self.has_x_labels(index) { X_LABELS_HEIGHT } else { PANEL_GAP };
         labels + self.x_title_height(index)

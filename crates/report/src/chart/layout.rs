@@ -11,7 +11,7 @@ const CHARACTER_WIDTH: u32 = 12;
 /// The same of bold text, which may be in capitals.
 const BOLD_CHARACTER_WIDTH: u32 = 17;
 
-/// A width, and what follows from it.
+/// A width, and the layout that it determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Width of the drawing.
@@ -58,7 +58,7 @@ pub(super) fn bold_width(text: &str) -> u32 {
     text_width(text) / CHARACTER_WIDTH * BOLD_CHARACTER_WIDTH
 }
 
-/// The words of a heading in lines of so many characters; a longer word has a line of its own.
+/// Breaks a heading into lines of at most `characters` characters; a longer word has a line of its own.
 pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

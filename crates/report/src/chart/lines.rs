@@ -10,7 +10,7 @@ use super::{Chart, palette};
 /// Beyond this the name of a panel is cut; the table has the whole of it.
 const PANEL_NAME_LENGTH: usize = 80;
 
-/// A place in the units of the axes, and what is there in words.
+/// A place in the units of the axes, and its description.
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -21,7 +21,7 @@ pub(super) struct Point {
 pub(super) struct Line {
     pub(super) label: String,
     pub(super) points: Vec<Point>,
-    /// What was published, where it stands beside what was simulated.
+    /// Published values, if any are compared with the simulated ones.
     pub(super) published: Vec<Point>,
 }
 
@@ -77,10 +77,10 @@ impl Panels {
     }
 }
 
-/// A level that is drawn from left to right, and what it means.
+/// A horizontal level, and its meaning.
 pub(super) type Level = (f64, &'static str);
 
-/// What kind of picture it is.
+/// Titles, axes and style of a line chart.
 pub(super) struct Look {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -145,7 +145,7 @@ pub(super) fn chart(panels: &Panels, look: Look) -> Chart {
     Chart::new(&frame, caption, drawing)
 }
 
-/// A line without a name shows what the whole chart is about.
+/// Description of a line; a line without a label has the chart's title.
 fn words<'a>(label: &'a str, title: &'a str) -> &'a str {
     if label.is_empty() { title } else { label }
 }

@@ -1,8 +1,8 @@
 //! Charts over time: one value, or a stack of values, for each of many spans.
 //!
-//! What a chart shows is set out as data first ([`TimeChart`]); the drawing and the page's read-out are both made from
-//! that. Where there are more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption
-//! says so; the read-out and the CSV have them all.
+//! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made. If
+//! a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption says so;
+//! the read-out and the CSV have them all.
 
 mod cache;
 mod columns;
@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     Times,
     /// Lines from end to end of the spans: sizes in bytes.
     Bytes,
-    /// Lines in steps: shares from nothing to all.
+    /// Step lines: shares from 0 to 1.
     Ratios,
-    /// Lines in steps: actual over ideal times, of which 1 is exact.
+    /// Step lines: ratios of actual to ideal times; 1 is exact.
     Accuracies,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Layer {
     pub(super) values: Vec<Option<f64>>,
     #[serde(skip)]
     pub(super) join: Join,
-    /// What each value weighs in a mean; empty where they weigh the same.
+    /// Weight of each value in a mean; empty if all weights are equal.
     #[serde(skip)]
     pub(super) weights: Vec<f64>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Panel {
     pub(super) layers: Vec<Layer>,
     #[serde(skip)]
     pub(super) spans: Vec<Span>,
-    /// What lies behind the data.
+    /// Bands behind the data.
     #[serde(skip)]
     pub(super) bands: Vec<Span>,
 }
@@ -107,10 +107,10 @@ pub(crate) struct TimeChart {
     pub(super) x_title: &'static str,
     #[serde(skip)]
     pub(super) y_title: &'static str,
-    /// What a span is, in the plural: `chunks`.
+    /// Name of the spans, in the plural: `chunks`.
     #[serde(skip)]
     pub(super) spans_are: &'static str,
-    /// What the bands behind the data mean; empty where there are none.
+    /// Meaning of the bands behind the data; empty if there are none.
     #[serde(skip)]
     pub(super) bands_are: &'static str,
 }
@@ -185,7 +185,7 @@ pub(super) fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
     charts.into_iter().map(TimeChart::draw).collect()
 }
 
-/// What the charts over the time of a simulation have in common.
+/// Common part of the charts over the time of a simulation.
 fn of_sides(sides: &[Side<'_>], quantities: &[Quantity<ChunkPoint>]) -> TimeChart {
     let span = |chunk: &ChunkPoint| (chunk.start_ns, chunk.end_ns);
     let panel = |side: &Side<'_>| Panel {

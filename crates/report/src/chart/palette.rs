@@ -45,7 +45,7 @@ pub(super) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
 pub(super) const READ: Colour = SKY;
 pub(super) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
 pub(super) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
-/// The highest of what is drawn as one.
+/// Colour of the maximum of the values joined in a column.
 pub(super) const HIGHEST: Colour = Colour(0xC8, 0xCD, 0xD3);
 
 pub(super) const MEAN: Colour = BLUE;
@@ -84,7 +84,7 @@ pub(super) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(super) const BUSY: Colour = VERMILLION;
 
-/// What a program does: it computes, or waits for a core.
+/// States of a program: computing, or waiting for a core.
 pub(super) const COMPUTES: Colour = BLUE;
 pub(super) const SHARES: Colour = SKY;
 

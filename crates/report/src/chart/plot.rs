@@ -1,7 +1,7 @@
-//! What charts draw with: marks at places of a plot, each with the words that say what it is.
+//! Drawing primitives of charts: marks at places of a plot, each with a text that describes it.
 //!
-//! There is no way to draw a line, a bar or a point without such words: they become the SVG's `<title>`, which a pointer
-//! shows and the page's script reads out. What only guides the eye, such as a grid or a whisker, is an aid and has none.
+//! Every line, bar and point requires such a text. It becomes the SVG's `<title>`, which a pointer shows and the page's
+//! script reads out. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
 
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ impl Plot<'_> {
         Plot { svg, layout, left, top, width, height, rows }
     }
 
-    /// How high a plot of so many rows is.
+    /// Height of a plot with `rows` rows.
     pub(super) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
         let label = if layout.is_narrow { ROW_LABEL as u32 } else { 0 };
         (row_height + label).saturating_mul(u32::try_from(rows.max(1)).unwrap_or(u32::MAX))
@@ -114,7 +114,7 @@ impl Plot<'_> {
     /// A filled outline.
     pub(super) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
         let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
-        // Areas lie edge to edge: smoothing each edge by itself would let what is behind shine through.
+        // Areas lie edge to edge: antialiasing of their edges would let the background shine through.
         let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
         self.outline(&points, true, &attributes, Some(title));
     }
@@ -200,7 +200,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The label of a row, which a narrow chart has above its bar, beside the bar's figure; in a wide one the axis has it.
+    /// Label of a row. A narrow chart has it above the bar, beside the bar's figure; a wide chart has it at the axis.
     pub(super) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
         if !self.layout.is_narrow {
             return;
@@ -211,7 +211,7 @@ impl Plot<'_> {
         self.text(&label, place, Align::Left);
     }
 
-    /// The figure of a bar: behind its end, or in a narrow chart at the right of the line above it.
+    /// The figure of a bar: after its end, or in a narrow chart at the right of the line above it.
     pub(super) fn figure(&mut self, row: usize, end: f64, figure: &str) {
         let bar = self.bar(row);
         if self.layout.is_narrow {
@@ -227,12 +227,12 @@ impl Plot<'_> {
         (self.width_of(width), self.height_of(f64::from(TEXT_SIZE) * 1.24))
     }
 
-    /// So many pixels to the side, in places.
+    /// Converts a width in pixels to places.
     pub(super) fn width_of(&self, pixels: f64) -> f64 {
         pixels / self.width
     }
 
-    /// So many pixels up, in places.
+    /// Converts a height in pixels to places.
     pub(super) fn height_of(&self, pixels: f64) -> f64 {
         pixels / self.height
     }

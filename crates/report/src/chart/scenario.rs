@@ -12,7 +12,7 @@ use crate::schema::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResul
 
 /// More bars than this are not drawn; the table has them.
 const BARS: usize = 40;
-/// More lines than this cannot be told apart: eight colours, plain and dashed.
+/// Maximum number of distinguishable lines: eight colours, plain and dashed.
 const LINES: usize = 16;
 
 pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {

@@ -1,4 +1,4 @@
-//! A regulated device over the time that it was watched: who uses it, and how rates are kept.
+//! A regulated device over the observed time: its users, and the accuracy of their rates.
 
 use super::Chart;
 use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
@@ -68,7 +68,7 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     }
 }
 
-/// How the rates were kept; none where nobody had one.
+/// Accuracy of the rates; none if no owner had a rate.
 fn accuracy(result: &TopResult, drawn: &[&IorateOwner]) -> Option<TimeChart> {
     let rated: Vec<&IorateOwner> = drawn.iter().copied().filter(|owner| owner.has_rate()).collect();
     let layers = layers(result, &rated, Join::MeanOverTime, |_, share| share?.accuracy_ratio);

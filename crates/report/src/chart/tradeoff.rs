@@ -69,7 +69,7 @@ pub(super) fn chart(result: &SweepResult) -> Chart {
     Chart::new(&frame, caption, drawing)
 }
 
-/// Settings that come to the same: one point of the chart.
+/// Settings with the same result: one point of the chart.
 struct Spot<'a>(Vec<&'a SweepPoint>);
 
 impl Spot<'_> {
@@ -103,7 +103,7 @@ impl Spot<'_> {
         )
     }
 
-    /// What stands beside it.
+    /// The label beside the mark.
     fn label(&self) -> String {
         let first = short(&verdict::settings(self.0[0]), LABEL_LENGTH);
         match self.0.len() {

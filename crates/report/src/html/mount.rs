@@ -27,7 +27,7 @@ const WORDS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What a mount saw, as a page.
+/// The page of a mount's result.
 #[must_use]
 pub fn mount(document: &Document<MountResult>) -> String {
     let result = &document.result;

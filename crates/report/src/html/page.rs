@@ -1,7 +1,6 @@
 //! The frame of every page, and the parts that pages share.
 //!
-//! What a reader came for is on the first screen: what the result says in words, and the first chart. How it was made and
-//! what the words mean come at the end.
+//! The first screen holds the result in words and the first chart. Provenance and the glossary come at the end.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -12,23 +11,23 @@ use crate::number;
 use crate::schema::Run;
 use crate::verdict;
 
-/// By this a page is known to be one of ours.
+/// Content of the generator tag, by which a page of sakiyomi is recognised.
 const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What a page is made of, in the order in which it is read.
+/// Parts of a page, in reading order.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
-    /// What the result says.
+    /// The verdict on the result.
     pub(super) verdict: Markup,
     /// The first is shown at once, the others after the tables that matter most.
     pub(super) charts: &'a [Chart],
-    /// What was measured or simulated, and how.
+    /// Subject and method of the measurement or simulation.
     pub(super) facts: Markup,
-    /// What comes before the other charts.
+    /// Content before the other charts.
     pub(super) body: Markup,
-    /// What comes behind them.
+    /// Content after them.
     pub(super) details: Markup,
     /// How, when and where it was made.
     pub(super) provenance: Markup,
@@ -96,7 +95,7 @@ impl Page<'_> {
     }
 }
 
-/// What the result says, in one paragraph.
+/// The verdict on the result, in one paragraph.
 pub(super) fn verdict(sentences: &[String]) -> Markup {
     html! { p.verdict { (verdict::paragraph(sentences)) } }
 }

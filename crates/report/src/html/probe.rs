@@ -50,7 +50,7 @@ pub fn probe(document: &Document<ProbeResult>) -> String {
 /// More findings than this would push the first chart from the first screen.
 const WHOLE_FINDINGS_MAX: usize = 2;
 
-/// One paragraph for each target and way of access; of many, what each comes to.
+/// A paragraph for each target and way of access; for many of them, a summary of each.
 fn answer(result: &ProbeResult) -> Markup {
     let findings = verdict::probe(result);
     let is_whole = findings.len() <= WHOLE_FINDINGS_MAX;
@@ -123,7 +123,7 @@ fn table(group: &Group<'_>) -> Markup {
     table.markup()
 }
 
-/// The verdict goes behind the rate: on a phone, what comes later is behind a scroll bar.
+/// Places the verdict right after the rate, because a phone shows later columns only by scrolling.
 fn verdict_second<T>(cells: impl IntoIterator<Item = T>, text_columns: usize) -> Vec<T> {
     let mut cells: Vec<T> = cells.into_iter().collect();
     let verdict = cells.len() - EVIDENCE.len() - 1;

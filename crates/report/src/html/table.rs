@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use crate::number;
 use crate::points::Points;
 
-/// Fewer rows than this are seen at a glance.
+/// Minimum number of rows of a sortable table.
 const SORTED_FROM: usize = 4;
 
-/// Longer texts may break.
+/// Length in characters above which a text may break.
 const LONG: usize = 16;
 
 /// One cell.
@@ -54,11 +54,11 @@ pub(super) struct Row {
 
 /// A table of results.
 pub(super) struct Table<'a> {
-    /// What its CSV is called.
+    /// File name of its CSV, without the extension.
     pub(super) name: &'a str,
     pub(super) caption: Markup,
     pub(super) header: Vec<String>,
-    /// So many of the columns are text.
+    /// Number of leading columns that hold text.
     pub(super) text_columns: usize,
     pub(super) rows: Vec<Row>,
 }
@@ -117,7 +117,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A key may break behind its dots, where a column is narrow.
+/// A key may break after its dots if the column is narrow.
 fn breakable(name: &str) -> Markup {
     html! {
         @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }
@@ -127,7 +127,7 @@ fn breakable(name: &str) -> Markup {
 impl Cell {
     fn markup(&self, column: usize, text_columns: usize, is_sorted: bool) -> Markup {
         let is_text = column < text_columns;
-        // A mark is not what a row is called.
+        // A cell with only a mark does not name its row.
         let is_heading = column == 0 && is_text && self.text.chars().any(char::is_alphanumeric);
         let is_long = self.text.chars().count() > LONG;
         let classes = [is_text.then_some("text"), is_long.then_some("long"), Some(self.class)];

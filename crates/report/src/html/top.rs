@@ -21,7 +21,7 @@ const WORDS: [(&str, &str); 5] = [
     ("late", "I/Os that the device had not done in time."),
 ];
 
-/// What was seen of a regulated device, as a page.
+/// The page of `iorate top`'s result.
 #[must_use]
 pub fn top(document: &Document<TopResult>) -> String {
     let result = &document.result;

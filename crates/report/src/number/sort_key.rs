@@ -1,4 +1,4 @@
-//! The order of numbers as people read them: what a table is sorted by.
+//! Sort key of formatted numbers, by which tables are sorted.
 
 /// Units of [`super`]'s texts, and of sizes as they are typed.
 const UNITS: [(&str, f64); 40] = [
@@ -57,7 +57,7 @@ pub(crate) fn sort_key(text: &str) -> Option<f64> {
     Some(sign * (first + second))
 }
 
-/// The value, and what is behind its unit.
+/// The value, and the text after its unit.
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(text.len());
     let value: f64 = text[..end].replace(',', "").parse().ok()?;

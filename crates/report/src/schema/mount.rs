@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::IorateBypass;
 
-/// What a mount saw. All times and rates are the drive's.
+/// Result of a mount. All times and rates are the drive's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountResult {
     /// Where it was mounted.
@@ -67,11 +67,11 @@ pub struct MountRates {
     pub owners: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// Those of them that took longer than they were to.
+    /// I/Os among them that exceeded their time.
     pub late: u64,
     /// The mean of actual over ideal time; nothing where there was no I/O.
     pub accuracy_ratio: Option<f64>,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<IorateBypass>,
 }
 
@@ -123,7 +123,7 @@ impl MountWindow {
     }
 }
 
-/// The mean of two means, each of so many.
+/// Mean of two means, each given with its number of values.
 pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> {
     match (a, b) {
         (Some((a, of_a)), Some((b, of_b))) if of_a > 0 || of_b > 0 => {
@@ -134,7 +134,7 @@ pub(super) fn mean(a: Option<(f64, u64)>, b: Option<(f64, u64)>) -> Option<f64> 
     }
 }
 
-/// The sum of what is known.
+/// Sum of the known values.
 pub(super) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),

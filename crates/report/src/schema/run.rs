@@ -30,13 +30,13 @@ pub struct RunResult {
     /// where there was none to judge by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
-    /// Elapsed time that was saved by that, likewise: what would have been waited side by side counts once.
+    /// Estimate of the elapsed time saved by that: concurrent waits count once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_ns: Option<u64>,
-    /// Where it was only watched: elapsed time that reading ahead would have saved, estimated.
+    /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
-    /// What the storage then delivered of 16 MiB or less that were read ahead once more, if that could be measured.
+    /// Throughput of the storage while 16 MiB or less were read ahead again; none if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bytes_per_second: Option<u64>,
     /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
@@ -70,8 +70,8 @@ impl RunResult {
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Elapsed time that was saved by what was hidden; none where nothing is known. Readings that go on by turns in one
-    /// thread save what all together do.
+    /// Elapsed time saved by the hidden waiting; none if it is not known. Readings that alternate in one thread save
+    /// the sum of their hidden waiting.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {
         let hidden = self.io_hidden_ns?;

@@ -43,22 +43,22 @@ pub struct SweepPoint {
     /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_drive_as_point: Option<u64>,
-    /// Varied settings that do not act as they are written.
+    /// Varied settings whose effective values differ from the written ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<SweepLimit>,
 }
 
-/// A setting that does not act as it is written.
+/// A setting whose effective value differs from the written one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SweepLimit {
     /// The key.
     pub key: String,
     /// Its value.
     pub value: String,
-    /// What it acts as; none where it has no effect.
+    /// The effective value; none if the setting has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_as: Option<String>,
-    /// The keys that make it so.
+    /// The keys that limit it.
     pub limited_by: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl SweepResult {
         all.into_iter().collect()
     }
 
-    /// The values of the point whose drive a point has, if it is another one's.
+    /// Values of the earlier point with the same drive as `point`, if any.
     pub(crate) fn same_drive(&self, point: &SweepPoint) -> Option<String> {
         let number = usize::try_from(point.same_drive_as_point?).ok()?;
         self.points.get(number).map(|first| first.values.join(", "))

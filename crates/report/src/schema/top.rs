@@ -1,18 +1,18 @@
-//! A regulated device and those who use it, over the time that they were watched.
+//! A regulated device and its users, over the observed time.
 
 use serde::{Deserialize, Serialize};
 
 use super::mount::{mean, sum};
 use super::{IorateDevice, IorateOwner};
 
-/// What `iorate top` saw.
+/// Result of `iorate top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopResult {
     /// The file or directory that was asked about.
     pub mount: String,
     /// The device, as it was at the last look.
     pub device: IorateDevice,
-    /// Those who used it, as each was at its last look; others are counted together.
+    /// Users of the device, each in its state at the last look; others are counted together.
     pub owners: Vec<IorateOwner>,
     /// From look to look, one after the other; more than 2,000 are joined.
     pub windows: Vec<TopWindow>,
@@ -31,15 +31,15 @@ pub struct TopWindow {
     pub busy_ns: Option<u64>,
     /// Requests in the device at the end: the most.
     pub in_device_max: u64,
-    /// Requests that waited to be let in at the end: the most.
+    /// Maximum of the requests that waited for admission at the end.
     pub waiting_max: u64,
-    /// What each did, without those that did nothing.
+    /// I/O of each owner, without idle owners.
     pub owners: Vec<TopShare>,
-    /// I/Os of those who are not among the owners.
+    /// I/Os of issuers that are not among the owners.
     pub others_ios: u64,
 }
 
-/// What somebody did in a window.
+/// I/O of an owner in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopShare {
     /// The number of the owner.
@@ -67,7 +67,7 @@ impl TopWindow {
         }
     }
 
-    /// What an owner did in it.
+    /// I/O of an owner in this window.
     #[must_use]
     pub fn share(&self, number: u64) -> Option<&TopShare> {
         self.owners.iter().find(|share| share.number == number)

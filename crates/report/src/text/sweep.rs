@@ -40,7 +40,7 @@ pub fn sweep(document: &Document<SweepResult>, style: Style) -> String {
     text
 }
 
-/// Limits that are told of in words.
+/// Maximum number of limits described in the text.
 const LIMITS_MAX: usize = 12;
 
 fn row(result: &SweepResult, point: &SweepPoint, keys: usize, repeated: bool) -> Vec<String> {

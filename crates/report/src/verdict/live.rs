@@ -1,9 +1,9 @@
-//! What a mount, and the device behind it, say of the time that they were watched.
+//! Verdicts on the observed time of a mount and of the device behind it.
 
 use crate::number::{bytes, count, duration, percent, whole_percent};
 use crate::schema::{IorateOwner, MountResult, TopResult};
 
-/// What a mount is called: `deskstar-7k250 under /mnt/disk`.
+/// Title of a mount: `deskstar-7k250 under /mnt/disk`.
 pub(crate) fn mount_title(result: &MountResult) -> String {
     match &result.drive {
         Some(drive) => format!("{drive} under {}", result.directory),
@@ -11,7 +11,7 @@ pub(crate) fn mount_title(result: &MountResult) -> String {
     }
 }
 
-/// What a mount says.
+/// Sentences about a mount.
 pub(crate) fn mount(result: &MountResult) -> Vec<String> {
     let mut sentences = vec![format!(
         "{} accesses in {}: {} read, {} written.",
@@ -43,7 +43,7 @@ pub(crate) fn mount(result: &MountResult) -> Vec<String> {
     sentences
 }
 
-/// What was seen of a regulated device.
+/// Sentences about a regulated device.
 pub(crate) fn top(result: &TopResult) -> Vec<String> {
     let (Some(first), Some(last)) = (result.windows.first(), result.windows.last()) else {
         return vec!["The device did no I/O between two looks.".to_owned()];

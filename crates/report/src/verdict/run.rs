@@ -10,7 +10,7 @@ pub(crate) fn run(result: &RunResult) -> Vec<String> {
     let mut sentences = vec![verdict(result)];
     sentences
         .extend(result.readings.iter().filter_map(|reading| reading.advice.as_ref()).take(1).map(advice));
-    // What the verdict has said is not said again.
+    // Notes do not repeat a reason that the verdict gives.
     let is_said = |note: &&String| {
         result.unseen.as_ref().is_some_and(|why| sentences[0].contains(why) && note.contains(why))
     };
@@ -47,10 +47,10 @@ fn short(word: &str, longest: usize) -> String {
     cut
 }
 
-/// A program that waits for less of its time than this hardly waits.
+/// Share of waiting below which a program hardly waits.
 const LITTLE: f64 = 0.02;
 
-/// One that waits for more of its time than this waits for something that is to be explained.
+/// Share of waiting above which the report explains what the program waits for.
 const MUCH: f64 = 0.05;
 
 fn verdict(result: &RunResult) -> String {
@@ -97,8 +97,8 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
     format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
 }
 
-/// Why nothing, or nothing more, was read ahead; none where that is not known. That what was read was in memory, or that
-/// nobody waited, is no reason why a program waited.
+/// Why nothing, or nothing more, was read ahead; none if that is not known. Cached data, or a lack of waiting, cannot
+/// explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
     let explains =
         |is: RunReason| waits < MUCH || !matches!(is, RunReason::Resident | RunReason::DoesNotWait);
@@ -116,8 +116,8 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
     }
 }
 
-/// What would have been saved. With enough read ahead, a program takes as long as the longer of computing and I/O (equation
-/// 2 of the paper).
+/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing and
+/// I/O (equation 2 of the paper).
 fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
     if waits < LITTLE {
@@ -207,7 +207,7 @@ pub(crate) fn figures(result: &RunResult) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// What makes the three times add up to the elapsed time: they are less, or those of several threads.
+/// Reconciles the three times with the elapsed time: names the rest, or the number of threads that they sum.
 fn rest(result: &RunResult) -> (&'static str, String) {
     const SEVERAL: f64 = 1.05;
     let threads = result.threads_at_a_time();

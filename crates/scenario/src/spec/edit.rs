@@ -124,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// What is wrong with `key`, which was set to a value that is said before.
+/// Describes the fault in the value of `key`; the message before it names the value.
 fn problem(key: &str, fault: &Fault) -> String {
     let typed: Vec<&str> = key.split('.').collect();
     match &fault.kind {

@@ -114,8 +114,8 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         Ok(())
     }
 
-    /// Reads what has no offsets, and makes a task of each block. Where it has to wait for a writer, all before it has been
-    /// worked on: that may be enough, and the writer may wait for us to say so.
+    /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all earlier
+    /// blocks processed: they may be enough, and the writer may wait for the result.
     pub(super) fn take_in(
         &self,
         tasks: &Tasks<'w>,

@@ -45,13 +45,13 @@ impl Deref for Bytes {
     }
 }
 
-/// What has no offsets, as a pipe, and is read from its beginning to its end.
+/// An input without offsets, such as a pipe, which is read sequentially.
 pub(super) struct Stream<'f> {
-    /// Bytes that were read before.
+    /// Bytes that were read earlier.
     before: Cursor<Vec<u8>>,
     from: From<'f>,
-    /// Blocks end where more bytes would have to be waited for: their results may be wanted before those come, or may be
-    /// the reason for which they come.
+    /// Whether a block ends where further reading would block: the block's results may be wanted before more bytes
+    /// arrive, or may cause them to arrive.
     is_eager: bool,
 }
 
@@ -75,15 +75,15 @@ impl<'f> Stream<'f> {
         Stream { before: Cursor::new(before), ..self }
     }
 
-    /// Whether reading on is to wait until results of what was read are there.
+    /// Whether the next read would block, so that results of earlier blocks must be delivered first.
     pub(super) fn would_wait(&self) -> bool {
         let From::File(file) = &self.from else { return false };
         let is_behind = self.before.position() >= self.before.get_ref().len() as u64;
         self.is_eager && is_behind && !is_readable_now(file)
     }
 
-    /// Reads until `space` is full, there is no more, or more would have to be waited for, which gives true; an error
-    /// comes with what was read before it.
+    /// Reads until `space` is full, the input ends, or further reading would block; returns true in the last case. An
+    /// error comes with the number of bytes read before it.
     pub(super) fn fill(&mut self, space: &mut [u8]) -> (usize, io::Result<bool>) {
         let mut filled = 0;
         while filled < space.len() {
@@ -125,8 +125,8 @@ pub(super) struct Small {
 }
 
 impl Kept {
-    /// Reads as much as there is, up to `most` bytes, which are the same each time; and says what ended it before
-    /// that, if an error did.
+    /// Reads up to `most` bytes, which is the same number in every call, or to the end; also returns the error that
+    /// ended it early, if any.
     pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (Small, io::Result<()>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
@@ -150,7 +150,7 @@ impl Drop for Small {
     }
 }
 
-/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds what was read before.
+/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds the bytes read before the error.
 pub(super) fn fill_buffer(from: &mut Stream<'_>, buffer: &mut Buffer) -> io::Result<()> {
     buffer.set_len(0);
     let (filled, outcome) = from.fill(buffer.space());

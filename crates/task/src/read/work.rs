@@ -177,7 +177,7 @@ impl<T: Send> OneFile<'_, '_, T> {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
 
-    /// Stops reading this file behind what has been handed over.
+    /// Stops reading this file after the blocks already handed over.
     pub(super) fn fail(&self, error: Error) {
         self.fail_at(BEHIND_ALL, error);
     }
@@ -214,7 +214,7 @@ impl<T: Send> OneFile<'_, '_, T> {
         !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)
     }
 
-    /// Does what may fail at an offset of this file alone, or panic for all of them.
+    /// Runs a step: an error ends only this file, at `offset`; a panic ends all of them.
     fn try_to(&self, offset: u64, what: impl FnOnce() -> Result<(), Error>) {
         match catch_unwind(AssertUnwindSafe(what)) {
             Ok(Ok(())) => {}

@@ -1,15 +1,16 @@
 //! Which figures of a fitted drive the measured trace determines.
 //!
-//! A search finds a least value of its objective in any case, also where the trace says nothing of a figure, or no more
-//! than chance. So each figure that has moved is put back to where it began, and each that has not is moved: if the fit
-//! gets worse by less than the standard error of that change, the trace does not determine the figure, and it stays as
-//! it was. The standard error is that of the jackknife over ten successive parts of the trace (Efron & Tibshirani, An
-//! Introduction to the Bootstrap, 1993, chapter 11): part by part is left out, and the change worked out anew. Where fewer
-//! than 30 requests depend on a figure, its error is not known well enough, and the figure stays as well.
+//! A search finds a minimum of its objective in any case, even if the trace holds no information about a figure beyond
+//! chance. So each figure that has moved is put back to its initial value, and each that has not is moved: if the fit
+//! gets worse by less than the standard error of that change, the trace does not determine the figure, and it keeps its
+//! initial value. The standard error is that of the jackknife over ten successive parts of the trace (Efron &
+//! Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11): each part is left out in turn, and the change
+//! computed again. If fewer than 30 requests depend on a figure, its error is not known well enough, and the figure
+//! keeps its initial value as well.
 //!
-//! A switch is held against the best drive with the switch the other way, whose figures were searched for apart. Of the
-//! figures, one is looked at after the other, with the others as they were fitted: two that only make good each other's
-//! errors are not found out.
+//! A switch is compared with the best drive that has the switch the other way, whose figures were searched for
+//! separately. Figures are examined one at a time, with the others as fitted: two figures that only compensate for each
+//! other's errors are not detected.
 
 use std::collections::BTreeSet;
 
@@ -41,13 +42,13 @@ pub struct Determined {
     pub to: String,
     /// Requests that depend on it, in the part that was fitted to.
     pub samples: usize,
-    /// What such a request is, in the singular.
+    /// Name of such a request, in the singular.
     pub sample: &'static str,
-    /// What the trace says of it.
+    /// Verdict of the trace on the figure.
     pub verdict: Verdict,
 }
 
-/// What a trace says of a figure.
+/// Verdict of a trace on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Another value fits clearly worse.
@@ -58,13 +59,13 @@ pub enum Verdict {
     Flat,
 }
 
-/// What each request takes, replay by replay.
+/// Times of each request, by replay.
 pub(super) type Replays = Vec<Vec<Simulated>>;
 
 impl Search<'_> {
-    /// What the trace determines of the best of `candidates`, of which each has other switches and figures of its own
-    /// that go with them; the rest is as in `start`. The figures that are determined are searched for again in the end,
-    /// as what is put back had a part in them.
+    /// The best of `candidates`, reduced to the figures that the trace determines; the rest is as in `start`.
+    /// Candidates differ in their switches, and each has figures of its own to match. The determined figures are
+    /// searched for again in the end, because the figures put back influenced them.
     pub(super) fn determined(
         &mut self,
         candidates: &[Best],
@@ -72,11 +73,11 @@ impl Search<'_> {
     ) -> Option<(Best, Vec<Determined>)> {
         let (mut best, mut told) = self.switches(candidates, start)?;
         let switches = told.len();
-        // What is put back is held against the best drive each time: many small steps together would be a large one.
+        // Each figure put back is compared with the best drive, because many small losses would add up to a large one.
         let of_best = self.replays_of(&best.spec)?;
         let mut replays = of_best.clone();
         let mut fitted = Vec::new();
-        // Those that matter least first, so that of two that make good the same error the other one stays.
+        // Least important figures first: of two figures that correct the same error, the more important one stays.
         for figure in parameters().into_iter().rev() {
             let Some(from) = (figure.get)(start) else { continue };
             let samples = figure.sample.count(&best.spec, self.measured, &replays[0]);
@@ -94,7 +95,7 @@ impl Search<'_> {
                         best = Best { error: self.error_of(&before), spec: back };
                         replays = before;
                     }
-                    // It cannot be as it was with the others as they are now.
+                    // The initial value is invalid in combination with the current values of the others.
                     None => verdict = Verdict::Fitted,
                 }
             }
@@ -163,7 +164,7 @@ impl Search<'_> {
         least(&left).map(|best| (best.clone(), told))
     }
 
-    /// Whether all of `others` that can be are clearly worse than what was replayed.
+    /// Fitted if all valid drives of `others` are clearly worse than the replayed one.
     fn verdict(&mut self, replays: &Replays, others: &[DriveSpec]) -> Verdict {
         let others = others.iter().filter_map(|other| self.replays_of(other)).collect::<Vec<_>>();
         let all_worse = others.iter().all(|other| self.is_clearly_worse(replays, other));
@@ -181,7 +182,7 @@ impl Search<'_> {
         whole > 0.0 && whole > CLEAR * standard_error
     }
 
-    /// Mean square distance over all groups, of what is not in the part that is left out.
+    /// Mean square distance over all groups, without the part that is left out.
     fn square(&self, replays: &Replays, left_out: Option<usize>) -> f64 {
         let count = self.measured.len();
         let part = |place: usize| place * PARTS / count.max(1);

@@ -1,4 +1,4 @@
-//! What a measured trace has to say about a figure: how many of its requests depend on it.
+//! Evidence of a measured trace about a figure: the number of its requests that depend on the figure.
 
 use sakiyomi_drive::Geometry;
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
@@ -8,7 +8,7 @@ use crate::labels::is_hit;
 use crate::measured::Measured;
 use crate::replay::Simulated;
 
-/// A seek over at most this share of the cylinders says what the first cylinders take.
+/// Maximum distance of a short seek, as a share of the cylinders.
 const SHORT: f64 = 0.01;
 
 /// Requests on which a figure depends.
@@ -28,7 +28,7 @@ pub(super) enum Sample {
 }
 
 impl Sample {
-    /// What such a request is, in the singular.
+    /// Name of such a request, in the singular.
     pub(super) fn name(self) -> &'static str {
         match self {
             Sample::Reads => "read",
@@ -86,7 +86,7 @@ impl Sample {
     }
 }
 
-/// The first distance that is no short one, in cylinders.
+/// The shortest distance of a long seek, in cylinders.
 fn first_long(spec: &DriveSpec) -> u32 {
     match spec.servo.seek {
         SeekSpec::TwoPiece { threshold, .. } => threshold,
@@ -97,7 +97,7 @@ fn first_long(spec: &DriveSpec) -> u32 {
     }
 }
 
-/// How many requests go on to another track.
+/// Number of requests that continue on another track.
 fn transfers_over_tracks(spec: &DriveSpec, measured: &[Measured]) -> usize {
     let geometry = Geometry::new(&spec.geometry, &spec.servo);
     let fits = |request: &&Measured| request.extent.end() <= Lba(geometry.capacity().0);

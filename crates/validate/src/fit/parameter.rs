@@ -13,17 +13,17 @@ pub(super) struct Parameter {
     pub(super) get: fn(&DriveSpec) -> Option<f64>,
     /// Sets it; what cannot be is cut to what can.
     pub(super) set: fn(&mut DriveSpec, f64),
-    /// Sets it to what another drive of the kind has.
+    /// Sets it to the value of another drive of the same kind.
     pub(super) put_back: fn(&mut DriveSpec, &DriveSpec),
     /// A step is a share of the value, or of this where the value is smaller.
     pub(super) small: f64,
-    /// What it counts.
+    /// Its unit.
     pub(super) unit: Unit,
     /// The requests that depend on it.
     pub(super) sample: Sample,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Time,
@@ -45,7 +45,7 @@ impl Unit {
     }
 }
 
-/// What a drive does one way or the other.
+/// A setting of a drive with few discrete values.
 pub(super) struct Switch {
     /// Its key.
     pub(super) key: &'static str,
@@ -55,10 +55,10 @@ pub(super) struct Switch {
     pub(super) sample: Sample,
 }
 
-/// Some 1 ms: what the parts of an access take.
+/// Typical duration of a part of an access: 1 ms, in nanoseconds.
 const PART: f64 = 1_000_000.0;
 
-/// Some 4 %: of the arm's movements, what loses a turn.
+/// Typical share of the arm's movements that lose a turn.
 const SHARE: f64 = 0.04;
 
 macro_rules! overhead {
@@ -105,10 +105,10 @@ macro_rules! seek {
     };
 }
 
-/// Ways to read ahead that are tried.
+/// Read-ahead modes that are tried.
 const READ_AHEAD: [ReadAheadMode; 3] = [ReadAheadMode::Off, ReadAheadMode::TrackEnd, ReadAheadMode::Segment];
 
-/// What is tried one way and the other, as [`switched`] has it.
+/// Settings of which [`switched`] tries every value.
 pub(super) fn switches() -> [Switch; 3] {
     [
         Switch {
@@ -133,7 +133,7 @@ pub(super) fn switches() -> [Switch; 3] {
     ]
 }
 
-/// The drive as it is, and with its switches set otherwise: every drive is there once.
+/// The given drive, and all others that differ from it in switches only, without duplicates.
 pub(super) fn switched(start: &DriveSpec) -> Vec<DriveSpec> {
     let mut drives = vec![start.clone()];
     for mode in [start.cache.read_ahead.mode].into_iter().chain(READ_AHEAD) {

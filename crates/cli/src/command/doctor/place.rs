@@ -1,5 +1,5 @@
-//! Where `doctor` makes the file and the directories that it tests with: not in the current directory, which may be
-//! read-only, but where programs put what they do not keep.
+//! Place for the file and the directories with which `doctor` tests: a directory for temporary files, because the
+//! current directory may be read-only.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};

@@ -69,7 +69,7 @@ struct FitResult {
     replays: u64,
     /// On the part that judges, the fitted drive is nearer than the one before.
     is_gain: bool,
-    /// What the trace says of each figure.
+    /// Verdict of the trace on each figure.
     figures: Vec<Figure>,
     changes: Vec<Change>,
     measured_mean_ns: u64,
@@ -265,7 +265,7 @@ fn headline(result: &FitResult) -> String {
     }
 }
 
-/// What comes first: whether there is a gain, and how many figures the trace does not determine.
+/// First paragraph: whether the fit is a gain, and how many figures the trace leaves undetermined.
 fn verdict(result: &FitResult) -> String {
     let headline = headline(result).replacen("the", "The", 1);
     let mut sentences = vec![format!("{headline}.")];

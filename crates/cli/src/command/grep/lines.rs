@@ -70,14 +70,14 @@ impl Style {
     }
 }
 
-/// Stdout, and what of the present file went there.
+/// Standard output, and counts of the current file's lines written there.
 pub(super) struct Printed {
     style: Style,
     /// Lines that the blocks before had, where they are told apart.
     lines: u64,
     found: u64,
     out: BufWriter<Stdout>,
-    /// Somebody sees lines as they come.
+    /// Whether standard output is a terminal, where each line must appear at once.
     is_terminal: bool,
 }
 

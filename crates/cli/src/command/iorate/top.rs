@@ -76,9 +76,9 @@ impl Top {
             Some(screen) => self.drawn(first, &mut looks, screen, common.color.style().colour),
             None => self.written(&mut looks, common),
         };
-        // The terminal is as it was before anything is written to it.
+        // Restores the terminal before anything is written to it.
         drop(screen);
-        // What was seen is worth having, also where the mount has gone meanwhile.
+        // Writes the windows seen so far, even if the mount has gone meanwhile.
         if let Some((out, result)) = out.zip(looks.course.and_then(Course::finish)) {
             let document = Document::top(outcome::run(begun.elapsed()), result);
             out.write_report(&document, &html::top(&document), &chart::top(&document.result))?;

@@ -54,7 +54,7 @@ fn write_table(path: &Path, varied: &[Varied], points: &[SweepPoint]) -> io::Res
 struct Varied {
     column: Column,
     kind: Kind,
-    /// Of each point, the text that was given and what the drive made of it.
+    /// For each point, the given text and the value that the drive stored for it.
     values: Vec<(String, Setting)>,
 }
 

@@ -56,7 +56,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Ends the trace, and prints what was written: not to standard output if that is where the trace went.
+    /// Ends the trace and prints a summary of it; not to standard output if the trace was written there.
     pub(super) fn finish(self, common: &Common) -> Result<()> {
         match self {
             Destination::File(writer, path) => {

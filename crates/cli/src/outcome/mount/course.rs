@@ -5,7 +5,7 @@ use sakiyomi_mount::Snapshot;
 use sakiyomi_mount::live::Past;
 use sakiyomi_report::schema::MountWindow;
 
-/// What came between looks at a mount.
+/// Windows of a mount: the changes between consecutive looks.
 #[derive(Default)]
 pub(crate) struct Course(Series<Window>);
 
@@ -18,7 +18,7 @@ impl Join for Window {
 }
 
 impl Course {
-    /// Adds what came between two looks.
+    /// Adds the window between two looks.
     pub(crate) fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         if now.at > before.at {
             self.0.push(Window(between(before, now)));

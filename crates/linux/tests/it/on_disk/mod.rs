@@ -18,7 +18,7 @@ pub(crate) fn content(size: usize) -> Vec<u8> {
     (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// A stream, none where the machine is without the method or without direct I/O; which is said.
+/// A stream; none, with a message, if the machine lacks the method or direct I/O.
 pub(crate) fn open(path: &Path, options: &ReadOptions) -> Option<ReadStream> {
     match ReadStream::open(path, options) {
         Ok(blocks) => Some(blocks),

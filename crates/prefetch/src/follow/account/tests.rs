@@ -226,7 +226,7 @@ fn nothing_is_claimed_where_nothing_is_known_or_was_in_memory() {
     assert_eq!(made.account.hidden(), None);
 }
 
-/// Four threads, each at its own place of a file, which wait side by side.
+/// Four threads, each at its own place of a file, which wait concurrently.
 #[test]
 fn what_a_program_waits_is_divided_among_the_readings_that_go_on_side_by_side() {
     let mut account = Account::default();
@@ -289,7 +289,7 @@ fn what_is_only_watched_is_told_apart_by_whether_it_would_be_read_ahead() {
         };
         account.see(sight, Some(state), true);
     }
-    // What it spends up to a look counts as it was at the look before.
+    // Time spent up to a look is attributed to the state at the previous look.
     assert_eq!((account.would_help.bytes, account.would_help.waited), (300, Nanos(30)));
     assert_eq!((account.helped.bytes, account.alone.bytes), (0, 400));
     assert_eq!(account.idle.keys().collect::<Vec<_>>(), [&Idle::NotSequential]);

@@ -5,7 +5,7 @@ use super::{Join, Layer, Panel, Span, TimeRange};
 /// More spans than this are joined before they are drawn.
 pub(super) const COLUMNS_MAX: usize = 200;
 
-/// What is drawn of a panel.
+/// A panel, joined to the columns that are drawn.
 pub(super) struct Columns {
     pub(super) spans: Vec<Span>,
     /// By layer, for each column.
@@ -29,7 +29,7 @@ fn width(panels: &[Panel], range: TimeRange) -> u64 {
     let first = panels.iter().max_by_key(|panel| panel.spans.len()).and_then(|panel| panel.spans.first());
     let span = first.map_or(0, |&(start, end)| end.saturating_sub(start));
     let multiple = least.div_ceil(span.max(1)).saturating_mul(span.max(1));
-    // Where the first span is longer than others, it is no measure.
+    // A multiple this large means that the first span is longer than the others.
     if multiple > least.saturating_mul(2) { least } else { multiple }
 }
 

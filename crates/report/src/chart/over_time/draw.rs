@@ -105,7 +105,7 @@ impl TimeChart {
         self.panels.iter().flat_map(|panel| &panel.layers).all(|layer| is(layer.join))
     }
 
-    /// What the caption adds where spans are joined.
+    /// Addition to the caption if spans are joined.
     fn how_joined(&self, columns: &[Columns]) -> String {
         let most = columns.iter().map(|columns| columns.joined).max().unwrap_or(0);
         if most <= 1 {
@@ -136,7 +136,7 @@ impl TimeChart {
             Kind::BytesPerSecond => Axis::rates(self.y_title, sums()),
             Kind::Times => Axis::log_spans(self.y_title, values()),
             Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
-            // The accuracy that is good is to be seen beside one that is exact.
+            // The axis includes both the exact and the good accuracy.
             Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD])),
         }
     }
@@ -195,7 +195,7 @@ fn steps(values: impl Iterator<Item = (Span, f64)>, x: &Axis, y: &Axis) -> Vec<P
         .collect()
 }
 
-/// An edge with what is below it.
+/// An edge, closed to an area down to the axis.
 fn grounded(mut edge: Vec<Place>) -> Vec<Place> {
     if let (Some(&(first, _)), Some(&(last, _))) = (edge.first(), edge.last()) {
         edge.extend([(last, 0.0), (first, 0.0)]);

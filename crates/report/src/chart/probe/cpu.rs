@@ -58,7 +58,7 @@ fn parts(case: &ProbeCase) -> [f64; 3] {
     [case.user_ratio, case.system_ratio, case.kernel_threads_ratio]
 }
 
-/// What stands beside a bar: the bar's length, the dot's place, the verdict.
+/// The text beside a bar: the bar's length, the dot's place, the verdict.
 fn figure(case: &ProbeCase) -> String {
     format!(
         "{}, thread {}, {}",

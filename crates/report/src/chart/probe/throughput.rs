@@ -50,7 +50,7 @@ fn panel(group: &Group<'_>) -> PanelFrame {
 /// Memory of pages that are not huge.
 const ORDINARY: &str = "ordinary";
 
-/// Curves of one method that differ in their buffers are told apart by dashes.
+/// Dashes distinguish curves of the same method with different buffers.
 fn keys(groups: &[Group<'_>]) -> Vec<Key> {
     let mut keys = method_keys(groups, KeyShape::Area);
     let mut curves = groups.iter().filter(|group| group.block_sizes_differ()).flat_map(curves);
@@ -60,7 +60,7 @@ fn keys(groups: &[Group<'_>]) -> Vec<Key> {
     keys
 }
 
-/// What stands at the right: the names of curves, or the figures of bars.
+/// Texts at the right: the names of curves, or the figures of bars.
 fn beside(group: &Group<'_>) -> Vec<String> {
     if group.block_sizes_differ() {
         return ends::beside(curves(group).iter().map(|curve| &*curve.name));
