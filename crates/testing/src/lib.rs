@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -196,6 +197,20 @@ pub fn can_mount(test: &str) -> bool {
     let able = opened.is_ok() && is_root() && capabilities & (1 << CAP_SYS_ADMIN) != 0;
     if !able {
         skipped(test, "needs /dev/fuse and root");
+    }
+    able
+}
+
+/// Whether programs can be run on a terminal of their own by `script`; says so for `test` if not. A container may have no
+/// pseudo-terminals, or none for this user.
+#[must_use]
+pub fn has_terminals(test: &str) -> bool {
+    let mut script = Command::new("timeout");
+    script.args(["10", "script", "-qec", "echo ready", "/dev/null"]).stdin(Stdio::null());
+    let output = script.output();
+    let able = output.is_ok_and(|output| output.status.success() && output.stdout.starts_with(b"ready"));
+    if !able {
+        skipped(test, "needs script (package bsdutils) and a pseudo-terminal");
     }
     able
 }

@@ -420,10 +420,7 @@ fn who_watches_sees_lines_objects_and_a_file_that_is_whole() {
 
 #[test]
 fn the_terminal_is_as_it_was_when_the_view_ends() {
-    let has_script =
-        Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !has_script {
-        skipped("the_terminal_is_as_it_was", "needs script (package bsdutils)");
+    if !sakiyomi_testing::has_terminals("the_terminal_is_as_it_was") {
         return;
     }
     let scratch = Scratch::new("iorate_terminal");
