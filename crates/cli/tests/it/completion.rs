@@ -122,12 +122,18 @@ fn assert_completed(scratch: &Scratch, shell: &str) {
     }
 }
 
+/// Whether a shell can be run on a terminal here; says so for `test` if not.
+fn can_type_into(shell: &str, test: &str) -> bool {
+    if !has(shell) {
+        skipped(test, format_args!("needs {shell}"));
+        return false;
+    }
+    has_terminals(test)
+}
+
 #[test]
 fn bash_completes_drives_keys_formats_and_paths() {
-    if !has("bash") {
-        return skipped("bash_completes", "needs bash");
-    }
-    if !has_terminals("bash_completes") {
+    if !can_type_into("bash", "bash_completes") {
         return;
     }
     let scratch = prepared("completion_bash");
@@ -143,10 +149,7 @@ fn bash_completes_drives_keys_formats_and_paths() {
 
 #[test]
 fn zsh_completes_drives_keys_formats_and_paths() {
-    if !has("zsh") {
-        return skipped("zsh_completes", "needs zsh");
-    }
-    if !has_terminals("zsh_completes") {
+    if !can_type_into("zsh", "zsh_completes") {
         return;
     }
     let scratch = prepared("completion_zsh");
@@ -167,10 +170,7 @@ fn zsh_completes_drives_keys_formats_and_paths() {
 
 #[test]
 fn zsh_loads_the_script_from_its_path_of_functions() {
-    if !has("zsh") {
-        return skipped("zsh_loads_the_script", "needs zsh");
-    }
-    if !has_terminals("zsh_loads_the_script") {
+    if !can_type_into("zsh", "zsh_loads_the_script") {
         return;
     }
     let scratch = prepared("completion_zsh_fpath");
