@@ -127,10 +127,11 @@ impl Watch {
 
     /// An access was answered.
     pub(crate) fn end(&self, ended: &Ended<'_>) {
-        self.counted.with(|counted| counted.totals.add(ended));
         if let Some(recorder) = &self.recorder {
             recorder.record(ended.number, self.records(ended));
         }
+        // Counted last: the end of a mount waits until no access is in flight, and then completes the trace.
+        self.counted.with(|counted| counted.totals.add(ended));
     }
 
     /// What a trace says of it: a line for each extent.
