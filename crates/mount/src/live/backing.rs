@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_model::{
-    Breakdown, Class, Completion, Device, Full, Nanos, Op, Outcome, ReadClass, Request, RequestId, WriteClass,
+    Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, UNLIMITED_DEPTH,
 };
 
 use super::timeline::Timeline;
@@ -16,16 +16,40 @@ pub(crate) type Job = Box<dyn FnOnce(bool) -> bool + Send>;
 /// Wakes the device's thread, which then looks whether something is due.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
+/// The unit of the backing files' addresses.
+pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
+
 /// Files on a device of whose inside nothing is known.
 pub(crate) struct Backing {
+    capacity: Sectors,
     timeline: Timeline,
     workers: Arc<Workers>,
     ended: Arc<Ended>,
-    /// Of requests that have not been submitted yet.
-    jobs: BTreeMap<RequestId, Job>,
+    jobs: Jobs,
     under_way: BTreeMap<RequestId, (Request, Nanos)>,
     busy: Nanos,
     busy_since: Nanos,
+}
+
+/// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request arrives,
+/// because the request may wait for a regulator.
+#[derive(Clone, Default)]
+pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, Job>>>);
+
+impl Jobs {
+    pub(super) fn insert(&self, id: RequestId, job: Job) {
+        self.lock().insert(id, job);
+    }
+
+    /// Takes a job out: to run it, or to drop it with a request that was withdrawn.
+    pub(super) fn take(&self, id: RequestId) -> Option<Job> {
+        self.lock().remove(&id)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Job>> {
+        // Nothing that is done under the lock can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What threads have done, and the device's thread has not seen yet.
@@ -55,39 +79,30 @@ impl std::fmt::Debug for Backing {
 }
 
 impl Backing {
-    pub(crate) fn new(timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
+    /// Addresses reach as far as `capacity`.
+    pub(crate) fn new(capacity: Bytes, timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
         let ended = Arc::new(Ended { ends: Mutex::default(), waker });
         Backing {
+            capacity: Sectors(capacity.0 / BACKING_SECTOR.0),
             timeline,
             workers,
             ended,
-            jobs: BTreeMap::new(),
+            jobs: Jobs::default(),
             under_way: BTreeMap::new(),
             busy: Nanos::ZERO,
             busy_since: Nanos::ZERO,
         }
     }
 
-    /// What is to be done for a request that is submitted later.
-    pub(super) fn bring(&mut self, id: RequestId, job: Job) {
-        self.jobs.insert(id, job);
-    }
-
-    /// What was brought for a request that is not submitted after all.
-    pub(super) fn forget(&mut self, id: RequestId) {
-        self.jobs.remove(&id);
-    }
-
-    /// How long it had something to do.
-    pub(super) fn busy(&self, now: Nanos) -> Nanos {
-        let since = if self.under_way.is_empty() { now } else { self.busy_since };
-        self.busy + now.saturating_sub(since)
+    /// Where the jobs of its requests go.
+    pub(crate) fn jobs(&self) -> Jobs {
+        self.jobs.clone()
     }
 }
 
 impl Device for Backing {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        let job = self.jobs.remove(&request.id).expect("it was brought");
+        let job = self.jobs.take(request.id).expect("its job was put in before it");
         if self.under_way.is_empty() {
             self.busy_since = now;
         }
@@ -119,18 +134,25 @@ impl Device for Backing {
                 submitted,
                 finish,
                 outcome: if well { Outcome::Done } else { Outcome::Error },
-                class: class(request.op),
-                breakdown: Breakdown { transfer: finish - submitted, ..Breakdown::default() },
+                detail: None,
             });
         }
     }
-}
 
-fn class(op: Op) -> Class {
-    match op {
-        Op::Read => Class::Read(ReadClass::PureMiss),
-        Op::Write => Class::Write(WriteClass::Media),
-        Op::Flush => Class::Flush,
-        Op::Discard => Class::Discard,
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn sector(&self) -> Bytes {
+        BACKING_SECTOR
+    }
+
+    fn depth(&self) -> u32 {
+        UNLIMITED_DEPTH
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        let since = if self.under_way.is_empty() { now } else { self.busy_since };
+        self.busy + now.saturating_sub(since)
     }
 }

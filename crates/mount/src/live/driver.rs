@@ -8,13 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
+use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Outcome, Request, RequestId, StreamId};
+use sakiyomi_regulate::RegulatedDevice;
 
-use super::backing::{Job, Waker};
-use super::kept::Kept;
-use super::machine::Machine;
+use super::backing::{Job, Jobs, Waker};
+use super::rates::{OwnerTable, Rates};
 use super::{Schedule, Timeline};
-use crate::device::Emulated;
 
 /// So long before an event the thread stops sleeping and looks at the clock instead: waking a thread takes about that
 /// long, and late. It is the longest that it is ever busy without having anything to do.
@@ -26,9 +25,11 @@ const INBOX_MAX: usize = 1 << 16;
 /// Called on the device's thread with the ends of all parts of an access, in order of their ends. It may not wait.
 pub type Answer = Box<dyn FnOnce(&[Completion]) + Send>;
 
-/// Looks at what keeps the rates, or changes something, at the instant that it came; on the device's thread. It may not
-/// wait.
-pub(crate) type Question = Box<dyn FnOnce(&mut Kept, Nanos) + Send>;
+/// Looks at the rates, or changes something, at the instant that it came; on the device's thread. It may not wait.
+pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
+
+/// Any device, regulated or not.
+pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
 
 /// The device does not run any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Access {
 
 /// A device that runs in real time. Stops when it is dropped; what is not answered then never is.
 #[derive(Debug)]
-pub struct Live {
+pub struct RealtimeDevice {
     shared: Arc<Shared>,
     timeline: Timeline,
     thread: Option<JoinHandle<()>>,
@@ -98,20 +99,21 @@ impl Shared {
     }
 }
 
-impl Live {
+impl RealtimeDevice {
     /// Starts a device; its time 0 is that of `timeline`.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(device: Box<dyn Emulated>, timeline: Timeline) -> io::Result<Live> {
-        Live::start_machine(timeline, |_| Machine::Free(device))
+    pub fn start(device: LiveDevice, timeline: Timeline) -> io::Result<RealtimeDevice> {
+        RealtimeDevice::start_with(timeline, |_| (device, Jobs::default()))
     }
 
-    /// Starts what `machine` gives, which may wake the thread at any time.
-    pub(crate) fn start_machine(
+    /// Starts the device that `device` makes, which may wake the thread at any time, and takes the jobs of requests
+    /// from where it says.
+    pub(crate) fn start_with(
         timeline: Timeline,
-        machine: impl FnOnce(Waker) -> Machine,
-    ) -> io::Result<Live> {
+        device: impl FnOnce(Waker) -> (LiveDevice, Jobs),
+    ) -> io::Result<RealtimeDevice> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
             come: Condvar::new(),
@@ -119,16 +121,19 @@ impl Live {
             busy: AtomicU64::new(0),
         });
         let woken = Arc::clone(&shared);
-        let machine = machine(Box::new(move || woken.wake()));
+        let (mut device, jobs) = device(Box::new(move || woken.wake()));
+        device.keep_timings();
         let runner = Runner {
             shared: Arc::clone(&shared),
             timeline: timeline.clone(),
-            schedule: Schedule::new(machine),
+            owners: device.regulator().map(OwnerTable::new),
+            jobs,
+            schedule: Schedule::new(device),
             accesses: BTreeMap::new(),
             next_id: 0,
         };
         let thread = thread::Builder::new().name("device".to_owned()).spawn(move || runner.run())?;
-        Ok(Live { shared, timeline, thread: Some(thread) })
+        Ok(RealtimeDevice { shared, timeline, thread: Some(thread) })
     }
 
     /// Asks for something, now; says when that was. Waits while very much is waiting, but not in an [`Answer`].
@@ -151,7 +156,7 @@ impl Live {
         })
     }
 
-    /// Asks what keeps the rates, after all that has come before. Where none are kept it is dropped.
+    /// Asks something about the rates, after all that has come before. Without a regulator the question is dropped.
     pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
         self.enter(|timeline| {
             let at = timeline.now();
@@ -187,7 +192,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for RealtimeDevice {
     fn drop(&mut self) {
         self.shared.lock().stopped = true;
         self.shared.come.notify_one();
@@ -204,7 +209,10 @@ impl Drop for Live {
 struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
-    schedule: Schedule<Machine>,
+    schedule: Schedule<LiveDevice>,
+    /// None without a regulator.
+    owners: Option<OwnerTable>,
+    jobs: Jobs,
     /// Accesses under way, by the number of their first request; the others follow it.
     accesses: BTreeMap<u64, UnderWay>,
     next_id: u64,
@@ -290,7 +298,7 @@ impl Runner {
     ) {
         let Access { stream, op, fua, extents } = access;
         if let Some(job) = job {
-            self.schedule.device_mut().bring(RequestId(self.next_id), job);
+            self.jobs.insert(RequestId(self.next_id), job);
         }
         let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
         self.accesses.insert(self.next_id, under_way);
@@ -298,8 +306,8 @@ impl Runner {
             let id = RequestId(self.next_id);
             self.next_id += 1;
             let request = Request { id, stream, op, fua, extent, arrival };
-            if let Some(kept) = self.schedule.device_mut().kept() {
-                kept.arrived(&request);
+            if let (Some(owners), Some(regulator)) = (&mut self.owners, self.schedule.device().regulator()) {
+                owners.on_arrival(&request, regulator);
             }
             self.schedule.arrive(request, done);
         }
@@ -309,18 +317,21 @@ impl Runner {
         self.schedule.run_until(at, done);
         // What has ended until then is seen as ended.
         self.end_all(done);
-        if let Some(kept) = self.schedule.device_mut().kept() {
-            question(kept, at);
+        if let Some(owners) = &mut self.owners {
+            question(&mut Rates { device: self.schedule.device_mut(), owners }, at);
         }
     }
 
     fn end_all(&mut self, done: &mut Vec<Completion>) {
-        if let Some(kept) = self.schedule.device_mut().kept() {
-            let now = self.timeline.now();
-            done.iter().for_each(|completion| kept.ended(completion, now));
-            kept.account();
+        if let Some(owners) = &mut self.owners {
+            let (now, device) = (self.timeline.now(), self.schedule.device_mut());
+            done.iter().for_each(|completion| owners.on_completion(completion, now, device));
+            owners.count(device);
         }
         for completion in done.drain(..) {
+            if completion.outcome == Outcome::Cancelled {
+                drop(self.jobs.take(completion.request.id));
+            }
             self.ended(completion);
         }
     }
@@ -341,7 +352,7 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Fixed, FixedSpec};
+    use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_model::{Lba, Sectors};
     use std::sync::mpsc;
 
@@ -350,14 +361,14 @@ mod tests {
         Access { stream: StreamId(1), op: Op::Read, fua: false, extents }
     }
 
-    fn fixed(text: &str) -> Box<dyn Emulated> {
-        Box::new(Fixed::new(text.parse::<FixedSpec>().unwrap(), 0))
+    fn fixed(text: &str) -> LiveDevice {
+        RegulatedDevice::unregulated(Box::new(Fixed::new(text.parse::<FixedSpec>().unwrap(), 0)))
     }
 
     #[test]
     fn an_access_is_answered_once_when_all_its_parts_have_ended() {
         let timeline = Timeline::new(1.0);
-        let live = Live::start(fixed("latency=2ms,parallel=2"), timeline.clone()).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=2ms,parallel=2"), timeline.clone()).unwrap();
         let (sender, receiver) = mpsc::channel();
         for parts in [1, 3, 2] {
             let (sender, timeline) = (sender.clone(), timeline.clone());
@@ -378,7 +389,7 @@ mod tests {
     #[test]
     fn at_twice_the_speed_time_passes_twice_as_fast() {
         let timeline = Timeline::new(1000.0);
-        let live = Live::start(fixed("latency=5s"), timeline).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=5s"), timeline).unwrap();
         let (sender, receiver) = mpsc::channel();
         let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
         live.submit(access(1), Box::new(answer)).unwrap();
@@ -388,7 +399,8 @@ mod tests {
 
     #[test]
     fn an_answer_may_ask_for_more_than_may_wait() {
-        let live = Arc::new(Live::start(fixed("latency=1us,parallel=64"), Timeline::new(1e6)).unwrap());
+        let live =
+            Arc::new(RealtimeDevice::start(fixed("latency=1us,parallel=64"), Timeline::new(1e6)).unwrap());
         let (sender, receiver) = mpsc::channel();
         let asks = Arc::clone(&live);
         let answer = move |_: &[Completion]| {
@@ -405,7 +417,7 @@ mod tests {
 
     #[test]
     fn an_answer_may_be_the_last_that_holds_the_device() {
-        let live = Arc::new(Live::start(fixed("latency=20ms"), Timeline::new(1.0)).unwrap());
+        let live = Arc::new(RealtimeDevice::start(fixed("latency=20ms"), Timeline::new(1.0)).unwrap());
         let (sender, receiver) = mpsc::channel();
         let held = Arc::clone(&live);
         let answer = move |_: &[Completion]| {
@@ -419,7 +431,7 @@ mod tests {
 
     #[test]
     fn what_is_not_answered_at_the_end_is_let_go() {
-        let live = Live::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
         live.submit(access(1), Box::new(move |_| drop(sender))).unwrap();
         drop(live);
