@@ -8,15 +8,15 @@ use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulator, Report,
 
 use super::driver::LiveDevice;
 
-/// Owners without a rate that are remembered where there are many, and for how long each is where there are few.
+/// Owners without a rate whose statistics are kept at most, and how long an idle one's are kept where there are fewer.
 const UNRATED_OWNERS_MAX: usize = 1024;
 const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
 
 /// I/Os over which the means of an owner are taken.
 const MEAN_WINDOW_IOS: u64 = 128;
 
-/// The device and its owners, as whoever asks on the device's thread finds them. Requests carry their owner as their
-/// stream; owner 0 is nobody.
+/// What a question on the device's thread sees: the device and the statistics of its owners. Requests carry their owner
+/// as their stream; owner 0 is nobody.
 pub(crate) struct Rates<'a> {
     pub(super) device: &'a mut LiveDevice,
     pub(super) owners: &'a mut OwnerTable,
@@ -68,12 +68,12 @@ pub(crate) struct RatesSnapshot {
     pub(crate) past: Past,
     /// By their numbers; with a report where they have a rate.
     pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
-    /// There are more behind those.
+    /// There are owners with higher numbers.
     pub(crate) more: bool,
 }
 
 impl Rates<'_> {
-    /// Sets a rate; says whether it may not be kept.
+    /// Sets a rate; returns whether it is best effort, because it cannot be guaranteed.
     pub(crate) fn set(
         &mut self,
         now: Nanos,
@@ -121,7 +121,7 @@ impl Rates<'_> {
 }
 
 impl OwnerTable {
-    /// Of the device of `regulator`.
+    /// For the device in front of which `regulator` stands.
     pub(super) fn new(regulator: &Regulator) -> OwnerTable {
         OwnerTable {
             by_number: BTreeMap::new(),
