@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_io::AtomicFile;
 use sakiyomi_model::{Bytes, Device, Nanos};
 use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_regulate::{RegulatedDevice, Serves, Settings};
-use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::engine::Engine;
 use crate::fs::direct::{DirectFiles, Issued};
