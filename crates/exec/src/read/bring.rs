@@ -15,7 +15,7 @@ use super::fetch::Fetch;
 use super::plan::{piece_max, tapered};
 use super::stream::{Bytes, Stream, fill_buffer};
 use super::work::Hold;
-use crate::manager::Tasks;
+use crate::executor::Tasks;
 
 /// What is brought into the page cache before it is handed over, in bytes: the least, so that work begins soon and ends
 /// together, and the most, which is mapped at once where the file system has pages as large.

@@ -20,7 +20,7 @@ use super::look_ahead::{Input, LookAhead, Opened};
 use super::plan::{Plan, cut, piece_max, tapered};
 use super::stream::Stream;
 use super::work::{Hold, SMALL, Work};
-use crate::manager::{Device, Handle, Manager, Tasks};
+use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// What a thread maps at a time of a file that is in memory, at most; and at its beginning and its end.
 const MAPPED_MAX: u64 = 16 << 20;
@@ -30,11 +30,11 @@ const MAPPED_AT_ENDS: u64 = 1 << 20;
 pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
     let run = {
         let (work, inputs) = (&work, inputs);
-        Manager::new(work.read.threads).run(move |tasks| {
+        Threads::new(work.read.threads).run(move |tasks| {
             let feeder = Feeder::new(work, inputs);
-            tasks.task("read").on(Device::Io).spawn(move |tasks| feeder.feed(tasks)).forget();
+            tasks.task("read").on(Lane::Io(0)).spawn(move |tasks| feeder.feed(tasks)).forget();
             // The thread says so when it starts, and it has something to do.
-            let last = tasks.task("end").on(Device::Io).spawn(|tasks| tasks.io_is_urgent());
+            let last = tasks.task("end").on(Lane::Io(0)).spawn(|tasks| tasks.io_is_urgent());
             tasks.wait(last)
         })
     };
@@ -92,7 +92,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
                         drop(file);
                         self.feed(tasks);
                     };
-                    tasks.task("read").on(Device::Io).wait_for(&before).spawn(bring).forget();
+                    tasks.task("read").on(Lane::Io(0)).wait_for(&before).spawn(bring).forget();
                     return;
                 }
             }

@@ -20,7 +20,7 @@ use super::records::{Cut, Joined, Joiner, TooLong};
 use super::report::Report;
 use super::stream::{Bytes, Kept};
 use super::window::{Permit, Window};
-use crate::manager::Failure;
+use crate::executor::Failure;
 
 /// A file up to this size is read at once by who works on it: a hand-over would take longer.
 pub(super) const SMALL: usize = 256 << 10;

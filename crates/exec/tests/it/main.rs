@@ -1,0 +1,3 @@
+//! Tests from outside.
+
+mod executors;
