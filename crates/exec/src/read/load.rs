@@ -1,5 +1,5 @@
-//! How the I/O thread brings what is not in memory: into the page cache, from where those who compute have it as all else;
-//! or into buffers, where it was told how to read, or the page cache does not keep what is brought.
+//! How the I/O thread loads what is not in memory: into the page cache, from which the threads that compute fetch it like
+//! the resident parts; or into buffers, if an engine was chosen or the page cache does not keep what is loaded.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,23 +10,23 @@ use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadS
 
 use super::ahead::{Ahead, Device};
 use super::error::Error;
-use super::feed::Feeder;
 use super::fetch::Fetch;
 use super::plan::{piece_max, tapered};
+use super::schedule::Scheduler;
 use super::stream::{Bytes, Stream, fill_buffer};
-use super::work::Hold;
+use super::work::FileGuard;
 use crate::executor::Tasks;
 
-/// What is brought into the page cache before it is handed over, in bytes: the least, so that work begins soon and ends
-/// together, and the most, which is mapped at once where the file system has pages as large.
-const BROUGHT: Range<u64> = 256 << 10..2 << 20;
+/// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all threads
+/// end together; the most is mapped at once where the file system has pages as large.
+const LOADED: Range<u64> = 256 << 10..2 << 20;
 
-impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
-    /// Brings parts of a file, and makes tasks of them.
-    pub(super) fn bring(
+impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
+    /// Loads parts of a file, and dispatches them.
+    pub(super) fn load(
         &mut self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         fetch: &Arc<Fetch>,
         parts: Vec<Range<u64>>,
     ) -> Result<(), Error> {
@@ -41,25 +41,25 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         for part in parts {
             let mut rest = part;
             if let Some((bringer, device)) = bringer.as_ref().filter(|_| is_kept) {
-                rest = self.bring_into_cache(tasks, file, fetch, (bringer, *device), rest);
+                rest = self.load_into_cache(tasks, file, fetch, (bringer, *device), rest);
                 is_kept = rest.is_empty();
             }
             if file.is_over() {
                 return Ok(());
             }
             if !rest.is_empty() {
-                self.bring_into_buffers(tasks, file, from, device, rest)?;
+                self.load_into_buffers(tasks, file, from, device, rest)?;
             }
         }
         Ok(())
     }
 
-    /// Brings a part of a file into the page cache piece by piece; gives the rest, if it does not stay there or cannot be
-    /// brought. Who reads that into buffers is told why not.
-    fn bring_into_cache(
+    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or cannot be
+    /// loaded. Reading that into buffers tells why not.
+    fn load_into_cache(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         fetch: &Arc<Fetch>,
         (bringer, device): (&Bringer, Device),
         part: Range<u64>,
@@ -67,24 +67,24 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         let from = fetch.single.file().file();
         let mut ahead = Ahead::new(from, device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
-        for piece in tapered(part.clone(), BROUGHT.start.min(most)..BROUGHT.end.min(most)) {
-            if device.needs_help(self.work.window.is_low()) {
+        for piece in tapered(part.clone(), LOADED.start.min(most)..LOADED.end.min(most)) {
+            if device.needs_help(self.work.blocks.is_low()) {
                 ahead.keep(piece.start);
             }
             let is_there = bringer.bring(from, piece.clone()).is_ok()
                 && residency(from, piece.clone()).is_ok_and(|residency| residency.is_whole());
-            if !is_there || !self.hand_over(tasks, file, piece.clone(), fetch) {
+            if !is_there || !self.dispatch_piece(tasks, file, piece.clone(), fetch) {
                 return piece.start..part.end;
             }
         }
         part.end..part.end
     }
 
-    /// Reads a part of a file, and makes a task of each block.
-    fn bring_into_buffers(
+    /// Reads a part of a file into buffers, and dispatches each block.
+    fn load_into_buffers(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         from: &File,
         device: Option<Device>,
         part: Range<u64>,
@@ -97,12 +97,13 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             engine: self.work.method(),
             access: read.access,
             block: read.block,
-            hold: (read.window() + 1).min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
+            hold: (read.blocks_ahead() + 1)
+                .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
             range: Some(part),
             ..ReadOptions::default()
         };
         let mut blocks = ReadStream::open(file.path, &options)?;
-        while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
+        while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
             let Some(block) = blocks.next() else { break };
             let block = block?;
             ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
@@ -116,18 +117,18 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
 
     /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all earlier
     /// blocks processed: they may be enough, and the writer may wait for the result.
-    pub(super) fn take_in(
+    pub(super) fn load_stream(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         from: &mut Stream<'_>,
     ) -> Result<(), Error> {
         file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
         let read = self.work.read;
-        let pool = BufferPool::fixed(read.window() + 1, read.block, Memory::Huge)?;
+        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.block, Memory::Huge)?;
         let mut offset = 0;
-        while let Some(permit) = self.work.window.permit().filter(|_| !file.is_over()) {
-            if from.would_wait() && (!self.work.window.wait_for_others() || file.is_over()) {
+        while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
+            if from.would_wait() && (!self.work.blocks.wait_for_others() || file.is_over()) {
                 break;
             }
             let mut buffer = pool.take().expect("no more are lent than permitted");
