@@ -1,11 +1,15 @@
 //! How the I/O thread loads what is not in memory: into the page cache, from which the threads that compute fetch it like
 //! the resident parts; or into buffers, if an engine was chosen or the page cache does not keep what is loaded.
 
-use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
+use sakiyomi_io::buffer::class_size;
+use sakiyomi_io::file::IoFile;
 use sakiyomi_io::page_cache::{Bringer, residency};
+use sakiyomi_io::read::SharedOptions;
+use sakiyomi_io::shared::{Io, IoOptions};
 use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
 
 use super::ahead::{Ahead, Device};
@@ -20,6 +24,8 @@ use crate::executor::Tasks;
 /// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all threads
 /// end together; the most is mapped at once where the file system has pages as large.
 const LOADED: Range<u64> = 256 << 10..2 << 20;
+/// Largest alignment of direct transfers that devices ask for, in bytes.
+const ALIGNMENT_MAX: usize = 64 << 10;
 
 impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     /// Loads parts of a file, and dispatches them.
@@ -33,9 +39,9 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         if parts.is_empty() {
             return Ok(());
         }
-        let from = fetch.single.file().file();
-        let metadata = from.metadata().ok().filter(|_| self.work.is_usual());
-        let device = metadata.map(|metadata| self.devices.of(from, &metadata));
+        let from = Arc::clone(fetch.single.file());
+        let metadata = from.file().metadata().ok().filter(|_| self.work.is_usual());
+        let device = metadata.map(|metadata| self.devices.of(from.file(), &metadata));
         let bringer = device.and_then(|device| Some((Bringer::new().ok()?, device)));
         let mut is_kept = true;
         for part in parts {
@@ -48,7 +54,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
                 return Ok(());
             }
             if !rest.is_empty() {
-                self.load_into_buffers(tasks, file, from, device, rest)?;
+                self.load_into_buffers(tasks, file, &from, device, rest)?;
             }
         }
         Ok(())
@@ -82,27 +88,16 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
 
     /// Reads a part of a file into buffers, and dispatches each block.
     fn load_into_buffers(
-        &self,
+        &mut self,
         tasks: &Tasks<'w>,
         file: &FileGuard<'w, 'g, T>,
-        from: &File,
+        from: &Arc<IoFile>,
         device: Option<Device>,
         part: Range<u64>,
     ) -> Result<(), Error> {
-        let read = self.work.read;
-        let mut ahead = device.map(|device| Ahead::new(from, device, part.clone()));
+        let mut ahead = device.map(|device| Ahead::new(from.file(), device, part.clone()));
         ahead.iter_mut().for_each(|ahead| ahead.keep(part.start));
-        let blocks = (part.end - part.start).div_ceil(read.block as u64);
-        let options = ReadOptions {
-            engine: self.work.method(),
-            access: read.access,
-            block: read.block,
-            hold: (read.blocks_ahead() + 1)
-                .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
-            range: Some(part),
-            ..ReadOptions::default()
-        };
-        let mut blocks = ReadStream::open(file.path, &options)?;
+        let mut blocks = self.open_stream(file.path, from, part)?;
         while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
             let Some(block) = blocks.next() else { break };
             let block = block?;
@@ -113,6 +108,52 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             tasks.task("block").spawn(work).forget();
         }
         Ok(())
+    }
+
+    /// Many files share one engine and one budget: to set up a ring for each takes longer than to read a small file. A
+    /// single one has an engine of its own, which it drives without a lock and whose buffers the kernel may know.
+    fn open_stream(
+        &mut self,
+        path: &Path,
+        from: &Arc<IoFile>,
+        part: Range<u64>,
+    ) -> Result<ReadStream, sakiyomi_io::Error> {
+        let (read, engine) = (self.work.read, self.work.method());
+        if read.paths.len() > 1 {
+            let alignment = from.alignment().offset;
+            if !read.block.is_multiple_of(alignment) {
+                let (path, block) = (path.to_owned(), read.block);
+                return Err(sakiyomi_io::Error::Unaligned { path, block, alignment });
+            }
+            let ahead = engine.ahead(read.block);
+            let options = SharedOptions { block: read.block, ahead, ..SharedOptions::default() };
+            return ReadStream::shared(self.shared_io(engine)?, from, part, &options);
+        }
+        let blocks = (part.end - part.start).div_ceil(read.block as u64);
+        let options = ReadOptions {
+            engine,
+            access: read.access,
+            block: read.block,
+            hold: (read.blocks_ahead() + 1)
+                .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
+            range: Some(part),
+            ..ReadOptions::default()
+        };
+        ReadStream::open(path, &options)
+    }
+
+    /// The engine of all files, opened when it is needed. There is memory for the blocks that are read ahead and for those
+    /// that have a permit.
+    fn shared_io(&mut self, engine: EngineSpec) -> Result<&Io, sakiyomi_io::Error> {
+        let read = self.work.read;
+        if self.io.is_none() {
+            // A direct transfer is widened to the alignment at both ends.
+            let block = class_size(read.block.saturating_add(2 * ALIGNMENT_MAX));
+            let blocks = engine.ahead(read.block) + read.blocks_ahead() + 1;
+            let options = IoOptions { engine, budget: block.saturating_mul(blocks), memory: Memory::Huge };
+            self.io = Some(Io::open(&options)?);
+        }
+        Ok(self.io.as_ref().expect("just opened"))
     }
 
     /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all earlier

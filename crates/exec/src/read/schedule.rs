@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
-use sakiyomi_io::EngineKind;
 use sakiyomi_io::read::Single;
+use sakiyomi_io::{EngineKind, Io};
 
 use super::ahead::Devices;
 use super::builder::IoThread;
@@ -56,12 +56,14 @@ pub(super) struct Scheduler<'w, 'g, T> {
     begun: usize,
     pub(super) devices: Devices,
     buffers: Buffers,
+    /// The engine that all files share, once one is read into buffers.
+    pub(super) io: Option<Io>,
 }
 
 impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
     fn new(work: &'w Work<'g, T>, inputs: Vec<Input<'w>>) -> Scheduler<'w, 'g, T> {
         let (files, buffers) = (LookAhead::new(inputs), Buffers::new(work.read.threads));
-        Scheduler { work, files, begun: 0, devices: Devices::default(), buffers }
+        Scheduler { work, files, begun: 0, devices: Devices::default(), buffers, io: None }
     }
 
     /// Dispatches the blocks of all files.

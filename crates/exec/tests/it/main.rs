@@ -1,3 +1,4 @@
 //! Tests from outside.
 
 mod executors;
+mod reads;
