@@ -62,10 +62,10 @@ pub(crate) enum Server {
 const STOLEN_MAX: usize = 64;
 /// A thread that has just run out leaves a victim this many tasks, until it would sleep: a thread that makes tasks is
 /// about to make more, and to steal each singly would cost both more than the tasks.
-const LEFT: usize = 32;
+const LEFT_TO_VICTIM: usize = 32;
 /// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
 /// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
-const WORTH_STEALING: u64 = 500;
+const STOLEN_NS_MIN: u64 = 500;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,
@@ -189,7 +189,7 @@ impl<T> Queues<T> {
         let bound = self.find_bound(&mine.bound, look);
         let found = bound.or_else(|| self.find_any(me, mine.left(look)));
         if found.is_none() && look == Look::First {
-            let left = if mine.has_stolen_small_ones() { usize::MAX } else { LEFT };
+            let left = if mine.has_stolen_small_ones() { usize::MAX } else { LEFT_TO_VICTIM };
             mine.left.store(left, Ordering::Relaxed);
         }
         found
@@ -267,7 +267,7 @@ impl<T> Thread<T> {
         match look {
             Look::Own | Look::First => usize::MAX,
             Look::Again => self.left.load(Ordering::Relaxed),
-            Look::AtOnce => LEFT,
+            Look::AtOnce => LEFT_TO_VICTIM,
             Look::Last | Look::Woken => 0,
         }
     }
@@ -275,6 +275,6 @@ impl<T> Thread<T> {
     /// Whether those that it stole last, and has just run, were not worth it.
     fn has_stolen_small_ones(&self) -> bool {
         let stolen = self.stolen.swap(0, Ordering::Relaxed) as u64;
-        stolen > 0 && system::now() - self.stolen_at.load(Ordering::Relaxed) < stolen * WORTH_STEALING
+        stolen > 0 && system::now() - self.stolen_at.load(Ordering::Relaxed) < stolen * STOLEN_NS_MIN
     }
 }

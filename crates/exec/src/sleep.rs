@@ -64,7 +64,7 @@ const IDLE: usize = 1;
 /// It sleeps until something comes of a run that it has called.
 const WAITING: usize = 2;
 /// It sleeps in the seat of a run that it has called.
-const ELSEWHERE: usize = 3;
+const ON_RUN_SEAT: usize = 3;
 
 impl Seat {
     pub(crate) fn new() -> Seat {
@@ -169,7 +169,7 @@ impl Sleep {
         self.idle.fetch_add(usize::from(what == IDLE), Ordering::Relaxed);
         if let Some(home) = home {
             *lock(&home.elsewhere) = Some(Arc::clone(seat));
-            home.state.store(ELSEWHERE, Ordering::Relaxed);
+            home.state.store(ON_RUN_SEAT, Ordering::Relaxed);
         }
     }
 
@@ -184,7 +184,7 @@ impl Sleep {
     fn wake(&self, seat: &Seat) {
         match self.wake_up(seat) {
             AWAKE => {}
-            ELSEWHERE => {
+            ON_RUN_SEAT => {
                 let elsewhere = lock(&seat.elsewhere).take();
                 elsewhere.iter().for_each(|seat| self.wake(seat));
             }

@@ -81,7 +81,7 @@ pub struct Tasks<'env> {
 static RUNS: AtomicUsize = AtomicUsize::new(1);
 
 /// How many tasks the caller runs before it looks how many are live.
-const LOOK_EVERY: usize = 16;
+const TASKS_PER_LOOK: usize = 16;
 /// Failures that are kept at the same time, of which the run returns the first.
 const FAILURES_KEPT: usize = 1 << 10;
 
@@ -171,7 +171,7 @@ impl<'env> Tasks<'env> {
     /// Runs tasks on the caller's thread until no more than `most` are live.
     pub(super) fn work_until_live(&self, most: usize) {
         // The other threads' counts are in their caches: to look at them costs as much as a small task.
-        while self.live() > most && self.work_at_once(LOOK_EVERY) {}
+        while self.live() > most && self.work_at_once(TASKS_PER_LOOK) {}
         self.live.awaiting(most, || self.work_until(|| self.live() <= most));
     }
 

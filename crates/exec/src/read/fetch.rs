@@ -22,7 +22,7 @@ pub(super) struct Fetch {
 }
 
 /// Bytes copied at a time where either transfer will do: it stays in a core's cache, and is worth a call.
-const COPIED: Range<usize> = 64 << 10..1 << 20;
+const COPIED_BYTES: Range<usize> = 64 << 10..1 << 20;
 
 impl Fetch {
     /// The same transfer for all pieces; copies are of `block` bytes.
@@ -33,7 +33,7 @@ impl Fetch {
 
     /// The faster transfer for `bytes` that are in memory, or will be.
     pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
-        let copied = block.clamp(COPIED.start, COPIED.end);
+        let copied = block.clamp(COPIED_BYTES.start, COPIED_BYTES.end);
         Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 

@@ -23,7 +23,7 @@ use crate::executor::Tasks;
 
 /// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all threads
 /// end together; the most is mapped at once where the file system has pages as large.
-const LOADED: Range<u64> = 256 << 10..2 << 20;
+const LOADED_BYTES: Range<u64> = 256 << 10..2 << 20;
 /// Largest alignment of direct transfers that devices ask for, in bytes.
 const ALIGNMENT_MAX: usize = 64 << 10;
 
@@ -73,7 +73,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let from = fetch.single.file().file();
         let mut ahead = Ahead::new(from, device, part.clone());
         let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
-        for piece in tapered(part.clone(), LOADED.start.min(most)..LOADED.end.min(most)) {
+        for piece in tapered(part.clone(), LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most)) {
             if device.needs_help(self.work.blocks.is_low()) {
                 ahead.keep(piece.start);
             }

@@ -27,9 +27,9 @@ const TRIALS: usize = 5;
 /// where it takes half as long again). Both are tried on as much, so that both are disturbed as often.
 const TRIAL: u64 = 2 << 20;
 /// Trying costs a hundredth of this, in bytes, at most.
-const LARGE: u64 = 256 << 20;
+const TUNED_MIN: u64 = 256 << 20;
 /// Copying must take less than this part of the time that mapping takes: a little is chance, and the mapping of a trial.
-const CLEARLY: f64 = 0.9;
+const GAIN_RATIO: f64 = 0.9;
 
 #[derive(Debug, Default)]
 struct Trials {
@@ -53,7 +53,7 @@ impl Trials {
 impl Tuner {
     /// For so many bytes: if they are few, they are mapped and nothing is tried.
     pub(super) fn of(bytes: u64) -> Tuner {
-        let settled = (bytes < LARGE).then_some(Transfer::Mmap);
+        let settled = (bytes < TUNED_MIN).then_some(Transfer::Mmap);
         Tuner { settled, map: Trials::default(), copy: Trials::default() }
     }
 
@@ -88,7 +88,7 @@ impl Tuner {
         }
         self.of_transfer(transfer).ended(time.as_nanos() as f64 / bytes as f64);
         if let (Some(map), Some(copy)) = (self.map.result(), self.copy.result()) {
-            self.settled = Some(if copy < CLEARLY * map { Transfer::Copy } else { Transfer::Mmap });
+            self.settled = Some(if copy < GAIN_RATIO * map { Transfer::Copy } else { Transfer::Mmap });
         }
     }
 
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_small_file_is_mapped_and_nothing_is_tried() {
-        assert_eq!(run(&mut Tuner::of(LARGE - 1), LARGE - 1, |_, _| 0.1), (LARGE - 1, 0));
-        assert_eq!(run(&mut Tuner::settled(Transfer::Copy), LARGE, |_, _| 0.1), (0, LARGE));
+        assert_eq!(run(&mut Tuner::of(TUNED_MIN - 1), TUNED_MIN - 1, |_, _| 0.1), (TUNED_MIN - 1, 0));
+        assert_eq!(run(&mut Tuner::settled(Transfer::Copy), TUNED_MIN, |_, _| 0.1), (0, TUNED_MIN));
     }
 
     proptest! {
@@ -159,7 +159,7 @@ mod tests {
             threads in 1usize..64, order in prop::collection::vec(any::<prop::sample::Index>(), 400),
         ) {
             let time = |transfer, part| Duration::from_nanos(part * if transfer == Transfer::Mmap { 1 } else { 2 });
-            let mut tuner = Tuner::of(LARGE);
+            let mut tuner = Tuner::of(TUNED_MIN);
             let (mut under_way, mut copied) = (Vec::new(), 0);
             for which in order {
                 while under_way.len() < threads {

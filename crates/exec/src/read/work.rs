@@ -25,10 +25,10 @@ use crate::executor::Failure;
 /// A file up to this size is read at once by who works on it: a hand-over would take longer.
 pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
 /// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
-const FILES: u64 = 64;
+const FILES_MAX: u64 = 64;
 /// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
 const DESCRIPTORS_LEFT: u64 = 16;
-const DESCRIPTORS: u64 = 4;
+const DESCRIPTORS_PER_FILE: u64 = 4;
 
 /// The offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
@@ -372,7 +372,7 @@ impl<T: Send> FileJob<'_, '_, T> {
 /// As many files as there may be descriptors for.
 fn files_max() -> usize {
     let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_LEFT);
-    (room / DESCRIPTORS).clamp(1, FILES) as usize
+    (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Error {
