@@ -9,6 +9,7 @@
 //! | aligned and huge memory, lent and given back | [`buffer`] |
 //! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
 //! | writing a file while the caller makes the next block | [`writer`] |
+//! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //!
@@ -26,11 +27,11 @@ pub mod page_cache;
 pub mod read;
 pub mod readiness;
 pub mod shared;
+pub mod thread_pool;
 pub mod writer;
 
 mod error;
 mod mapping;
-mod thread_pool;
 
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};

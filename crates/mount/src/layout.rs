@@ -275,20 +275,25 @@ impl Layout {
     ///
     /// # Panics
     /// If a block does not hold a whole number of sectors.
-    #[must_use]
-    pub fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Vec<Extent> {
+    pub fn extents(
+        &self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        sector: Bytes,
+    ) -> impl Iterator<Item = Extent> + '_ {
         assert!(BLOCK.is_multiple_of(sector.0), "blocks are made of whole sectors");
-        let Some(placed) = self.files.get(&file).filter(|_| length > 0) else { return Vec::new() };
+        let placed = self.files.get(&file).filter(|_| length > 0);
         let end = offset.saturating_add(length);
-        let runs = placed.pieces.runs_in(blocks_touched(offset, length));
-        let extents = runs.map(|(at, run)| {
+        let runs =
+            placed.into_iter().flat_map(move |placed| placed.pieces.runs_in(blocks_touched(offset, length)));
+        runs.map(move |(at, run)| {
             let (skipped, beyond) =
                 (offset.saturating_sub(at * BLOCK), ((at + run.blocks) * BLOCK).saturating_sub(end));
             let first = (run.start * BLOCK + skipped) / sector.0;
             let last = ((run.start + run.blocks) * BLOCK - beyond).div_ceil(sector.0);
             Extent::new(Lba(first), Sectors(last - first))
-        });
-        extents.collect()
+        })
     }
 }
 

@@ -14,10 +14,10 @@ mod schedule;
 mod tests;
 mod timeline;
 
-pub(crate) use backing::Backing;
+pub(crate) use backing::{Backing, Dispatched, Perform};
 pub(crate) use behind::Behind;
 pub(crate) use driver::Question;
-pub use driver::{Access, Answer, Live, Stopped};
+pub use driver::{Access, Extents, Live, OnCompletion, Stopped};
 pub use kept::Past;
 pub(crate) use kept::{Figures, Kept, Seen};
 pub(crate) use machine::Machine;

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
+use smallvec::SmallVec;
 
 use crate::per_thread::PerThread;
 
@@ -31,23 +32,8 @@ struct Entry {
     records: Records,
 }
 
-/// One for each piece on the drive.
-#[derive(Debug)]
-pub(crate) enum Records {
-    /// As almost always.
-    One(Record),
-    /// Several, or none.
-    Some(Vec<Record>),
-}
-
-impl Records {
-    fn as_slice(&self) -> &[Record] {
-        match self {
-            Records::One(record) => std::slice::from_ref(record),
-            Records::Some(records) => records,
-        }
-    }
-}
+/// The records of a request, one for each piece on the drive: almost always one.
+pub(crate) type Records = SmallVec<[Record; 1]>;
 
 /// Takes accesses down in the order in which they began.
 #[derive(Clone, Debug)]
@@ -206,7 +192,7 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
         held.sort_by_key(|entry| entry.number);
         let ready = if end.is_some() { held.len() } else { ready(&held, &mut next) };
         for entry in held.drain(..ready) {
-            entry.records.as_slice().iter().try_for_each(|record| writer.write(record))?;
+            entry.records.iter().try_for_each(|record| writer.write(record))?;
         }
         if end.is_some() {
             return Ok(Some(writer));
@@ -236,7 +222,7 @@ mod tests {
 
     fn entry(number: u64) -> Entry {
         let record = Record::new(Nanos(number), Op::Read, Bytes(0), Bytes(512));
-        Entry { number, records: Records::One(record) }
+        Entry { number, records: Records::from_buf([record]) }
     }
 
     #[test]
@@ -292,10 +278,10 @@ mod tests {
     fn a_trace_that_never_ends_is_not_kept() {
         let scratch = ScratchFile::absent("unended.csv");
         let (recorder, recording) = Recording::start(scratch.path()).unwrap();
-        recorder.record(0, Records::Some(Vec::new()));
+        recorder.record(0, Records::new());
         drop(recording);
         // Who still answers does not wait for anybody.
-        recorder.record(1, Records::Some(Vec::new()));
+        recorder.record(1, Records::new());
         assert!(!scratch.path().exists());
     }
 }

@@ -34,7 +34,7 @@ use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, R
 use sakiyomi_model::{Nanos, StreamId};
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
 
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
 use crate::live::{Figures, Kept, Past, Seen, Stopped};
 pub(crate) use disk::Disk;
@@ -67,7 +67,7 @@ const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 pub(crate) struct Regulation {
     room: Room,
     owners: Owners,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
@@ -128,7 +128,7 @@ pub(crate) struct Caller {
 impl Regulation {
     /// In a process that may open so many files.
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        frontend: Arc<Frontend>,
         name: String,
         policy: Policy,
         beside: Option<Beside>,
@@ -138,7 +138,7 @@ impl Regulation {
         Ok(Regulation {
             room,
             owners: Owners::new(room)?,
-            engine,
+            frontend,
             name,
             policy,
             changes: Mutex::default(),
@@ -271,7 +271,7 @@ impl Regulation {
         question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.engine.ask(Box::new(move |kept, now| {
+        self.frontend.ask(Box::new(move |kept, now| {
             // Who has asked waits.
             let _ = sender.send(question(kept, now));
         }))?;

@@ -17,8 +17,9 @@ use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_regulate::Serves;
 use sakiyomi_trace::atomic::AtomicFile;
 
+use crate::backing_pool::{self, BACKING_THREADS, BackingPool};
 use crate::device::{Emulated, Fixed, FixedSpec};
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
@@ -28,11 +29,7 @@ use crate::record::{Recording, StartError};
 use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
-use crate::workers::Workers;
 use crate::{Error, check, scan};
-
-/// Threads that do the backing directory's I/O: more than a drive's queue is deep.
-const BACKING_THREADS: usize = 40;
 
 /// Threads that take the kernel's requests.
 const REQUEST_THREADS: usize = 3;
@@ -122,7 +119,7 @@ pub struct Mounted {
     directory: PathBuf,
     /// Of the mount, which tells it from one that comes to the same directory when it has been detached.
     device: Option<String>,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     keeper: Option<Keeper>,
     /// What is asked of the disk, where rates are kept on it.
     issued: Option<Arc<Issued>>,
@@ -184,32 +181,32 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         Some(path) => Some(Recording::start(path).map_err(cannot_record)?).unzip(),
         None => (None, None),
     };
-    let watch = Arc::new(Watch::new(sector, recorder));
+    let watch = Watch::new(sector, recorder);
     raise_descriptors();
     if device.is_some() || options.regulate.is_some() {
         hurry();
     }
     let timeline = Timeline::new(options.speed);
-    let workers = Arc::new(Workers::start(BACKING_THREADS).map_err(no_threads)?);
+    let pool = Arc::new(backing_pool::start(BACKING_THREADS).map_err(no_threads)?);
     let emulated = device.is_some();
-    let live = start_live(device, options.regulate, &timeline, &workers).map_err(no_threads)?;
+    let live = start_live(device, options.regulate, &timeline, &pool).map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
-    let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
-    scan::place_all(&backing, &root, &engine, options.go_on)?;
+    let frontend = Arc::new(Frontend::new(layout, metadata, sector, (live, emulated), timeline, watch, pool));
+    scan::place_all(&backing, &root, &frontend, options.go_on)?;
     let (regulation, direct) = match options.regulate {
         Some(how) => {
             let (direct, beside) = if emulated { (None, None) } else { start_direct(&root)? };
-            (Some(start_regulation(&engine, how, options, beside)?), direct)
+            (Some(start_regulation(&frontend, how, options, beside)?), direct)
         }
         None => (None, None),
     };
     let issued = direct.as_ref().map(|files| files.issued());
-    let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
+    let session = start_session(root, &directory, &frontend, (regulation.clone(), direct), options)?;
     let device = check::ours_on(&directory).ok().flatten();
     let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, device, engine, keeper, issued, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, device, frontend, keeper, issued, recording, layout, begun, speed })
 }
 
 /// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
@@ -217,7 +214,7 @@ fn start_live(
     device: Option<Box<dyn Emulated>>,
     regulate: Option<Regulate>,
     timeline: &Timeline,
-    workers: &Arc<Workers>,
+    pool: &Arc<BackingPool>,
 ) -> io::Result<Option<Live>> {
     let Some(how) = regulate else {
         return device.map(|device| Live::start(device, timeline.clone())).transpose();
@@ -234,7 +231,7 @@ fn start_live(
             }
             None => {
                 settings.path = PATH;
-                let files = Backing::new(timeline.clone(), Arc::clone(workers), waker);
+                let files = Backing::new(timeline.clone(), Arc::clone(pool), waker);
                 (BehindRates::Files(files), Bytes(512))
             }
         };
@@ -244,7 +241,7 @@ fn start_live(
 }
 
 fn start_regulation(
-    engine: &Arc<Engine>,
+    frontend: &Arc<Frontend>,
     how: Regulate,
     options: &Options,
     beside: Option<Beside>,
@@ -257,7 +254,7 @@ fn start_regulation(
         Some(Behind::Fixed(_)) => "fixed".to_owned(),
         None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
     };
-    let regulation = Regulation::new(Arc::clone(engine), name, how.policy, beside, descriptors());
+    let regulation = Regulation::new(Arc::clone(frontend), name, how.policy, beside, descriptors());
     regulation.map(Arc::new).map_err(no_threads)
 }
 
@@ -345,7 +342,7 @@ fn hurry() {
 fn start_session(
     root: OwnedFd,
     directory: &Path,
-    engine: &Arc<Engine>,
+    frontend: &Arc<Frontend>,
     (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
@@ -355,7 +352,7 @@ fn start_session(
         descriptors: options.descriptors.unwrap_or_else(|| KNOWN_MAX.min(descriptors() / 2)),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options)
+    let files = Files::new(root, Arc::clone(frontend), regulation, direct, fs_options)
         .map_err(|source| Error::System { what: "open the backing directory", source })?;
     let mut config = Config::default();
     config.mount_options = vec![
@@ -393,7 +390,7 @@ impl Mounted {
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
         let rates = self.keeper.as_ref().and_then(|keeper| keeper.regulation().seen().ok());
-        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals(), rates }
+        Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
     /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
@@ -419,7 +416,7 @@ impl Mounted {
         let seen = self.seen();
         // Each is kept even if another cannot be.
         let recorded = self.recording.take().map(Recording::finish).transpose();
-        let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.engine.layout()));
+        let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.frontend.layout()));
         let cut_off = ended?;
         stored?;
         Ok(Finished { seen, recorded: recorded?, cut_off })
@@ -459,7 +456,7 @@ impl Mounted {
             return Ok(true);
         }
         // Who has answered the last ones is still to tell of it.
-        while self.engine.watch().totals().in_flight > 0 && begun.elapsed() < patience {
+        while self.frontend.watch().totals().in_flight > 0 && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(false)

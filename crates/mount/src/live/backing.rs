@@ -8,10 +8,43 @@ use sakiyomi_model::{
 };
 
 use super::timeline::Timeline;
-use crate::workers::Workers;
+use crate::backing_pool::{BackingJob, BackingPool};
 
-/// The I/O of a request; says whether it went well. It is told whether what it writes must be on the medium then.
-pub(crate) type Job = Box<dyn FnOnce(bool) -> bool + Send>;
+/// The I/O of a request.
+pub(crate) trait Perform: Send + Sync {
+    /// Performs it, once; whether it succeeded. With `durable`, written data must be on the medium when it returns.
+    fn perform(&self, durable: bool) -> bool;
+}
+
+impl std::fmt::Debug for dyn Perform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Perform")
+    }
+}
+
+/// A request that the regulator has submitted, for a thread of the pool.
+pub(crate) struct Dispatched {
+    job: Arc<dyn Perform>,
+    durable: bool,
+    id: RequestId,
+    timeline: Timeline,
+    ended: Arc<Ended>,
+}
+
+impl Dispatched {
+    /// Performs its I/O, and tells the device's thread.
+    pub(crate) fn perform(self) {
+        let well = self.job.perform(self.durable);
+        self.ended.lock().push(End { at: self.timeline.now(), id: self.id, well });
+        (self.ended.waker)();
+    }
+}
+
+impl std::fmt::Debug for Dispatched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatched").field("id", &self.id).finish_non_exhaustive()
+    }
+}
 
 /// Wakes the device's thread, which then looks whether something is due.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
@@ -19,13 +52,15 @@ pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 /// Files on a device of whose inside nothing is known.
 pub(crate) struct Backing {
     timeline: Timeline,
-    workers: Arc<Workers>,
+    pool: Arc<BackingPool>,
     ended: Arc<Ended>,
     /// Of requests that have not been submitted yet.
-    jobs: BTreeMap<RequestId, Job>,
+    jobs: BTreeMap<RequestId, Arc<dyn Perform>>,
     under_way: BTreeMap<RequestId, (Request, Nanos)>,
     busy: Nanos,
     busy_since: Nanos,
+    /// Ends that are due; empty between two calls.
+    due: Vec<End>,
 }
 
 /// What threads have done, and the device's thread has not seen yet.
@@ -55,21 +90,22 @@ impl std::fmt::Debug for Backing {
 }
 
 impl Backing {
-    pub(crate) fn new(timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
+    pub(crate) fn new(timeline: Timeline, pool: Arc<BackingPool>, waker: Waker) -> Backing {
         let ended = Arc::new(Ended { ends: Mutex::default(), waker });
         Backing {
             timeline,
-            workers,
+            pool,
             ended,
             jobs: BTreeMap::new(),
             under_way: BTreeMap::new(),
             busy: Nanos::ZERO,
             busy_since: Nanos::ZERO,
+            due: Vec::new(),
         }
     }
 
     /// What is to be done for a request that is submitted later.
-    pub(super) fn bring(&mut self, id: RequestId, job: Job) {
+    pub(super) fn bring(&mut self, id: RequestId, job: Arc<dyn Perform>) {
         self.jobs.insert(id, job);
     }
 
@@ -93,10 +129,12 @@ impl Device for Backing {
         }
         self.under_way.insert(request.id, (request, now));
         let (ended, timeline, id) = (Arc::clone(&self.ended), self.timeline.clone(), request.id);
-        self.workers.run(Box::new(move || {
-            let well = job(request.fua);
-            ended.lock().push(End { at: timeline.now(), id, well });
-            (ended.waker)();
+        self.pool.submit(BackingJob::Dispatched(Dispatched {
+            job,
+            durable: request.fua,
+            id,
+            timeline,
+            ended,
         }));
         Ok(())
     }
@@ -106,9 +144,10 @@ impl Device for Backing {
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        let mut ends: Vec<End> = self.ended.lock().extract_if(.., |end| end.at <= now).collect();
-        ends.sort_by_key(|end| (end.at, end.id));
-        for End { at, id, well } in ends {
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(self.ended.lock().extract_if(.., |end| end.at <= now));
+        due.sort_unstable_by_key(|end| (end.at, end.id));
+        for End { at, id, well } in due.drain(..) {
             let (request, submitted) = self.under_way.remove(&id).expect("it was submitted");
             if self.under_way.is_empty() {
                 self.busy += at.saturating_sub(self.busy_since);
@@ -123,6 +162,7 @@ impl Device for Backing {
                 breakdown: Breakdown { transfer: finish - submitted, ..Breakdown::default() },
             });
         }
+        self.due = due;
     }
 }
 

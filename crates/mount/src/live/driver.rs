@@ -9,8 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
+use smallvec::SmallVec;
 
-use super::backing::{Job, Waker};
+use super::backing::{Perform, Waker};
 use super::kept::Kept;
 use super::machine::Machine;
 use super::{Schedule, Timeline};
@@ -23,8 +24,14 @@ const AWAKE: Duration = Duration::from_micros(40);
 /// Accesses that wait for the thread at most; who comes then waits with his.
 const INBOX_MAX: usize = 1 << 16;
 
-/// Called on the device's thread with the ends of all parts of an access, in order of their ends. It may not wait.
-pub type Answer = Box<dyn FnOnce(&[Completion]) + Send>;
+/// The places of an access: almost always one, which needs no allocation.
+pub type Extents = SmallVec<[Extent; 1]>;
+
+/// Told of the completions of an access.
+pub trait OnCompletion: Send + Sync {
+    /// Called once, on the device's thread, with the completions of all parts in order of their ends. It must not wait.
+    fn on_completion(&self, completions: &[Completion]);
+}
 
 /// Looks at what keeps the rates, or changes something, at the instant that it came; on the device's thread. It may not
 /// wait.
@@ -44,7 +51,7 @@ pub struct Access {
     /// A write is to be on the medium before it ends.
     pub fua: bool,
     /// Where; a flush has one empty extent.
-    pub extents: Vec<Extent>,
+    pub extents: Extents,
 }
 
 /// A device that runs in real time. Stops when it is dropped; what is not answered then never is.
@@ -74,7 +81,7 @@ struct Inbox {
 }
 
 enum Arrived {
-    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Answer },
+    Access { access: Access, arrival: Nanos, job: Option<Arc<dyn Perform>>, answer: Arc<dyn OnCompletion> },
     Question { at: Nanos, question: Question },
 }
 
@@ -131,11 +138,11 @@ impl Live {
         Ok(Live { shared, timeline, thread: Some(thread) })
     }
 
-    /// Asks for something, now; says when that was. Waits while very much is waiting, but not in an [`Answer`].
+    /// Asks for something, now; says when that was. Blocks while the inbox is full, but not on the device's own thread.
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
-    pub fn submit(&self, access: Access, answer: Answer) -> Result<Nanos, Stopped> {
+    pub fn submit(&self, access: Access, answer: Arc<dyn OnCompletion>) -> Result<Nanos, Stopped> {
         self.enter(|timeline| {
             let arrival = timeline.begin();
             (arrival, Arrived::Access { access, arrival, job: None, answer })
@@ -143,7 +150,12 @@ impl Live {
     }
 
     /// The same for a request to backing files: `job` is done when it is its turn.
-    pub(crate) fn submit_job(&self, access: Access, job: Job, answer: Answer) -> Result<Nanos, Stopped> {
+    pub(crate) fn submit_job(
+        &self,
+        access: Access,
+        job: Arc<dyn Perform>,
+        answer: Arc<dyn OnCompletion>,
+    ) -> Result<Nanos, Stopped> {
         debug_assert!(access.extents.len() == 1, "a job is one request");
         self.enter(|timeline| {
             let arrival = timeline.begin();
@@ -212,8 +224,8 @@ struct Runner {
 
 struct UnderWay {
     parts: usize,
-    ended: Vec<Completion>,
-    answer: Answer,
+    ended: SmallVec<[Completion; 1]>,
+    answer: Arc<dyn OnCompletion>,
 }
 
 impl Drop for Runner {
@@ -284,15 +296,16 @@ impl Runner {
         &mut self,
         access: Access,
         arrival: Nanos,
-        job: Option<Job>,
-        answer: Answer,
+        job: Option<Arc<dyn Perform>>,
+        answer: Arc<dyn OnCompletion>,
         done: &mut Vec<Completion>,
     ) {
         let Access { stream, op, fua, extents } = access;
         if let Some(job) = job {
             self.schedule.device_mut().bring(RequestId(self.next_id), job);
         }
-        let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
+        let ended = SmallVec::with_capacity(extents.len());
+        let under_way = UnderWay { parts: extents.len(), ended, answer };
         self.accesses.insert(self.next_id, under_way);
         for extent in extents {
             let id = RequestId(self.next_id);
@@ -333,8 +346,17 @@ impl Runner {
         if access.ended.len() == access.parts
             && let Some(access) = self.accesses.remove(&first)
         {
-            (access.answer)(&access.ended);
+            access.answer.on_completion(&access.ended);
         }
+    }
+}
+
+/// A closure that is called once, for tests.
+#[cfg(test)]
+impl<F: FnOnce(&[Completion]) + Send> OnCompletion for Mutex<Option<F>> {
+    fn on_completion(&self, completions: &[Completion]) {
+        let callback = self.lock().unwrap().take().unwrap();
+        callback(completions);
     }
 }
 
@@ -344,6 +366,10 @@ mod tests {
     use crate::device::{Fixed, FixedSpec};
     use sakiyomi_model::{Lba, Sectors};
     use std::sync::mpsc;
+
+    fn callback<F: FnOnce(&[Completion]) + Send>(callback: F) -> Arc<Mutex<Option<F>>> {
+        Arc::new(Mutex::new(Some(callback)))
+    }
 
     fn access(parts: u64) -> Access {
         let extents = (0..parts).map(|part| Extent::new(Lba(part * 100), Sectors(8))).collect();
@@ -365,7 +391,7 @@ mod tests {
                 let finish = ends.iter().map(|end| end.finish).max().unwrap();
                 sender.send((ends.len(), finish, timeline.now())).unwrap();
             };
-            live.submit(access(parts), Box::new(answer)).unwrap();
+            live.submit(access(parts), callback(answer)).unwrap();
         }
         drop(sender);
         let answers: Vec<_> = receiver.iter().take(3).collect();
@@ -381,7 +407,7 @@ mod tests {
         let live = Live::start(fixed("latency=5s"), timeline).unwrap();
         let (sender, receiver) = mpsc::channel();
         let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         // 5 ms on the wall.
         assert_eq!(receiver.recv().unwrap(), Nanos::SECOND * 5);
     }
@@ -394,10 +420,10 @@ mod tests {
         let answer = move |_: &[Completion]| {
             for _ in 0..=INBOX_MAX {
                 let sender = sender.clone();
-                asks.submit(access(1), Box::new(move |_| sender.send(()).unwrap())).unwrap();
+                asks.submit(access(1), callback(move |_| sender.send(()).unwrap())).unwrap();
             }
         };
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         for _ in 0..=INBOX_MAX {
             receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         }
@@ -412,7 +438,7 @@ mod tests {
             drop(held);
             sender.send(()).unwrap();
         };
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         drop(live);
         receiver.recv_timeout(Duration::from_secs(20)).unwrap();
     }
@@ -421,7 +447,7 @@ mod tests {
     fn what_is_not_answered_at_the_end_is_let_go() {
         let live = Live::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
-        live.submit(access(1), Box::new(move |_| drop(sender))).unwrap();
+        live.submit(access(1), callback(move |_| drop(sender))).unwrap();
         drop(live);
         assert!(receiver.recv().is_err());
     }

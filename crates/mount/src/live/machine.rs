@@ -1,8 +1,10 @@
 //! What runs on the device's thread: a device alone, or one in front of which rates are kept.
 
+use std::sync::Arc;
+
 use sakiyomi_model::{Completion, Device, Full, Nanos, Request, RequestId};
 
-use super::backing::Job;
+use super::backing::Perform;
 use super::kept::Kept;
 use crate::device::Emulated;
 
@@ -30,7 +32,7 @@ impl Machine {
     }
 
     /// What is to be done for a request when the device is to do it.
-    pub(super) fn bring(&mut self, id: RequestId, job: Job) {
+    pub(super) fn bring(&mut self, id: RequestId, job: Arc<dyn Perform>) {
         let files = self.kept().and_then(|kept| kept.files());
         files.expect("only files have jobs").bring(id, job);
     }
