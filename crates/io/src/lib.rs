@@ -36,7 +36,7 @@ mod mapping;
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
-pub use file::{Access, Alignment, IoFile, open_files_max};
+pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
 pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};

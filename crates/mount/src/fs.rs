@@ -39,6 +39,7 @@ use std::sync::Arc;
 use fuser::{Generation, INodeNo, ReplyDirectoryPlus, Request};
 use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
+use sakiyomi_os::rights::is_root;
 
 use crate::frontend::{Frontend, Issuer};
 use crate::layout::FileId;
@@ -97,7 +98,7 @@ impl Files {
             regulation,
             direct: direct.map(Arc::new),
             options,
-            as_root: rustix::process::geteuid().is_root(),
+            as_root: is_root(),
         })
     }
 

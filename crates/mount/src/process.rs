@@ -1,8 +1,9 @@
 //! Whose request it is: FUSE names the thread, a trace names the process.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
+
+use sakiyomi_os::process::process_of;
 
 use crate::per_thread::PerThread;
 
@@ -29,7 +30,7 @@ impl Processes {
             {
                 return process;
             }
-            let process = look(thread).unwrap_or(thread);
+            let process = process_of(thread).unwrap_or(thread);
             if known.len() >= REMEMBERED_MAX {
                 known.clear();
             }
@@ -39,11 +40,6 @@ impl Processes {
     }
 }
 
-fn look(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,7 +47,11 @@ mod tests {
     #[test]
     fn threads_of_this_process_are_this_process() {
         let own = std::process::id();
-        let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let thread = std::thread::spawn(|| {
+            // `PID/task/TID`
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            own.file_name().unwrap().to_str().unwrap().parse().unwrap()
+        });
         let processes = Processes::default();
         assert_eq!(processes.of_thread(own), own);
         // It may have ended already, and then stands for itself.

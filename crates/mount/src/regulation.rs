@@ -9,17 +9,13 @@
 //! | `regulation/rights.rs` | who may set whose rate |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
-//! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
 //! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
 //! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/kept.rs`).
 
 mod bypass;
-mod disk;
 mod ended;
-mod ends;
 mod keeper;
 mod messages;
 mod owners;
@@ -32,12 +28,12 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
+use sakiyomi_os::block_device::Disk;
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
 
 use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
 use crate::live::{Figures, Kept, Past, Seen, Stopped};
-pub(crate) use disk::Disk;
 use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};

@@ -1,6 +1,6 @@
 //! A mount from its beginning to its end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,11 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_io::{open_files_max, raise_open_files_max};
 use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_of_our_namespace;
+use sakiyomi_os::rights::is_root;
 use sakiyomi_regulate::Serves;
 use sakiyomi_trace::atomic::AtomicFile;
 
@@ -26,7 +29,7 @@ use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
 use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
 use crate::record::{Recording, StartError};
-use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
+use crate::regulation::{Beside, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
 use crate::{Error, check, scan};
@@ -182,7 +185,8 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         None => (None, None),
     };
     let watch = Watch::new(sector, recorder);
-    raise_descriptors();
+    // Every file that the kernel knows takes a descriptor; with fewer, fewer are known at a time.
+    raise_open_files_max();
     if device.is_some() || options.regulate.is_some() {
         hurry();
     }
@@ -261,7 +265,7 @@ fn start_regulation(
 /// The backing files around the page cache, and the disk that they lie on, if it is one.
 fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
     let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
-    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::most).unwrap_or(0)));
+    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::request_max_bytes).unwrap_or(0)));
     let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
     let no_memory =
         |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
@@ -310,25 +314,9 @@ fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options
     Ok(layout)
 }
 
-/// Every file that the kernel knows takes a descriptor: root may have as many as the kernel lets a process have,
-/// everybody else as many as he is allowed.
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
-    if most.is_some_and(|most| {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) }).is_ok()
-    }) {
-        return;
-    }
-    let allowed = getrlimit(Resource::Nofile).maximum;
-    // With fewer, fewer files can be known at a time.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed, maximum: allowed });
-}
-
 /// Files that this process may have open.
 fn descriptors() -> usize {
-    let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    allowed.map_or(usize::MAX, |allowed| allowed as usize)
+    usize::try_from(open_files_max()).unwrap_or(usize::MAX)
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
@@ -363,8 +351,7 @@ fn start_session(
         MountOption::NoSuid,
     ];
     // Others may be served only by root: everybody else would read with the rights of who has mounted.
-    let root = rustix::process::geteuid().is_root();
-    config.acl = if root { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(REQUEST_THREADS);
     // A descriptor for each thread: sharing one costs a fifteenth of all reads a second.
     config.clone_fd = true;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -243,7 +242,7 @@ impl Drop for Runner {
 impl Runner {
     fn run(mut self) {
         // Where it is refused, wake-ups are 50 us later, which the summary shows.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let _ = sakiyomi_os::priority::precise_timers();
         let (mut arrived, mut done) = (Vec::new(), Vec::new());
         while let Some(now) = self.wait(&mut arrived) {
             for one in arrived.drain(..) {
