@@ -11,7 +11,7 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
 use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Extents, Live, Question, Stopped, Timeline};
+use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
 use crate::watch::Watch;
 
 /// What all files of a mount share.
@@ -22,7 +22,7 @@ pub(crate) struct Frontend {
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
     /// None where only the backing directory's own time counts, and no rates can be set.
-    device: Option<Live>,
+    device: Option<RealtimeDevice>,
     pool: Arc<BackingPool>,
     accounting: Arc<Accounting>,
 }
@@ -57,7 +57,7 @@ impl Frontend {
         layout: Layout,
         metadata: Option<Metadata>,
         sector: Bytes,
-        (device, emulated): (Option<Live>, bool),
+        (device, emulated): (Option<RealtimeDevice>, bool),
         timeline: Timeline,
         watch: Watch,
         pool: Arc<BackingPool>,
@@ -84,7 +84,7 @@ impl Frontend {
 
     /// How long the device was busy; none where that is not known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
-        self.device.as_ref().map(Live::busy)
+        self.device.as_ref().map(RealtimeDevice::busy)
     }
 
     /// Whether requests take a drive's time, or else only the backing file's.
