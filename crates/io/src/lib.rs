@@ -14,9 +14,9 @@
 //! | a file without name or descriptor | [`file_handle`] |
 //!
 //! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
-//! to conclude from a measurement. This is the only crate with unsafe code, in the modules that say
-//! `allow(unsafe_code)`: memory that the kernel writes into, and the system interfaces that no library covers (Linux
-//! AIO, mappings that shrink, the page cache, loop devices, character classes).
+//! to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory that the
+//! kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
+//! cache).
 
 pub mod buffer;
 pub mod engine;

@@ -4,7 +4,7 @@
 //! the content. [`InFlight`] joins them and replies when both have ended.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
 
@@ -12,12 +12,13 @@ use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
 use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
+use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
 
 /// What all files of a mount share.
 #[derive(Debug)]
 pub(crate) struct Frontend {
-    layout: Mutex<Layout>,
+    layout: SharedLayout,
     /// None where names and attributes cost nothing.
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
@@ -63,13 +64,12 @@ impl Frontend {
         pool: Arc<BackingPool>,
     ) -> Frontend {
         let accounting = Arc::new(Accounting { watch, timeline, emulated });
-        let (layout, metadata) = (Mutex::new(layout), metadata.map(Mutex::new));
+        let (layout, metadata) = (SharedLayout::new(layout), metadata.map(Mutex::new));
         Frontend { layout, metadata, sector, device, pool, accounting }
     }
 
-    pub(crate) fn layout(&self) -> MutexGuard<'_, Layout> {
-        // A panic under this lock has already been reported; the layout stays consistent.
-        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn layout(&self) -> &SharedLayout {
+        &self.layout
     }
 
     /// What names and attributes cost; nothing where that is not emulated.
@@ -119,7 +119,7 @@ impl Frontend {
     /// Adds to a read the places of `length` bytes of a file, where a drive or a trace needs them.
     pub(crate) fn locate(&self, request: &mut IoRequest, file: FileId, offset: u64, length: u64) {
         if self.has_drive() || self.watch().is_recording() {
-            request.extents = self.layout().extents(file, offset, length, self.sector).collect();
+            request.extents = self.layout.extents(file, offset, length, self.sector);
         }
         request.bytes = self.bytes(&request.extents, length);
     }
@@ -132,7 +132,7 @@ impl Frontend {
         offset: u64,
         length: u64,
     ) -> Result<IoRequest, NoSpace> {
-        let mut layout = self.layout();
+        let mut layout = self.layout.change();
         let changes = self.metadata.is_some() && !layout.has(file, offset, length);
         layout.place(file, offset, length)?;
         let extents: Extents = layout.extents(file, offset, length, self.sector).collect();

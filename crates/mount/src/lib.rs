@@ -36,6 +36,7 @@ mod record;
 mod regulation;
 mod scan;
 mod session;
+mod shared_layout;
 mod unmount;
 mod watch;
 

@@ -1,21 +1,37 @@
-//! Whose request it is: FUSE names the thread, a trace names the process.
+//! The process that a request comes from: FUSE names the thread, a trace names the process.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sakiyomi_os::process::process_of;
 
 use crate::per_thread::PerThread;
 
-/// A thread's number may be another's after a while.
+/// How long an answer of the kernel is used; a thread's number may be another's after a while.
 const VALID: Duration = Duration::from_secs(2);
 
-/// Threads that are remembered at most.
-const REMEMBERED_MAX: usize = 4096;
+/// Threads that are remembered; numbers of threads are given in sequence, so that few share a place. A power of two.
+const PLACES: usize = 4096;
 
-/// Finds the processes of threads; looking takes some ten microseconds, so it remembers.
+/// Finds the processes of threads. Asking the kernel takes some ten microseconds, so the answers are remembered.
 #[derive(Debug, Default)]
-pub(crate) struct Processes(PerThread<BTreeMap<u32, (u32, Instant)>>);
+pub(crate) struct Processes(PerThread<Known>);
+
+/// The answers, by the thread's number modulo their count.
+#[derive(Debug)]
+struct Known(Vec<Option<Answer>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    thread: u32,
+    process: u32,
+    asked: Instant,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known(vec![None; PLACES])
+    }
+}
 
 impl Processes {
     /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
@@ -25,17 +41,14 @@ impl Processes {
         }
         let now = Instant::now();
         self.0.with(|known| {
-            if let Some(&(process, seen)) = known.get(&thread)
-                && now - seen < VALID
-            {
-                return process;
-            }
-            let process = process_of(thread).unwrap_or(thread);
-            if known.len() >= REMEMBERED_MAX {
-                known.clear();
-            }
-            known.insert(thread, (process, now));
-            process
+            let place = &mut known.0[thread as usize % PLACES];
+            let valid = place.filter(|answer| answer.thread == thread && now - answer.asked < VALID);
+            let answer = valid.unwrap_or_else(|| {
+                let process = process_of(thread).unwrap_or(thread);
+                Answer { thread, process, asked: now }
+            });
+            *place = Some(answer);
+            answer.process
         })
     }
 }
@@ -58,5 +71,16 @@ mod tests {
         let thread = thread.join().unwrap();
         assert!([own, thread].contains(&processes.of_thread(thread)));
         assert_eq!(processes.of_thread(0), 0);
+    }
+
+    #[test]
+    fn a_thread_is_not_taken_for_another_at_its_place() {
+        let own = std::process::id();
+        let processes = Processes::default();
+        assert_eq!(processes.of_thread(own), own);
+        // Numbers of threads end at 2^22; one that nobody has stands for itself.
+        let other = own + (1 << 24);
+        assert_eq!(processes.of_thread(other), other);
+        assert_eq!(processes.of_thread(own), own);
     }
 }

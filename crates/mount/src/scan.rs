@@ -40,7 +40,7 @@ pub(crate) fn place_all(
             Err((at, error)) => return Err(failed(&below(backing, &at), error)),
         }
     }
-    frontend.layout().retain(&scan.there);
+    frontend.layout().change().retain(&scan.there);
     for (path, id) in found {
         asked()?;
         scan.place(root, &path, id).map_err(|error| scan.told(backing, &path, error))?;
@@ -90,7 +90,7 @@ impl Scan<'_> {
                 FileType::RegularFile => {
                     let id = self.meet(&stat);
                     if self.there.insert(id) {
-                        self.frontend.layout().truncate(id, stat.st_size.max(0) as u64);
+                        self.frontend.layout().change().truncate(id, stat.st_size.max(0) as u64);
                         found.push((here, id));
                     }
                 }
@@ -121,7 +121,7 @@ impl Scan<'_> {
 
     fn told(&self, backing: &Path, path: &Path, error: io::Error) -> Error {
         if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) {
-            let capacity = self.frontend.layout().blocks() * BLOCK;
+            let capacity = self.frontend.layout().read().blocks() * BLOCK;
             return Error::TooLarge { path: backing.to_owned(), capacity };
         }
         failed(&below(backing, path), error)

@@ -415,7 +415,8 @@ impl Mounted {
         let seen = self.seen();
         // Each is kept even if another cannot be.
         let recorded = self.recording.take().map(Recording::finish).transpose();
-        let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.frontend.layout()));
+        let stored =
+            self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.frontend.layout().read()));
         let cut_off = ended?;
         stored?;
         Ok(Finished { seen, recorded: recorded?, cut_off })

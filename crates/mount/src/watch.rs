@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sakiyomi_drive::observe::Latency;
-use sakiyomi_model::{Bytes, Class, Completion, Extent, Nanos, Op};
-use sakiyomi_trace::Record;
+use sakiyomi_model::{Bytes, Class, Completion, Extent, Lba, Nanos, Op, Sectors};
 
 use crate::frontend::IoRequest;
 use crate::per_thread::PerThread;
-use crate::record::{Recorder, Records};
+use crate::record::{Part, Recorder};
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
@@ -132,33 +131,36 @@ impl Watch {
     /// A request was answered.
     pub(crate) fn end(&self, completed: &Completed<'_>) {
         if let Some(recorder) = &self.recorder {
-            recorder.record(completed.request.number, self.records(completed));
+            self.record(recorder, completed);
         }
         // Counted last: the end of a mount waits until no access is in flight, and then completes the trace.
         self.counted.with(|counted| counted.totals.add(completed));
     }
 
-    /// What a trace says of it: a record for each extent.
-    fn records(&self, completed: &Completed<'_>) -> Records {
+    /// Records a part for each extent.
+    fn record(&self, recorder: &Recorder, completed: &Completed<'_>) {
         let Completed { request, completions, answered } = *completed;
         let arrival = completed.arrival();
-        let record = |extent: &Extent, replied: Nanos| Record {
+        let part = |extent: &Extent, replied: Nanos| Part {
+            number: request.number,
+            arrival,
+            response: replied.saturating_sub(arrival),
+            offset: Bytes(extent.start.0 * self.sector.0),
+            length: Some(extent.sectors.to_bytes(self.sector)),
             stream: request.issuer.process,
-            response: Some(replied.saturating_sub(arrival)),
-            ..Record::new(
-                arrival,
-                request.op,
-                Bytes(extent.start.0 * self.sector.0),
-                extent.sectors.to_bytes(self.sector),
-            )
+            op: request.op,
         };
-        let Some(last) = completions.len().checked_sub(1) else {
-            return request.extents.iter().map(|extent| record(extent, answered)).collect();
-        };
-        // Parts that ended before the last one were answered, to the host's file system, when they ended.
-        let replied = |index: usize, end: &Completion| if index == last { answered } else { end.finish };
-        let parts = completions.iter().enumerate();
-        parts.map(|(index, end)| record(&end.request.extent, replied(index, end))).collect()
+        if let Some(last) = completions.len().checked_sub(1) {
+            // Parts that ended before the last one were answered, to the host's file system, when they ended.
+            let replied = |index: usize, end: &Completion| if index == last { answered } else { end.finish };
+            let parts = completions.iter().enumerate();
+            recorder.record(parts.map(|(index, end)| part(&end.request.extent, replied(index, end))));
+        } else if request.extents.is_empty() {
+            let nowhere = Extent::new(Lba(0), Sectors(0));
+            recorder.record([Part { length: None, ..part(&nowhere, answered) }].into_iter());
+        } else {
+            recorder.record(request.extents.iter().map(|extent| part(extent, answered)));
+        }
     }
 
     pub(crate) fn is_recording(&self) -> bool {

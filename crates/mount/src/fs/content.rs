@@ -156,7 +156,7 @@ impl Files {
             Some(open) => rustix::fs::ftruncate(&open.file, size)?,
             None => rustix::fs::ftruncate(node.open(OFlags::WRONLY)?, size)?,
         }
-        self.frontend.layout().truncate(node.id, size);
+        self.frontend.layout().change().truncate(node.id, size);
         node.changed_here();
         Ok(())
     }
@@ -166,11 +166,11 @@ impl Files {
         let flags = FallocateFlags::from_bits_retain(mode as u32);
         let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
         if !punches {
-            self.frontend.layout().place(open.node.id, offset, length)?;
+            self.frontend.layout().change().place(open.node.id, offset, length)?;
         }
         let done = rustix::fs::fallocate(&open.file, flags, offset, length);
         if punches && done.is_ok() {
-            self.frontend.layout().punch(open.node.id, offset, length);
+            self.frontend.layout().change().punch(open.node.id, offset, length);
         } else if done.is_err() {
             give_back(&self.frontend, &open);
         }
@@ -197,7 +197,7 @@ impl Files {
 
     pub(super) fn close(&self, handle: u64) {
         if let Some(open) = self.open.remove(handle) {
-            self.frontend.layout().settle(open.node.id);
+            self.frontend.layout().change().settle(open.node.id);
         }
     }
 
@@ -205,7 +205,7 @@ impl Files {
     pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let node = self.nodes.forget(number, lookups)?;
         if node.is_gone() {
-            self.frontend.layout().remove(node.id);
+            self.frontend.layout().change().remove(node.id);
             self.frontend.metadata(|metadata| metadata.remove(node.id));
         }
         Some(node)
@@ -215,13 +215,13 @@ impl Files {
 /// Frees the places beyond a file's end that a failed operation had taken.
 pub(super) fn give_back(frontend: &Frontend, open: &Open) {
     if let Ok(stat) = rustix::fs::fstat(&open.file) {
-        frontend.layout().truncate(open.node.id, stat.st_size.max(0) as u64);
+        frontend.layout().change().truncate(open.node.id, stat.st_size.max(0) as u64);
     }
 }
 
 /// Gives the data of a file that is not known yet its places.
 pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || frontend.layout().knows(id) {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || frontend.layout().read().knows(id) {
         return Ok(());
     }
     place_data(frontend, id, file, stat)
@@ -239,10 +239,10 @@ pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &St
             Err(_) => at,
         };
         let end = rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(size);
-        frontend.layout().place(id, data, end - data)?;
+        frontend.layout().change().place(id, data, end - data)?;
         at = end.max(data + 1);
     }
-    frontend.layout().settle(id);
+    frontend.layout().change().settle(id);
     Ok(())
 }
 

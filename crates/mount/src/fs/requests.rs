@@ -327,7 +327,7 @@ impl Filesystem for Files {
         let (files, free_files) = (backing.f_files, backing.f_ffree);
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {
-            let layout = self.frontend.layout();
+            let layout = self.frontend.layout().read();
             let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK as u32);
             drop(layout);
             reply.statfs(blocks, free, free, files, free_files, size, name_max, size);
