@@ -13,13 +13,12 @@ use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_io::{open_files_max, raise_open_files_max};
+use sakiyomi_io::{AtomicFile, open_files_max, raise_open_files_max};
 use sakiyomi_model::{Bytes, Device, Nanos};
 use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_os::rights::is_root;
 use sakiyomi_regulate::{RegulatedDevice, Serves, Settings};
-use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::backing_pool::{self, BACKING_THREADS, BackingPool};
 use crate::frontend::Frontend;
