@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
 
@@ -102,18 +103,18 @@ impl Frontend {
         self.device.as_ref().ok_or(Stopped)?.ask(question)
     }
 
-    /// A request that arrives now, without its places.
-    fn arrive(&self, issuer: Issuer, op: Op) -> IoRequest {
+    /// A request that arrives at an instant, without its places.
+    fn arrive(&self, issuer: Issuer, op: Op, at: Instant) -> IoRequest {
         let timeline = &self.accounting.timeline;
         // A drive's time begins with the first request that is submitted to it.
-        let arrival = if self.has_drive() { timeline.now() } else { timeline.begin() };
+        let arrival = if self.has_drive() { timeline.at(at) } else { timeline.begin_at(at) };
         let number = self.watch().begin();
         IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
     }
 
-    /// A read that arrives now; [`Frontend::locate`] adds its places.
-    pub(crate) fn read(&self, issuer: Issuer) -> IoRequest {
-        self.arrive(issuer, Op::Read)
+    /// A read that arrives at an instant; [`Frontend::locate`] adds its places.
+    pub(crate) fn read(&self, issuer: Issuer, at: Instant) -> IoRequest {
+        self.arrive(issuer, Op::Read, at)
     }
 
     /// Adds to a read the places of `length` bytes of a file, where a drive or a trace needs them.
@@ -141,13 +142,16 @@ impl Frontend {
             self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
         }
         let bytes = self.bytes(&extents, length);
-        Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write) })
+        Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write, Instant::now()) })
     }
 
     /// A flush that arrives now.
     pub(crate) fn flush(&self, issuer: Issuer) -> IoRequest {
         let nowhere = Extent::new(Lba(0), Sectors(0));
-        IoRequest { extents: [nowhere].into_iter().collect(), ..self.arrive(issuer, Op::Flush) }
+        IoRequest {
+            extents: [nowhere].into_iter().collect(),
+            ..self.arrive(issuer, Op::Flush, Instant::now())
+        }
     }
 
     /// Reading or writing blocks of metadata.
@@ -155,7 +159,11 @@ impl Frontend {
         let sectors = BLOCK / self.sector.0;
         let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
         let bytes = runs.iter().map(|run| run.blocks * BLOCK).sum();
-        IoRequest { extents: runs.iter().map(extent).collect(), bytes, ..self.arrive(issuer, op) }
+        IoRequest {
+            extents: runs.iter().map(extent).collect(),
+            bytes,
+            ..self.arrive(issuer, op, Instant::now())
+        }
     }
 
     fn bytes(&self, extents: &[Extent], length: u64) -> u64 {

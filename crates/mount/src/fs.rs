@@ -35,6 +35,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::{Generation, INodeNo, ReplyDirectoryPlus, Request};
 use rustix::fs::{OFlags, Stat};
@@ -102,10 +103,10 @@ impl Files {
         })
     }
 
-    /// Whose access it is; looked up only for a trace, or where rates are kept, as it takes a while.
-    fn issuer(&self, request: &Request) -> Issuer {
+    /// The issuer of a request; looked up only for a trace, or where rates are kept, as it takes a while.
+    fn issuer(&self, request: &Request, now: Instant) -> Issuer {
         let recording = self.frontend.watch().is_recording();
-        let process = StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 });
+        let process = StreamId(if recording { self.processes.of_thread(request.pid(), now) } else { 0 });
         let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
         Issuer { process, owner }
     }

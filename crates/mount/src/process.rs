@@ -35,14 +35,15 @@ impl Default for Known {
 
 impl Processes {
     /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
-    pub(crate) fn of_thread(&self, thread: u32) -> u32 {
+    pub(crate) fn of_thread(&self, thread: u32, now: Instant) -> u32 {
         if thread == 0 {
             return 0;
         }
-        let now = Instant::now();
         self.0.with(|known| {
             let place = &mut known.0[thread as usize % PLACES];
-            let valid = place.filter(|answer| answer.thread == thread && now - answer.asked < VALID);
+            let valid = place.filter(|answer| {
+                answer.thread == thread && now.saturating_duration_since(answer.asked) < VALID
+            });
             let answer = valid.unwrap_or_else(|| {
                 let process = process_of(thread).unwrap_or(thread);
                 Answer { thread, process, asked: now }
@@ -65,22 +66,22 @@ mod tests {
             let own = std::fs::read_link("/proc/thread-self").unwrap();
             own.file_name().unwrap().to_str().unwrap().parse().unwrap()
         });
-        let processes = Processes::default();
-        assert_eq!(processes.of_thread(own), own);
+        let (processes, now) = (Processes::default(), Instant::now());
+        assert_eq!(processes.of_thread(own, now), own);
         // It may have ended already, and then stands for itself.
         let thread = thread.join().unwrap();
-        assert!([own, thread].contains(&processes.of_thread(thread)));
-        assert_eq!(processes.of_thread(0), 0);
+        assert!([own, thread].contains(&processes.of_thread(thread, now)));
+        assert_eq!(processes.of_thread(0, now), 0);
     }
 
     #[test]
     fn a_thread_is_not_taken_for_another_at_its_place() {
         let own = std::process::id();
-        let processes = Processes::default();
-        assert_eq!(processes.of_thread(own), own);
+        let (processes, now) = (Processes::default(), Instant::now());
+        assert_eq!(processes.of_thread(own, now), own);
         // Numbers of threads end at 2^22; one that nobody has stands for itself.
         let other = own + (1 << 24);
-        assert_eq!(processes.of_thread(other), other);
-        assert_eq!(processes.of_thread(own), own);
+        assert_eq!(processes.of_thread(other, now), other);
+        assert_eq!(processes.of_thread(own, now), own);
     }
 }

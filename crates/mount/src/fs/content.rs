@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, Stat};
@@ -59,8 +60,14 @@ impl Files {
         Ok((self.open.add(Open { file, direct, node }), flags))
     }
 
-    pub(super) fn read_file(&self, handle: u64, offset: u64, size: u32, issuer: Issuer, reply: ReplyData) {
-        let mut request = self.frontend.read(issuer);
+    pub(super) fn read_file(
+        &self,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        mut request: IoRequest,
+        reply: ReplyData,
+    ) {
         let read = (handle, offset, size as usize);
         let Some(reply) = self.read_at_once(&mut request, read, reply) else { return };
         let open = match self.open.get(handle) {
@@ -145,7 +152,7 @@ impl Files {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let (frontend, issuer) = (Arc::clone(&self.frontend), self.issuer(request));
+        let (frontend, issuer) = (Arc::clone(&self.frontend), self.issuer(request, Instant::now()));
         let flush = move || frontend.submit(frontend.flush(issuer), Sync { file, data_only, reply });
         self.safe(request, || parts, flush);
     }

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::Request;
 use rustix::fs::AtFlags;
@@ -56,7 +57,9 @@ impl Files {
         answer: impl FnOnce() + Send + 'static,
     ) {
         match self.frontend.metadata(work) {
-            Some(work) if !work.is_nothing() => self.frontend.charge(self.issuer(request), work, answer),
+            Some(work) if !work.is_nothing() => {
+                self.frontend.charge(self.issuer(request, Instant::now()), work, answer)
+            }
             _ => answer(),
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
@@ -211,7 +211,10 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(handle.0, offset, size, self.issuer(request), reply);
+        // The clock is read once, for the issuer and for the arrival.
+        let now = Instant::now();
+        let request = self.frontend.read(self.issuer(request, now), now);
+        self.read_file(handle.0, offset, size, request, reply);
     }
 
     fn write(
@@ -231,7 +234,7 @@ impl Filesystem for Files {
             synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
             kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
-        self.write_file(handle.0, offset, data, how, self.issuer(request), reply);
+        self.write_file(handle.0, offset, data, how, self.issuer(request, Instant::now()), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
