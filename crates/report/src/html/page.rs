@@ -5,7 +5,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::series;
-use super::table::{class, markup};
+use super::table::{breakable, class, markup};
 use crate::chart::Chart;
 use crate::number;
 use crate::result::Run;
@@ -101,7 +101,7 @@ fn settings(report: &Report<'_>) -> Markup {
                 thead { tr { td {} @for (name, _) in &report.runs { th scope="col" { (name) } } } }
                 tbody {
                     @for fact in &report.settings {
-                        tr { th scope="row" { (fact.label) } @for cell in &fact.values { td { (value(cell)) } } }
+                        tr { th scope="row" { (breakable(&fact.label)) } @for cell in &fact.values { td { (value(cell)) } } }
                     }
                 }
             }

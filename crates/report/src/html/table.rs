@@ -56,7 +56,7 @@ fn is_comparable(table: &Table) -> bool {
 }
 
 /// A key may break after its dots if the column is narrow.
-fn breakable(name: &str) -> Markup {
+pub(super) fn breakable(name: &str) -> Markup {
     html! {
         @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }
     }
