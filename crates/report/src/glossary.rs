@@ -122,6 +122,7 @@ pub(crate) const PROBE: Glossary = &[
         "s/GB",
         "CPU seconds, user and system, for 10⁹ bytes. GB/s and MB/s are powers of 1000; KiB and MiB of 1024.",
     ),
+    ("2 × depth, best buffers", "Change of the throughput with twice the depth, and with the best buffers."),
 ];
 
 /// The words of a mount.

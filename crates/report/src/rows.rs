@@ -46,6 +46,12 @@ impl<T> Rows<T> {
         self
     }
 
+    /// The last column is not in a summary.
+    pub(crate) fn detail(mut self) -> Rows<T> {
+        self.table.columns.iter_mut().rev().take(1).for_each(|column| column.is_detail = true);
+        self
+    }
+
     /// All figures should go in this direction.
     pub(crate) fn aim(mut self, aim: Aim) -> Rows<T> {
         self.table.columns.iter_mut().for_each(|column| column.aim = aim);

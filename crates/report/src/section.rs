@@ -23,7 +23,7 @@ pub trait Present {
     /// How it was measured or simulated.
     fn settings(&self) -> Vec<Fact>;
 
-    /// Its figures, in the order of reading.
+    /// Its figures, in the order of reading; empty ones are left out of the report.
     fn sections(&self) -> Vec<Section>;
 
     /// Its pictures, the most telling first.
@@ -38,7 +38,7 @@ pub trait Present {
             title: self.title(),
             verdict: self.verdict(),
             settings: self.settings(),
-            sections: self.sections(),
+            sections: self.sections().into_iter().filter(|section| !section.is_empty()).collect(),
             runs: Vec::new(),
             glossary: self.glossary(),
         }
@@ -107,6 +107,16 @@ pub enum Section {
     Table(Table),
     /// Sentences.
     Notes(Notes),
+}
+
+impl Section {
+    fn is_empty(&self) -> bool {
+        match self {
+            Section::Totals(totals) => totals.groups.is_empty(),
+            Section::Table(table) => table.rows.is_empty(),
+            Section::Notes(notes) => notes.notes.is_empty(),
+        }
+    }
 }
 
 /// Groups of figures.
@@ -219,6 +229,8 @@ pub struct Column {
     pub name: String,
     /// Whether it holds words; columns of words stand before those of figures.
     pub is_text: bool,
+    /// Whether a summary can do without it.
+    pub is_detail: bool,
     /// Where there is no room for all, columns with the highest rank go first; those with 0 stay.
     pub spare: u8,
     /// The direction in which its figures should go.
@@ -318,14 +330,9 @@ pub struct Note {
 }
 
 impl Notes {
-    /// Bare sentences; none where there is nothing to say.
-    pub(crate) fn plain(heading: &'static str, texts: impl IntoIterator<Item = String>) -> Option<Section> {
+    /// Bare sentences.
+    pub(crate) fn plain(heading: &'static str, texts: impl IntoIterator<Item = String>) -> Section {
         let note = |text| Note { text, ..Note::default() };
-        Notes { heading, notes: texts.into_iter().map(note).collect() }.section()
-    }
-
-    /// The notes as a section; none where there are none.
-    pub(crate) fn section(self) -> Option<Section> {
-        (!self.notes.is_empty()).then_some(Section::Notes(self))
+        Section::Notes(Notes { heading, notes: texts.into_iter().map(note).collect() })
     }
 }

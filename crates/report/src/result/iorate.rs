@@ -181,7 +181,7 @@ impl Present for IorateResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        if self.owners.is_empty() { Vec::new() } else { vec![Section::Table(owners(&self.owners))] }
+        vec![Section::Table(owners(&self.owners))]
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {

@@ -72,8 +72,7 @@ impl Present for MountResult {
     }
 
     fn sections(&self) -> Vec<Section> {
-        let classes = (!self.by_class.is_empty()).then(|| self.classes());
-        std::iter::once(self.times()).chain(classes).collect()
+        vec![self.times(), self.classes()]
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {

@@ -181,8 +181,10 @@ impl Present for ProbeResult {
         let reasons = reasons(&groups).into_iter().map(Reason::note).collect();
         let sections = tables.into_iter().map(Section::Table);
         sections
-            .chain(Notes { heading: "Why", notes: reasons }.section())
-            .chain(Notes::plain("Notes", self.notes.iter().cloned()))
+            .chain([
+                Section::Notes(Notes { heading: "Why", notes: reasons }),
+                Notes::plain("Notes", self.notes.iter().cloned()),
+            ])
             .collect()
     }
 
@@ -197,7 +199,7 @@ impl Present for ProbeResult {
 
 /// Meaning of the marks and columns.
 const LEGEND: &str = "* fastest, + least CPU of those within 5 % of it. Range: slowest and fastest run. CPU: user and \
-                      system, 100 % is one core. 2 × depth, best buffers: what they gain.";
+                      system, 100 % is one core.";
 
 /// The cases of a group; settings that all of them share have no column.
 fn table(group: &Group<'_>) -> Table {
@@ -229,11 +231,11 @@ fn table(group: &Group<'_>) -> Table {
         .figure("busiest thread", |case| {
             Cell::from(Value::WholeShare(case.busiest_thread_ratio)).note(&case.busiest_thread)
         })
-        .spare(6)
+        .detail()
         .figure("2 × depth", |case| Value::known(case.double_depth_gain_ratio, Value::Change))
-        .spare(5)
+        .detail()
         .figure("best buffers", |case| Value::known(case.better_buffers_gain_ratio, Value::Change))
-        .spare(4)
+        .detail()
         .emphasis(|case| if is_chosen(case) { Emphasis::Best } else { Emphasis::None })
         .table();
     Table { caption: (group.name.clone(), group.shared()), ..table }

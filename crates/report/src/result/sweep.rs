@@ -141,7 +141,7 @@ impl Present for SweepResult {
     fn sections(&self) -> Vec<Section> {
         let limits = self.limits().into_iter().map(SweepLimit::describe);
         let limits = Notes::plain("Settings that do not act as they are written", limits);
-        std::iter::once(self.table()).chain(limits).collect()
+        vec![self.table(), limits]
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {

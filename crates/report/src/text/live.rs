@@ -4,7 +4,7 @@ use super::style::{RED, Style, YELLOW};
 use super::table::{header, row, without_spare};
 use crate::result::{IorateOwner, IorateResult, owners};
 use crate::section::Emphasis;
-use crate::words::one_line;
+use crate::words::{NO_BREAK_SPACE, one_line};
 
 const PLAIN: &str = "";
 const BOLD: &str = "1";
@@ -88,5 +88,5 @@ fn by_activity(owners: &[IorateOwner]) -> Vec<IorateOwner> {
 }
 
 fn cut(line: &str, columns: usize) -> String {
-    line.chars().take(columns).collect()
+    line.replace(NO_BREAK_SPACE, " ").chars().take(columns).collect()
 }

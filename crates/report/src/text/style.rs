@@ -104,7 +104,7 @@ impl Style {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16)));
             }
         }
-        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+        table.lines().map(|line| line.replace(NO_BREAK_SPACE, " ").trim_end().to_owned() + "\n").collect()
     }
 }
 

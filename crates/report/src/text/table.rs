@@ -1,8 +1,9 @@
 //! Tables on the terminal.
 
 use super::style::{Style, YELLOW};
-use crate::section::{Emphasis, Row, Table, Tone, Totals};
-use crate::words::one_line;
+use crate::section::{Cell, Emphasis, Row, Table, Tone, Totals};
+use crate::value::Value;
+use crate::words::{NO_BREAK_SPACE, one_line};
 
 /// A table with its name, and as many of its columns as have room.
 pub(super) fn draw(table: &Table, style: Style) -> String {
@@ -57,17 +58,24 @@ fn fits(table: &Table, style: Style) -> bool {
     style.fits(&header, &rows, text_columns(table))
 }
 
-/// The table without the columns that can best be spared, as far as it is too wide.
+/// The table without details, and without the columns that can best be spared, as far as it is too wide.
 pub(super) fn without_spare(mut table: Table, style: Style) -> Table {
+    while let Some(index) = table.columns.iter().position(|column| column.is_detail) {
+        remove(&mut table, index);
+    }
     while !fits(&table, style) {
         let spare = table.columns.iter().enumerate().filter(|(_, column)| column.spare > 0);
         let Some((index, _)) = spare.max_by_key(|(_, column)| column.spare) else { break };
-        table.columns.remove(index);
-        for row in table.rows.iter_mut().filter(|row| index < row.cells.len()) {
-            row.cells.remove(index);
-        }
+        remove(&mut table, index);
     }
     table
+}
+
+fn remove(table: &mut Table, column: usize) {
+    table.columns.remove(column);
+    for row in table.rows.iter_mut().filter(|row| column < row.cells.len()) {
+        row.cells.remove(column);
+    }
 }
 
 /// The heads of the columns.
@@ -77,7 +85,12 @@ pub(super) fn header(table: &Table) -> Vec<String> {
 
 /// The cells of a row in words.
 pub(super) fn row(row: &Row) -> Vec<String> {
-    row.cells.iter().map(|cell| one_line(&cell.value.text())).collect()
+    let words = |cell: &Cell| match &cell.value {
+        Value::Text(text) => one_line(text),
+        // A figure stays beside its unit.
+        figure => figure.text().replace(' ', &NO_BREAK_SPACE.to_string()),
+    };
+    row.cells.iter().map(words).collect()
 }
 
 fn text_columns(table: &Table) -> usize {

@@ -7,4 +7,5 @@ mod markdown;
 mod prometheus;
 mod sample;
 mod text;
+mod tidy;
 mod verdict;
