@@ -2,9 +2,10 @@
 
 use super::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
 use super::{Chart, palette};
-use crate::schema::MountWindow;
+use crate::result::MountWindow;
 
-pub(super) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
+/// None where the mount did not last a second.
+pub(crate) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
     if windows.is_empty() {
         return Vec::new();
     }
