@@ -1,37 +1,44 @@
-//! The disk behind a directory, as the kernel counts what it does.
+//! A disk, as the kernel counts what it does (`/sys/dev/block`).
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A whole disk; of a partition, the one that it is on, as others on it are in the way as well.
+/// A whole disk.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     directory: PathBuf,
 }
 
 impl Disk {
-    /// The disk that a file system lies on, by the number of its device; none for those that lie on several, or on none.
-    pub(crate) fn of(device: u64) -> Option<Disk> {
+    /// The disk that a file system lies on, by the number of its device (`st_dev`), also if that is a partition; none for
+    /// a file system that lies on several disks, or on none.
+    #[must_use]
+    pub fn of(device: u64) -> Option<Disk> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
         let whole = if directory.join("partition").exists() { directory.parent()? } else { &directory };
         Some(Disk { directory: whole.to_owned() })
     }
 
-    /// As in `/dev`.
-    pub(crate) fn name(&self) -> String {
+    /// Its name in `/dev`.
+    #[must_use]
+    pub fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Reads and writes that it has done since it came.
-    pub(super) fn completed(&self) -> io::Result<u64> {
+    /// The number of reads and writes that it has completed since it was found.
+    ///
+    /// # Errors
+    /// If it is no longer there.
+    pub fn completed(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.directory.join("stat"))?;
         completed_of(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The most bytes of one request to it.
-    pub(crate) fn most(&self) -> Option<u64> {
+    /// The maximum size of a request to it, in bytes, where the kernel tells.
+    #[must_use]
+    pub fn request_max_bytes(&self) -> Option<u64> {
         let text = read_trimmed(&self.directory.join("queue/max_sectors_kb"))?;
         text.parse::<u64>().ok()?.checked_mul(1024)
     }
