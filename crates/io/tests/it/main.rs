@@ -2,6 +2,7 @@
 
 mod blocks;
 mod engines;
+mod examples;
 mod on_disk;
 mod shared;
 mod spill;
