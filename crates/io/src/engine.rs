@@ -3,6 +3,7 @@
 //! An engine serves any number of files and reads, writes and syncs them. It is opened once for a job or a thread.
 
 mod aio;
+mod cpu;
 mod mmap;
 mod null;
 mod pread;
@@ -11,6 +12,7 @@ mod slots;
 mod threads;
 mod uring;
 
+pub use cpu::EngineThreads;
 pub(crate) use threads::perform;
 
 use std::fmt;
@@ -202,6 +204,11 @@ pub trait Engine: Send {
 
     /// Ends [`Engine::attach`].
     fn detach(&mut self, _file: &Arc<IoFile>) {}
+
+    /// The threads that belong to the engine, for their CPU time.
+    fn threads(&self) -> EngineThreads {
+        EngineThreads::default()
+    }
 }
 
 /// The engines.

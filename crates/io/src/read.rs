@@ -51,7 +51,7 @@ use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payloa
 use crate::error::same_error;
 use crate::file::{Access, IoFile};
 use crate::shared::{Io, Stream, Traits};
-use crate::{Error, IoStats};
+use crate::{EngineCpu, Error, IoStats};
 
 /// In which order blocks are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -384,6 +384,12 @@ impl ReadStream {
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stats
+    }
+
+    /// CPU time so far of the threads of its engine, which others may share.
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.stream.engine_cpu()
     }
 
     fn in_flight(&self) -> usize {

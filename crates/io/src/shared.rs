@@ -13,9 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::buffer::{BufferPool, Memory, Released};
-use crate::engine::{self, Completion, Engine, EngineSpec, Op, OpKind};
+use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op, OpKind};
 use crate::file::IoFile;
 use crate::read::Grant;
+use crate::stats::EngineCpu;
 use crate::write::progress::{Settled, settle};
 
 /// Resources that the streams of a job share.
@@ -53,6 +54,7 @@ struct Shared {
     reaped: Condvar,
     pool: BufferPool,
     traits: Traits,
+    threads: EngineThreads,
 }
 
 /// Properties of an engine on which streams depend.
@@ -112,6 +114,7 @@ impl Io {
     }
 
     fn with(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Io {
+        let threads = engine.threads();
         let state = State {
             engine: Some(engine),
             completions: Vec::new(),
@@ -122,13 +125,19 @@ impl Io {
             detached: Vec::new(),
         };
         let (state, reaped) = (Mutex::new(state), Condvar::new());
-        Io { shared: Arc::new(Shared { state, reaped, pool, traits }) }
+        Io { shared: Arc::new(Shared { state, reaped, pool, traits, threads }) }
     }
 
     /// The memory that its streams share.
     #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.shared.pool
+    }
+
+    /// CPU time of the engine's threads so far; that of a phase is the difference ([`EngineCpu::since`]).
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.shared.threads.cpu()
     }
 
     /// Number of streams that are open.
@@ -248,6 +257,13 @@ impl Stream {
 
     pub(crate) fn traits(&self) -> Traits {
         self.traits
+    }
+
+    pub(crate) fn engine_cpu(&self) -> EngineCpu {
+        match &self.handle {
+            Handle::Own { engine, .. } => engine.threads().cpu(),
+            Handle::Shared { io, .. } => io.engine_cpu(),
+        }
     }
 
     pub(crate) fn grant(&self) -> Grant {

@@ -43,7 +43,7 @@ use crate::error::same_error;
 use crate::file::IoFile;
 use crate::shared::{Io, Stream, Traits};
 use crate::spill::Place;
-use crate::{Error, IoStats};
+use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
 
@@ -296,6 +296,12 @@ impl WriteStream {
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stats
+    }
+
+    /// CPU time so far of the threads of its engine, which others may share.
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.stream.engine_cpu()
     }
 
     /// The part of the requested memory and registration that was granted.

@@ -6,5 +6,6 @@ mod examples;
 mod on_disk;
 mod shared;
 mod spill;
+mod stats;
 mod surroundings;
 mod write;
