@@ -63,15 +63,23 @@ pub struct Op {
     pub earlier: Calls,
 }
 
-/// System calls that an operation has taken.
+/// System calls that an operation has taken. It is small, because operations are moved a lot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     /// Their number.
-    pub count: u64,
-    /// Sum of their service times.
-    pub service: Duration,
+    pub count: u32,
     /// How many of the last ones in a row have transferred nothing.
     pub fruitless: u32,
+    /// Sum of their service times.
+    pub service_ns: u64,
+}
+
+impl Calls {
+    /// Sum of their service times.
+    #[must_use]
+    pub fn service(self) -> Duration {
+        Duration::from_nanos(self.service_ns)
+    }
 }
 
 impl Op {

@@ -13,11 +13,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::buffer::{BufferPool, Memory, Released};
-use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op, OpKind};
+use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op};
 use crate::file::IoFile;
 use crate::read::Grant;
 use crate::stats::EngineCpu;
-use crate::write::progress::{Settled, settle};
+use crate::write::progress::continues;
 
 /// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ impl Shared {
         drop(state);
         let outcome = engine.reap(at_least, &mut completions);
         // Memory of completed writes is released here, before their streams look at them: another may wait for it.
-        let continued = settle_all(&mut completions);
+        let continued: Vec<Op> = extract_continued(&mut completions).collect();
         let mut state = self.lock();
         state.in_flight -= completions.len();
         state.queued.extend(continued);
@@ -203,18 +203,9 @@ impl Shared {
     }
 }
 
-/// Leaves those that are final, and returns the operations that go on.
-fn settle_all(completions: &mut Vec<Completion>) -> Vec<Op> {
-    let mut continued = Vec::new();
-    if completions.iter().any(|completion| completion.op.kind == OpKind::Write) {
-        for completion in mem::take(completions) {
-            match settle(completion) {
-                Settled::Final(completion) => completions.push(completion),
-                Settled::Continues(op) => continued.push(op),
-            }
-        }
-    }
-    continued
+/// Removes the completions of operations that are to be submitted again.
+fn extract_continued(completions: &mut Vec<Completion>) -> impl Iterator<Item = Op> {
+    completions.extract_if(.., continues).map(|completion| completion.op)
 }
 
 impl State {
@@ -340,7 +331,7 @@ impl Stream {
                 debug_assert!(completions.is_empty());
                 let was_in_flight = *in_flight > 0;
                 let outcome = engine.reap(at_least, completions);
-                settle_all(completions).into_iter().for_each(|op| engine.submit(op));
+                extract_continued(completions).for_each(|op| engine.submit(op));
                 *in_flight -= completions.len();
                 outcome.map(|()| was_in_flight)
             }

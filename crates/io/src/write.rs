@@ -456,8 +456,8 @@ impl WriteStream {
     fn take(&mut self, completion: Completion) {
         let Completion { op, result, .. } = completion;
         self.in_flight -= 1;
-        self.stats.calls += op.earlier.count;
-        self.stats.service += op.earlier.service;
+        self.stats.calls += u64::from(op.earlier.count);
+        self.stats.service += op.earlier.service();
         match result {
             Ok(_) => {
                 self.stats.bytes += op.length as u64;
