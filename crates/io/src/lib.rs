@@ -47,5 +47,5 @@ pub use mapping::Mapping;
 pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
 pub use spill::{Run, RunReader, RunWriter, Spill};
-pub use stats::IoStats;
+pub use stats::{EngineCpu, IoStats};
 pub use write::{OwnEngine, WriteOptions, WriteStream, Written};
