@@ -8,6 +8,8 @@
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | the kernel, the CPU and the memory of this machine | [`machine`] |
+//! | what the kernel knows of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
@@ -17,10 +19,12 @@
 //! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
 
 pub mod affinity;
+pub mod block_device;
 pub mod cpu;
 pub mod ctype;
 pub mod ioctl_channel;
 pub mod loop_device;
+pub mod machine;
 pub mod priority;
 pub mod process;
 pub mod stdio;
