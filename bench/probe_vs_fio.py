@@ -69,7 +69,7 @@ def ours(binary, path, case, buffers, seconds):
     _, _, _, method, block, is_random = case
     command = [
         binary, "probe", path, "--method", method, "--block", block, "--buffers", buffers, "--direct",
-        "--repetitions", "1", "--no-rivals", "--runtime", f"{seconds}s", "--quiet", "--json",
+        "--repetitions", "1", "--no-control-runs", "--runtime", f"{seconds}s", "--quiet", "--json",
     ]
     result = json.loads(run(command + (["--random"] if is_random else [])))["result"]
     (found,) = result["cases"]
