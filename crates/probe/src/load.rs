@@ -220,3 +220,113 @@ fn payload(pool: Option<&BufferPool>, setting: &Setting, random: &mut Pcg64) -> 
     buffer.set_len(setting.block);
     Payload::Buffer(buffer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    use proptest::prelude::*;
+    use sakiyomi_io::EngineSpec;
+    use sakiyomi_testing::{Scratch, skipped};
+
+    use crate::setting::Buffers;
+
+    const BLOCK: usize = 4096;
+
+    fn setting(engine: &str, op: Operation) -> Setting {
+        let engine = engine.parse().unwrap();
+        let (cache, buffers) = (CacheState::Cold, Buffers::Ordinary);
+        Setting { engine, op, block: BLOCK, cache, random: true, buffers }
+    }
+
+    /// One pass over a file; none if the machine lacks the engine.
+    fn one_pass(path: &Path, setting: &Setting) -> Option<(u64, Latencies)> {
+        let mut load = match Load::open(path, setting, 7) {
+            Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {
+                skipped(&setting.engine.to_string(), error);
+                return None;
+            }
+            load => load.unwrap(),
+        };
+        let mut latencies = Latencies::default();
+        let bytes = load.run(Duration::from_secs(3600), &mut latencies, &mut || Ok(())).unwrap();
+        Some((bytes, latencies))
+    }
+
+    #[test]
+    fn every_engine_writes_each_block_once_and_nothing_beyond_the_file() {
+        for engine in ["read", "pread:1", "pread:4", "aio:4", "uring:4", "uring-sqpoll:2"] {
+            let scratch = Scratch::new("load-write");
+            let path = scratch.root().join("file");
+            fs::write(&path, vec![0; 20 * BLOCK + 100]).unwrap();
+            let Some((bytes, latencies)) = one_pass(&path, &setting(engine, Operation::Write)) else { continue };
+            assert_eq!(bytes, 20 * BLOCK as u64, "{engine}");
+            assert_eq!((latencies.reads.len(), latencies.writes.len()), (0, 20), "{engine}");
+            let written = fs::read(&path).unwrap();
+            assert_eq!(written.len(), 20 * BLOCK + 100);
+            assert!(written.chunks_exact(BLOCK).all(|block| block.iter().any(|&byte| byte != 0)), "{engine}");
+            assert!(written[20 * BLOCK..].iter().all(|&byte| byte == 0), "{engine}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        #[test]
+        fn a_mix_has_about_the_share_of_reads_that_was_asked_for(reads_percent in 1u8..100, depth in 1usize..5) {
+            let scratch = Scratch::new("load-mix");
+            let path = scratch.root().join("file");
+            fs::write(&path, vec![1; 1000 * BLOCK]).unwrap();
+            let engine = EngineSpec { kind: EngineKind::Pread, depth };
+            let setting = Setting { engine, ..setting("read", Operation::Mix { reads_percent }) };
+            let (bytes, latencies) = one_pass(&path, &setting).unwrap();
+            prop_assert_eq!(bytes, 1000 * BLOCK as u64);
+            prop_assert_eq!(latencies.reads.len() + latencies.writes.len(), 1000);
+            // Six standard deviations of 1000 draws.
+            prop_assert!((latencies.reads.len() as f64 - 10.0 * f64::from(reads_percent)).abs() < 95.0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_is_an_error_for_every_engine() {
+        for engine in ["read", "pread:2", "aio:2", "uring:2", "mmap:2", "populate:2"] {
+            let scratch = Scratch::new("load-cut");
+            let path = scratch.root().join("file");
+            fs::write(&path, vec![1; 64 * BLOCK]).unwrap();
+            let setting = Setting { random: false, cache: CacheState::Cached, ..setting(engine, Operation::Read) };
+            let mut load = match Load::open(&path, &setting, 1) {
+                Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {
+                    skipped(engine, error);
+                    continue;
+                }
+                load => load.unwrap(),
+            };
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10 * BLOCK as u64).unwrap();
+            let ended = load.run(Duration::from_secs(3600), &mut Latencies::default(), &mut || Ok(()));
+            let said = ended.unwrap_err().to_string();
+            assert!(said.contains("file"), "{engine}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_load_can_be_ended_while_operations_are_in_flight() {
+        for engine in ["pread:4", "uring:8"] {
+            let scratch = Scratch::new("load-ended");
+            let path = scratch.root().join("file");
+            fs::write(&path, vec![1; 64 * BLOCK]).unwrap();
+            let setting = Setting { cache: CacheState::Cached, ..setting(engine, Operation::Write) };
+            let Ok(mut load) = Load::open(&path, &setting, 1) else {
+                skipped(engine, "the machine lacks it");
+                continue;
+            };
+            let mut looks = 0;
+            let mut go_on = || {
+                looks += 1;
+                if looks < 5 { Ok(()) } else { Err(Error::Interrupted) }
+            };
+            let ended = load.run(Duration::from_secs(3600), &mut Latencies::default(), &mut go_on);
+            assert!(matches!(ended, Err(Error::Interrupted)));
+        }
+    }
+}
