@@ -84,9 +84,11 @@ fn probe_of(float: Floats) -> BoxedStrategy<ProbeResult> {
     let target = (name(&["path", "tmpfs"]), words(), number())
         .prop_map(|(name, what, size_bytes)| ProbeTarget { name, what, size_bytes });
     let index = || prop_oneof![0..8u64, number()];
-    let choice = (name(&["path", "tmpfs"]), any::<[bool; 3]>(), index(), index()).prop_map(
-        |(target, [direct, cached, random], fastest, cheapest)| ProbeChoice {
+    let op = name(&["read", "write", "mix:70"]);
+    let choice = (name(&["path", "tmpfs"]), op, any::<[bool; 3]>(), index(), index()).prop_map(
+        |(target, op, [direct, cached, random], fastest, cheapest)| ProbeChoice {
             target,
+            op,
             direct,
             cached,
             random,
