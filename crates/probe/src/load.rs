@@ -19,7 +19,6 @@ use crate::Error;
 use crate::measure::{GoOn, Latencies};
 use crate::sequence::Sequence;
 use crate::setting::{CacheState, Operation, Setting};
-use crate::target;
 
 /// Bytes that are transferred between two looks at the clock.
 const CLOCK_BYTES: usize = 64 << 10;
@@ -61,7 +60,7 @@ impl Load {
     pub(crate) fn open(path: &Path, setting: &Setting, seed: u64) -> Result<Load, Error> {
         let access = setting.cache.access();
         let file = match setting.op.writes() {
-            true => target::open_for_writing(path, access)?,
+            true => IoFile::open_writable(path, access)?,
             false => IoFile::open(path, access)?,
         };
         let (alignment, block) = (file.alignment().offset, setting.block);
@@ -149,7 +148,8 @@ impl Load {
         };
         let (file, length) = (Arc::clone(&self.file), self.setting.block);
         let payload = self.idle.pop().expect("one for each operation in flight");
-        self.engine.submit(Op { tag: 0, file, kind, offset, length, done: 0, payload });
+        let op = Op { kind, ..Op::read(0, file, offset, length, payload) };
+        self.engine.submit(op);
         self.in_flight += 1;
         true
     }
@@ -260,7 +260,9 @@ mod tests {
             let scratch = Scratch::new("load-write");
             let path = scratch.root().join("file");
             fs::write(&path, vec![0; 20 * BLOCK + 100]).unwrap();
-            let Some((bytes, latencies)) = one_pass(&path, &setting(engine, Operation::Write)) else { continue };
+            let Some((bytes, latencies)) = one_pass(&path, &setting(engine, Operation::Write)) else {
+                continue;
+            };
             assert_eq!(bytes, 20 * BLOCK as u64, "{engine}");
             assert_eq!((latencies.reads.len(), latencies.writes.len()), (0, 20), "{engine}");
             let written = fs::read(&path).unwrap();
@@ -294,7 +296,8 @@ mod tests {
             let scratch = Scratch::new("load-cut");
             let path = scratch.root().join("file");
             fs::write(&path, vec![1; 64 * BLOCK]).unwrap();
-            let setting = Setting { random: false, cache: CacheState::Cached, ..setting(engine, Operation::Read) };
+            let setting =
+                Setting { random: false, cache: CacheState::Cached, ..setting(engine, Operation::Read) };
             let mut load = match Load::open(&path, &setting, 1) {
                 Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {
                     skipped(engine, error);

@@ -4,16 +4,16 @@
 //! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
 //! random bytes, because storage may be quick to give back what compresses well.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
+use sakiyomi_io::file::create_unnamed;
 use sakiyomi_io::{Access, IoFile};
 use sakiyomi_os::block_device::BlockDevice;
 use sakiyomi_os::loop_device::LoopDevice;
@@ -70,17 +70,6 @@ impl Device {
         let file_system = if is_device { String::new() } else { file_system(path).unwrap_or_default() };
         Ok(Device { file_system, number: found.number, name: found.name, model: found.model })
     }
-}
-
-/// Opens a file for reading and writing.
-pub(crate) fn open_for_writing(path: &Path, access: Access) -> Result<IoFile, Error> {
-    let failed = |source| sakiyomi_io::Error::Open { path: path.to_owned(), source };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    if access == Access::Direct {
-        options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-    }
-    Ok(IoFile::from_file(options.open(path).map_err(failed)?, path, access)?)
 }
 
 /// Where Linux keeps a file system in memory for everybody.
@@ -187,7 +176,7 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
         // Writing on would end the program with SIGXFSZ.
         return Err(Error::FileLimit { wanted: size, limit });
     }
-    let mut file = nameless(directory).map_err(failed)?;
+    let mut file = create_unnamed(directory, Access::Buffered).map_err(failed)?;
     let mut random = Pcg64::seed_from_u64(size);
     let mut chunk = vec![0; 1 << 20];
     let mut written = 0;
@@ -209,27 +198,6 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
 fn free_bytes(directory: &Path) -> io::Result<u64> {
     let room = rustix::fs::statvfs(directory)?;
     Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
-}
-
-/// Never has a name where the file system can do that, and loses it at once elsewhere.
-fn nameless(directory: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    let flags = OFlags::TMPFILE.bits().cast_signed();
-    match options.clone().custom_flags(flags).mode(0o600).open(directory) {
-        Err(error) if !is_hopeless(&error) => {}
-        other => return other,
-    }
-    let path = directory.join(format!(".sakiyomi-probe-{}", std::process::id()));
-    let file = options.create_new(true).mode(0o600).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
-}
-
-/// Whether a file with a name could not be made either.
-fn is_hopeless(error: &io::Error) -> bool {
-    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
 }
 
 /// `, ext4 on /dev/vda`, from the mounts of this process; nothing if that cannot be found.

@@ -31,8 +31,8 @@ impl Planned {
 
 /// Source of the next reads.
 pub(super) enum Plan {
-    /// A range of a file, in blocks of a size that may change on the way.
-    Blocks { file: Arc<IoFile>, rest: Range<u64> },
+    /// Ranges of a file one after the other, in blocks of a size that may change on the way.
+    Blocks { file: Arc<IoFile>, rest: VecDeque<Range<u64>> },
     /// Given ranges, each of which arrives whole.
     Ranges { ranges: Box<dyn Iterator<Item = FileRange> + Send>, next: VecDeque<FileRange>, gap: u64 },
 }
@@ -40,7 +40,12 @@ pub(super) enum Plan {
 impl Plan {
     pub(super) fn is_at_end(&mut self) -> bool {
         match self {
-            Plan::Blocks { rest, .. } => rest.is_empty(),
+            Plan::Blocks { rest, .. } => {
+                while rest.front().is_some_and(Range::is_empty) {
+                    rest.pop_front();
+                }
+                rest.is_empty()
+            }
             Plan::Ranges { ranges, next, .. } => {
                 if next.is_empty() {
                     next.extend(ranges.next());
@@ -59,9 +64,10 @@ impl Plan {
         Some(match self {
             Plan::Blocks { file, rest } => {
                 // Blocks end at multiples of their size, so that those after the first are aligned.
-                let end = (rest.start / block as u64 + 1) * block as u64;
-                let part = rest.start..end.min(rest.end);
-                rest.start = part.end;
+                let range = rest.front_mut()?;
+                let end = (range.start / block as u64 + 1) * block as u64;
+                let part = range.start..end.min(range.end);
+                range.start = part.end;
                 Planned::one(file, part)
             }
             Plan::Ranges { ranges, next, gap } => {
@@ -87,7 +93,7 @@ impl Plan {
     /// Puts back the read that was planned last.
     pub(super) fn put_back(&mut self, planned: Planned) {
         match self {
-            Plan::Blocks { rest, .. } => rest.start = planned.span().start,
+            Plan::Blocks { rest, .. } => rest.push_front(planned.span()),
             Plan::Ranges { next, .. } => {
                 for part in planned.others.into_iter().rev().chain([planned.first]) {
                     next.push_front((Arc::clone(&planned.file), part));
