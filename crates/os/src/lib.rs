@@ -9,8 +9,10 @@
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | the kernel, the CPU and the memory of this machine | [`machine`] |
-//! | what the kernel knows of a block device | [`block_device`] |
+//! | a disk as the kernel counts what it does, and what is known of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | the mount table; unmounting | [`mounts`] |
+//! | the user and the capabilities of this process | [`rights`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
 //! | character classes of the C library | [`ctype`] |
@@ -25,8 +27,10 @@ pub mod ctype;
 pub mod ioctl_channel;
 pub mod loop_device;
 pub mod machine;
+pub mod mounts;
 pub mod priority;
 pub mod process;
+pub mod rights;
 pub mod stdio;
 pub mod topology;
 pub mod tracefs;

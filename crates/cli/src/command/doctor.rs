@@ -17,7 +17,7 @@ use sakiyomi_probe::calibration::{Machine, default_directory, saved};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
-use crate::machine::machine;
+use crate::provenance::machine;
 use place::TestPlace;
 
 pub(crate) const EXAMPLES: &str = "Examples:

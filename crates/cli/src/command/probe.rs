@@ -1,6 +1,8 @@
 //! `probe`: which method of I/O is fastest here for reads and for writes, which cheapest, and whether the storage or the
 //! CPU is the limit.
 
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,14 +19,14 @@ use sakiyomi_probe::cores::{self, CoreCost, distance_name};
 use sakiyomi_probe::plan::{Plan, Wanted};
 use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_probe::target::{Target, Watch};
-use sakiyomi_report::{Document, ProbeResult, chart, html, text};
+use sakiyomi_report::{Document, ProbeResult};
 
 use crate::args::parse_method;
 use crate::console::Common;
-use crate::outcome::probe::{Probed, result};
-use crate::outcome::run;
 use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{Interrupted, Progress, go_on};
+use crate::provenance::run;
+use result::{Probed, result};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --out report
@@ -99,7 +101,7 @@ pub(crate) struct Probe {
     /// Save the calibration of all targets to this file, and not in the usual place
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Write result.json, report.html, calibration.json and the charts to this directory
+    /// Write result.json, report.html, report.md, calibration.json and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -149,9 +151,9 @@ impl Probe {
         let cores = measured_cores()?;
         let mut result = result(&probed, &self.campaign());
         result.notes.extend(cores.iter().filter_map(in_a_sentence));
-        let document = Document::probe(run(begun.elapsed()), result);
+        let document = Document::new(run(begun.elapsed()), result);
         self.write(&document, &calibrated(&probed, cores), calibration, out.as_ref(), common)?;
-        common.tell(&document, |style| text::probe(&document, style))?;
+        common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -331,7 +333,7 @@ impl Probe {
             None => save(calibration, common),
         }
         let Some(out) = out else { return Ok(()) };
-        out.write_report(document, &html::probe(document), &chart::probe(document))?;
+        out.write_report(document)?;
         out.write("calibration.json", calibration.to_json().as_bytes())?;
         common.note(&out.report());
         Ok(())
