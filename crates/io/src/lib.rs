@@ -44,7 +44,7 @@ pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
 pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
-pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
+pub use read::{Block, Order, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
 pub use spill::{Run, RunReader, RunWriter, Spill};
 pub use stats::{EngineCpu, IoStats};

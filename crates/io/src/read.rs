@@ -26,7 +26,6 @@
 mod block;
 mod plan;
 mod progress;
-mod sequence;
 mod single;
 
 use std::collections::VecDeque;
@@ -39,7 +38,6 @@ use std::time::{Duration, Instant};
 use block::{Held, Late, shrunk};
 use plan::{Plan, Planned};
 use progress::{Next, Progress, Span};
-use sequence::Sequence;
 
 pub use block::Block;
 pub use plan::FileRange;
@@ -62,19 +60,6 @@ pub enum Order {
     Arrival,
 }
 
-/// In which order blocks are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pattern {
-    /// One after the other.
-    #[default]
-    Sequential,
-    /// Each once, in an order that the seed decides.
-    Random {
-        /// The same seed gives the same order.
-        seed: u64,
-    },
-}
-
 /// How a file is read by a stream with an engine of its own.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
@@ -90,12 +75,8 @@ pub struct ReadOptions {
     pub register: bool,
     /// How blocks are given out.
     pub order: Order,
-    /// How blocks are asked for.
-    pub pattern: Pattern,
     /// Only these bytes of the file.
     pub range: Option<Range<u64>>,
-    /// Whether it begins again when all blocks were read, for ever.
-    pub endless: bool,
     /// Blocks that the caller keeps at the same time.
     pub hold: usize,
 }
@@ -113,9 +94,7 @@ impl Default for ReadOptions {
             memory: Memory::Huge,
             register: true,
             order: Order::File,
-            pattern: Pattern::Sequential,
             range: None,
-            endless: false,
             hold: 1,
         }
     }
@@ -156,7 +135,7 @@ pub struct Grant {
     pub registered: bool,
 }
 
-/// The stream. It ends after the last block, unless it is endless.
+/// The stream. It ends after the last block.
 pub struct ReadStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,
@@ -292,8 +271,7 @@ impl ReadStream {
         let size = file.size();
         let range = options.range.clone().unwrap_or(0..u64::MAX);
         let range = range.start.min(size)..range.end.min(size);
-        let sequence = Sequence::new(range, options.block as u64, options.pattern, options.endless);
-        let plan = Plan::Fixed { file: Arc::clone(file), sequence, next: None };
+        let plan = Plan::Blocks { file: Arc::clone(file), rest: [range].into() };
         ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
