@@ -16,7 +16,8 @@ use sakiyomi_model::{
     WriteClass,
 };
 
-const SECTOR: Bytes = Bytes(512);
+/// Sector size of storage without a mechanism.
+const SECTOR_BYTES: Bytes = Bytes(512);
 
 /// As `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB` says it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,7 +170,7 @@ impl Fixed {
     /// The unit of its addresses.
     #[must_use]
     pub fn sector(&self) -> Bytes {
-        SECTOR
+        SECTOR_BYTES
     }
 
     /// How long it was busy from time 0 until `now`, the time of the last call.
@@ -187,7 +188,7 @@ impl Fixed {
 
     fn transfer(&self, request: &Request) -> Nanos {
         let data = matches!(request.op, Op::Read | Op::Write);
-        let bytes = if data { request.extent.sectors.to_bytes(SECTOR).0 } else { 0 };
+        let bytes = if data { request.extent.sectors.to_bytes(SECTOR_BYTES).0 } else { 0 };
         let nanos = |rate: Bytes| u128::from(bytes) * 1_000_000_000 / u128::from(rate.0);
         Nanos(self.spec.bandwidth.map_or(0, |rate| u64::try_from(nanos(rate)).unwrap_or(u64::MAX / 4)))
     }
@@ -220,7 +221,7 @@ impl Fixed {
         if self.held.is_empty() {
             self.busy += finish - self.busy_since.take().unwrap_or(finish);
         }
-        let fits = held.request.extent.end().0 <= self.spec.size.0 / SECTOR.0;
+        let fits = held.request.extent.end().0 <= self.spec.size.0 / SECTOR_BYTES.0;
         let transfer = held.transfer;
         self.done.push(Completion {
             request: held.request,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_os::ioctl_channel::{SIZE, exchange, open};
+use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange, open};
 
 use crate::protocol::{Answer, Call, Message, Refusal, Set, Target, VERSION, View, decode, encode};
 
@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 /// Carries a question to a mount, and puts the answer in its place.
-type Exchange = dyn Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync;
+type Exchange = dyn Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync;
 
 /// A mount that can be asked.
 pub struct Control {
@@ -72,7 +72,7 @@ impl Control {
     /// Whoever answers such messages, for tests.
     pub fn over(
         path: impl AsRef<Path>,
-        exchange: impl Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync + 'static,
+        exchange: impl Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync + 'static,
     ) -> Control {
         Control { path: path.as_ref().to_owned(), exchange: Box::new(exchange) }
     }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_name_that_is_too_long_is_not_sent() {
         let control = mount(|_| panic!("nothing is sent"));
-        let target = Target::Group { path: "x".repeat(SIZE) };
+        let target = Target::Group { path: "x".repeat(MESSAGE_BYTES) };
         assert!(matches!(control.clear(&target).unwrap_err(), Error::Broken { .. }));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use sakiyomi_os::ioctl_channel::SIZE;
+use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -262,8 +262,8 @@ impl std::fmt::Display for Target {
 }
 
 /// Writes something into a message; says nothing if it is too long.
-pub fn encode(what: &impl Serialize) -> Option<Box<[u8; SIZE]>> {
-    let mut message = Box::new([0; SIZE]);
+pub fn encode(what: &impl Serialize) -> Option<Box<[u8; MESSAGE_BYTES]>> {
+    let mut message = Box::new([0; MESSAGE_BYTES]);
     let mut room = &mut message[..];
     serde_json::to_writer(&mut room, what).ok().map(|()| message)
 }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_said() {
-        assert!(encode(&Target::Group { path: "x".repeat(SIZE) }).is_none());
-        assert!(decode::<Answer>(&[0; SIZE]).is_err());
+        assert!(encode(&Target::Group { path: "x".repeat(MESSAGE_BYTES) }).is_none());
+        assert!(decode::<Answer>(&[0; MESSAGE_BYTES]).is_err());
     }
 }

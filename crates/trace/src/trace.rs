@@ -10,7 +10,7 @@ use crate::error::TraceError;
 use crate::format::Format;
 use crate::input::is_stdin;
 use crate::options::{DeviceMap, ReadOptions};
-use crate::order::{HELD_MAX, Late, Reorder};
+use crate::order::{HELD_RECORDS_MAX, Late, Reorder};
 use crate::record::Record;
 use crate::source::Source;
 
@@ -199,7 +199,7 @@ impl Trace {
         let path = self.source.path().to_owned();
         match late {
             Late::Window(back) => TraceError::OutOfOrder { path, line, back, window: self.window },
-            Late::Full => TraceError::OrderFull { path, line, records: HELD_MAX },
+            Late::Full => TraceError::OrderFull { path, line, records: HELD_RECORDS_MAX },
         }
     }
 }

@@ -14,7 +14,7 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags};
-use sakiyomi_os::ioctl_channel::{CODE, SIZE};
+use sakiyomi_os::ioctl_channel::{IOCTL_NUMBER, MESSAGE_BYTES};
 
 use super::Files;
 use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
@@ -396,7 +396,7 @@ impl Filesystem for Files {
         room: u32,
         reply: ReplyIoctl,
     ) {
-        if code != CODE || message.len() != SIZE || room as usize != SIZE {
+        if code != IOCTL_NUMBER || message.len() != MESSAGE_BYTES || room as usize != MESSAGE_BYTES {
             return reply.error(Errno::ENOTTY);
         }
         let answer = match &self.regulation {

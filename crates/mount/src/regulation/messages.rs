@@ -1,7 +1,7 @@
 //! Messages and answers in bytes.
 
 use sakiyomi_iorate::protocol::{Answer, Call, Message, Owner, Refusal, VERSION, View, decode, encode};
-use sakiyomi_os::ioctl_channel::SIZE;
+use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
 
 /// What every version of a message has.
@@ -37,9 +37,9 @@ pub(crate) fn not_regulated(message: &[u8]) -> Answer {
 pub(super) fn fitting(mut view: View) -> View {
     let owners = std::mem::take(&mut view.owners);
     // Behind each there is a comma; and `more` may be a letter longer.
-    let length = |owner: &Owner| serde_json::to_vec(owner).map_or(SIZE, |bytes| bytes.len() + 1);
-    let mut room =
-        SIZE - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(SIZE, |bytes| bytes.len() + 1);
+    let length = |owner: &Owner| serde_json::to_vec(owner).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
+    let mut room = MESSAGE_BYTES
+        - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
     for owner in owners {
         let Some(left) = room.checked_sub(length(&owner)) else {
             view.more = true;
@@ -52,7 +52,7 @@ pub(super) fn fitting(mut view: View) -> View {
 }
 
 /// An answer in bytes.
-pub(crate) fn said(answer: &Answer) -> Box<[u8; SIZE]> {
+pub(crate) fn said(answer: &Answer) -> Box<[u8; MESSAGE_BYTES]> {
     let too_long = || Answer::Refused(Refusal::Malformed { what: "the answer is too long".to_owned() });
     encode(answer).or_else(|| encode(&too_long())).expect("a short answer fits")
 }
@@ -114,7 +114,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_said_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let mut message = [0; SIZE];
+            let mut message = [0; MESSAGE_BYTES];
             message[..bytes.len()].copy_from_slice(&bytes);
             prop_assert!(understand(&message, Some(ASKER)).is_err());
             said(&not_regulated(&message));

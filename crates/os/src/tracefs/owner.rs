@@ -28,7 +28,7 @@ const SETTINGS: [(&CStr, &CStr); 4] = [
 const REQUEST_MAX_BYTES: usize = 8 << 10;
 
 /// Attempts to remove an instance of which another process still has a file open, 10 ms apart.
-const TIMES: usize = 500;
+const REMOVE_TRIES: usize = 500;
 
 /// The process, as long as this is there.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<
 /// As of [`own`].
 unsafe fn remove(instances: c_int, name: &CStr) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-    for _ in 0..TIMES {
+    for _ in 0..REMOVE_TRIES {
         // SAFETY: as of this function.
         unsafe {
             if libc::unlinkat(instances, name.as_ptr(), libc::AT_REMOVEDIR) == 0 || errno() != libc::EBUSY {

@@ -21,8 +21,8 @@ pub(super) struct Writes {
     forget_at: Option<Nanos>,
 }
 
-/// So long after a write was taken in it may still be waiting for the medium.
-const KEPT: Nanos = Nanos(30_000_000_000);
+/// Time after which a cached write is assumed to be on the medium.
+const CACHED_WRITE_MAX_AGE: Nanos = Nanos(30_000_000_000);
 /// After the first harm it takes so many service times, and no longer than so long, until the device has done most of
 /// what it holds.
 const SETTLING: (u64, Nanos) = (256, Nanos(5_000_000_000));
@@ -43,7 +43,7 @@ impl Writes {
 
     /// Whether the device may have writes to do that have ended.
     pub(super) fn may_be_left(&self, now: Nanos) -> bool {
-        self.taken_in.is_some_and(|at| now.saturating_sub(at) < KEPT)
+        self.taken_in.is_some_and(|at| now.saturating_sub(at) < CACHED_WRITE_MAX_AGE)
     }
 
     /// Something took far longer than what was known to be ahead of it, on a device that needs `service` for one.
@@ -86,7 +86,7 @@ mod tests {
         writes.harm(MS, MS * 10);
         assert!(!writes.are_forced());
         writes.taken_in(MS);
-        writes.harm(MS + KEPT, MS * 10);
+        writes.harm(MS + CACHED_WRITE_MAX_AGE, MS * 10);
         assert!(!writes.are_forced(), "they are on the medium by now");
     }
 

@@ -12,7 +12,7 @@
 use sakiyomi_model::Nanos;
 
 use super::mean::Mean;
-use super::{Kind, OPERATIONS, SIZES};
+use super::{Kind, OPERATION_CLASSES, SIZE_CLASSES};
 
 /// The time of one alone, by kind, and what pairs show.
 #[derive(Clone, Debug)]
@@ -35,33 +35,33 @@ struct Fresh {
 const PAIRS: (u32, u32) = (64, 24);
 /// Below the first a device serves several, above the second one by one; between them it is what it was.
 const BORDERS: (f64, f64) = (1.0, 1.4);
-/// More than this a pair does not show.
-const MOST: f64 = 4.0;
-/// So many alone are enough to go by.
-const ENOUGH: u32 = 16;
+/// Larger products come from a request that waited for something else, and count as this.
+const PRODUCT_MAX: f64 = 4.0;
+/// Samples of requests served alone from which their mean is relied upon.
+const ALONE_MIN_SAMPLES: u32 = 16;
 
 impl Parallel {
     pub(super) fn new() -> Parallel {
-        let alone = vec![Mean::new(PAIRS.0); OPERATIONS * SIZES];
+        let alone = vec![Mean::new(PAIRS.0); OPERATION_CLASSES * SIZE_CLASSES];
         Parallel { alone, pairs: 0, product: 0.0, fresh: Fresh::default() }
     }
 
     /// One was issued when the device was empty, and took `stay`.
     pub(super) fn alone(&mut self, kind: Kind, stay: Nanos) {
-        self.fresh.alone = (self.fresh.alone + 1).min(ENOUGH);
+        self.fresh.alone = (self.fresh.alone + 1).min(ALONE_MIN_SAMPLES);
         self.alone[usize::from(kind.0)].push(stay.0 as f64);
     }
 
     /// One was issued beside one other, and took `stay`, the last part of it, `since`, after another had ended.
     pub(super) fn pair(&mut self, kind: Kind, stay: Nanos, since: Nanos) {
         let alone = &self.alone[usize::from(kind.0)];
-        if since >= stay || !alone.has(ENOUGH) {
+        if since >= stay || !alone.has(ALONE_MIN_SAMPLES) {
             return;
         }
         self.fresh.pairs = (self.fresh.pairs + 1).min(PAIRS.1);
         self.pairs = (self.pairs + 1).min(PAIRS.0);
         let product = (stay.0 as f64 / alone.get()) * (since.0 as f64 / alone.get());
-        self.product += (product.min(MOST) - self.product) / f64::from(self.pairs);
+        self.product += (product.min(PRODUCT_MAX) - self.product) / f64::from(self.pairs);
     }
 
     /// Whether the device serves several, where it is known.
@@ -83,7 +83,7 @@ impl Parallel {
 
     /// How many may be in the device so that the samples that are missing are made; none: nothing is missing.
     pub(super) fn wants(&self, also_pairs: bool) -> Option<usize> {
-        if self.fresh.alone < ENOUGH {
+        if self.fresh.alone < ALONE_MIN_SAMPLES {
             Some(1)
         } else {
             (also_pairs && self.fresh.pairs < PAIRS.1).then_some(2)
@@ -113,7 +113,7 @@ mod tests {
 
     fn with_pairs(stay: u64, since: u64) -> Parallel {
         let mut parallel = Parallel::new();
-        (0..ENOUGH).for_each(|_| parallel.alone(kind(), Nanos(100)));
+        (0..ALONE_MIN_SAMPLES).for_each(|_| parallel.alone(kind(), Nanos(100)));
         (0..100).for_each(|_| parallel.pair(kind(), Nanos(stay), Nanos(since)));
         parallel
     }
