@@ -287,7 +287,7 @@ impl EngineSpec {
         match self.kind {
             EngineKind::Read | EngineKind::Pread | EngineKind::Populate => threads::ahead(self.depth, block),
             EngineKind::Aio | EngineKind::Uring | EngineKind::UringSqpoll | EngineKind::Mmap => self.depth,
-            EngineKind::Null => null::AHEAD,
+            EngineKind::Null => null::NULL_DEPTH,
         }
     }
 }

@@ -100,8 +100,8 @@ pub struct ReadOptions {
     pub hold: usize,
 }
 
-/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
-const USUAL_BLOCK: usize = 1 << 20;
+/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl Default for ReadOptions {
     /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
@@ -109,7 +109,7 @@ impl Default for ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
             access: Access::Buffered,
-            block: USUAL_BLOCK,
+            block: DEFAULT_BLOCK_BYTES,
             memory: Memory::Huge,
             register: true,
             order: Order::File,
@@ -134,13 +134,13 @@ pub struct SharedOptions {
     pub gap: u64,
 }
 
-/// Bytes that are cheaper to read than to pass over by another request, on most devices.
-const USUAL_GAP: u64 = 64 << 10;
+/// Gap that most devices read faster than they serve another request.
+const DEFAULT_GAP_BYTES: u64 = 64 << 10;
 
 impl Default for SharedOptions {
     /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of 64 KiB are read over.
     fn default() -> SharedOptions {
-        SharedOptions { block: USUAL_BLOCK, ahead: 4, order: Order::File, gap: USUAL_GAP }
+        SharedOptions { block: DEFAULT_BLOCK_BYTES, ahead: 4, order: Order::File, gap: DEFAULT_GAP_BYTES }
     }
 }
 

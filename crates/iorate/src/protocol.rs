@@ -8,7 +8,7 @@ use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Of this protocol. A mount answers [`Refusal::Version`] to others.
+/// Version of this protocol. A mount answers [`Refusal::Version`] to others.
 pub const VERSION: u32 = 1;
 
 /// A message.

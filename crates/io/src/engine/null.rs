@@ -9,16 +9,16 @@ struct Null {
     submitted: Vec<Op>,
 }
 
-/// More than one, so that the harness works in batches as with other engines.
-pub(super) const AHEAD: usize = 8;
+/// More than 1, so that the caller works in batches as with other engines.
+pub(super) const NULL_DEPTH: usize = 8;
 
 pub(super) fn open() -> Box<dyn Engine> {
-    Box::new(Null { submitted: Vec::with_capacity(AHEAD) })
+    Box::new(Null { submitted: Vec::with_capacity(NULL_DEPTH) })
 }
 
 impl Engine for Null {
     fn free_slots(&self) -> usize {
-        AHEAD - self.submitted.len()
+        NULL_DEPTH - self.submitted.len()
     }
 
     fn submit(&mut self, op: Op) {
