@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange, open};
 
-use crate::protocol::{Answer, Call, Message, Refusal, Set, Target, VERSION, View, decode, encode};
+use crate::protocol::{Answer, Call, Message, PROTOCOL_VERSION, Refusal, Set, Target, View, decode, encode};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +144,7 @@ impl Control {
     }
 
     fn ask(&self, call: Call) -> Result<Answer, Error> {
-        let message = Message { version: VERSION, asker: std::process::id(), call };
+        let message = Message { version: PROTOCOL_VERSION, asker: std::process::id(), call };
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the name is too long");
         let mut message = encode(&message).ok_or_else(|| self.broken(too_long()))?;
         (self.exchange)(&mut message).map_err(|error| match error.raw_os_error() {
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn what_is_asked_arrives_with_who_asks() {
         let control = mount(|message| {
-            assert_eq!((message.version, message.asker), (VERSION, std::process::id()));
+            assert_eq!((message.version, message.asker), (PROTOCOL_VERSION, std::process::id()));
             match message.call {
                 Call::Set(set) => Answer::Given { best_effort: set.best_effort },
                 Call::Clear(Target::Process { pid: 7 }) => Answer::Cleared,

@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol. A mount answers [`Refusal::Version`] to others.
-pub const VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 1;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// [`VERSION`] of who asks.
+    /// [`PROTOCOL_VERSION`] of who asks.
     pub version: u32,
     /// The number of the process that asks, as it knows itself: another one means that its numbers are not the mount's
     /// (a container).
@@ -287,7 +287,7 @@ mod tests {
             Set { target: Target::Tree { pid: 7 }, rate: Rate::EveryNs(40_000_000), best_effort: true };
         let group = Target::Group { path: "/batch".to_owned() };
         for call in [Call::Set(every), Call::Clear(group), Call::Look { after: 9, all: true }] {
-            let message = Message { version: VERSION, asker: 1, call };
+            let message = Message { version: PROTOCOL_VERSION, asker: 1, call };
             assert_eq!(decode::<Message>(&encode(&message).unwrap()[..]).unwrap(), message);
         }
         let refusals = [Refusal::NotRegulated, Refusal::TooMany { most: 3 }, Refusal::NoProcess { pid: 4 }];

@@ -1,6 +1,8 @@
 //! Messages and answers in bytes.
 
-use sakiyomi_iorate::protocol::{Answer, Call, Message, Owner, Refusal, VERSION, View, decode, encode};
+use sakiyomi_iorate::protocol::{
+    Answer, Call, Message, Owner, PROTOCOL_VERSION, Refusal, View, decode, encode,
+};
 use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
 
@@ -14,8 +16,8 @@ struct AnyVersion {
 pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Refusal> {
     let malformed = |error: std::io::Error| Refusal::Malformed { what: error.to_string() };
     let AnyVersion { version } = decode(message).map_err(malformed)?;
-    if version != VERSION {
-        return Err(Refusal::Version { theirs: VERSION });
+    if version != PROTOCOL_VERSION {
+        return Err(Refusal::Version { theirs: PROTOCOL_VERSION });
     }
     let Message { asker, call, .. } = decode(message).map_err(malformed)?;
     if caller != Some(asker) {
@@ -28,7 +30,9 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
 pub(crate) fn not_regulated(message: &[u8]) -> Answer {
     Answer::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
-        Ok(AnyVersion { version }) if version != VERSION => Refusal::Version { theirs: VERSION },
+        Ok(AnyVersion { version }) if version != PROTOCOL_VERSION => {
+            Refusal::Version { theirs: PROTOCOL_VERSION }
+        }
         Ok(_) => Refusal::NotRegulated,
     })
 }
@@ -66,7 +70,7 @@ mod tests {
     const ASKER: u32 = 41;
 
     fn message(call: &Call) -> Vec<u8> {
-        let message = Message { version: VERSION, asker: ASKER, call: call.clone() };
+        let message = Message { version: PROTOCOL_VERSION, asker: ASKER, call: call.clone() };
         encode(&message).unwrap().to_vec()
     }
 

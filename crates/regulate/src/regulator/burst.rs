@@ -12,7 +12,7 @@ const NEAR: (f64, f64) = (1.06, 1.08);
 const AVERAGED_BURSTS: f64 = 8.0;
 /// Largest multiple of what the bound alone would release. The bound assumes that everything released is ahead of the
 /// burst's first I/O, which is rare.
-const SHARE_MAX: f64 = 8.0;
+const RELEASE_RATIO_MAX: f64 = 8.0;
 /// Bursts whose lengths are remembered.
 const REMEMBERED_BURSTS: usize = 4;
 
@@ -58,7 +58,7 @@ impl Bursts {
         if self.accuracy > NEAR.1 {
             self.share *= 0.8;
         } else if self.accuracy < NEAR.0 {
-            self.share = (1.1 * self.share).min(SHARE_MAX);
+            self.share = (1.1 * self.share).min(RELEASE_RATIO_MAX);
         }
         self.lengths[self.count as usize % REMEMBERED_BURSTS] = self.length;
         self.count += 1;

@@ -1,35 +1,56 @@
-//! Constants that say what they are: a figure has a subject in its name, and a comment with its unit or its reason.
+//! Constants that say what they are: a figure has a subject in its name, and a comment with its meaning and its reason.
+
+use std::fs;
 
 use crate::assert_none;
 use crate::source::sources;
 
 /// Words that say how much, and not of what.
-const QUANTIFIERS: [&str; 52] = [
+const QUANTIFIERS: [&str; 81] = [
     "AGES",
+    "AHEAD",
+    "AT",
     "AWAY",
+    "BEHIND",
     "BELIEVED",
+    "BEYOND",
     "CALM",
+    "CLEAR",
     "CLEARLY",
     "EACH",
     "ELSEWHERE",
     "ENOUGH",
     "EVERY",
+    "FAR",
+    "FETCHED",
     "FEWEST",
     "FINEST",
+    "FIRST",
+    "FLAT",
     "FORGET",
     "FURTHEST",
+    "GIVEN",
     "GOOD",
+    "HELD",
+    "HIGH",
     "HIGHEST",
     "KEPT",
     "LARGE",
     "LATELY",
     "LEAST",
     "LEAVE",
+    "LEFT",
+    "LIMIT",
     "LITTLE",
     "LONG",
     "LONGEST",
+    "LOOK",
+    "LOOKS",
     "LOST",
+    "LOW",
     "MANY",
+    "MAX",
+    "MIN",
     "MORE",
     "MOST",
     "MUCH",
@@ -42,21 +63,51 @@ const QUANTIFIERS: [&str; 52] = [
     "OTHERS",
     "PATIENCE",
     "RECENT",
+    "REMEMBERED",
     "REST",
+    "ROOM",
     "SELDOM",
     "SEVERAL",
+    "SHARE",
     "SHORT",
     "SHORTEST",
     "SHORTLY",
     "SMALL",
     "SOON",
+    "STEP",
     "STILL",
     "SURE",
+    "TIMES",
+    "TOLD",
+    "TOTAL",
+    "TURN",
     "USUAL",
+    "WAITED",
+    "WHOLE",
     "WORKS",
     "WORTH",
     "WORTHWHILE",
     "YOUNG",
+];
+
+/// Units. A name that ends in one of them may do without a comment, and a name of a single word is one of them.
+const UNITS: [&str; 16] = [
+    "BYTES",
+    "KIB",
+    "MIB",
+    "GIB",
+    "NS",
+    "US",
+    "MS",
+    "S",
+    "MICROSECOND",
+    "MILLISECOND",
+    "SECOND",
+    "MINUTE",
+    "HOUR",
+    "DAY",
+    "PERCENT",
+    "BITS",
 ];
 
 /// Types of figures.
@@ -80,19 +131,72 @@ fn constant(line: &str) -> Option<(&str, bool)> {
         .then_some((name, FIGURES.contains(&kind)))
 }
 
+/// Whether a name is all quantifiers, or a single word that is not a unit.
+fn lacks_subject(name: &str) -> bool {
+    let mut words = name.split('_');
+    words.clone().all(|word| QUANTIFIERS.contains(&word))
+        || words.next().is_some_and(|word| !UNITS.contains(&word)) && words.next().is_none()
+}
+
+/// Whether a comment ends the line of this index, or the lines above it are a comment and attributes.
+fn has_comment(lines: &[&str], index: usize) -> bool {
+    let above = lines[..index].iter().rev().find(|line| !line.trim_start().starts_with("#["));
+    above.is_some_and(|line| line.trim_start().starts_with("//")) || lines[index].contains("; //")
+}
+
+fn ends_in_unit(name: &str) -> bool {
+    name.rsplit('_').next().is_some_and(|word| UNITS.contains(&word))
+}
+
 #[test]
 fn a_figure_has_a_subject_in_its_name() {
     let mut findings = Vec::new();
     for source in sources() {
         for (number, line) in source.code.lines().enumerate() {
             if let Some((name, true)) = constant(line)
-                && name.split('_').all(|word| QUANTIFIERS.contains(&word))
+                && lacks_subject(name)
             {
                 findings.push(format!("{}:{}: {name}", source.path, number + 1));
             }
         }
     }
     assert_none("constants whose names say how much, and not of what", &findings);
+}
+
+#[test]
+fn a_figure_has_a_comment_unless_its_name_ends_in_a_unit() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        let text = fs::read_to_string(crate::root().join(&source.path)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in source.code.lines().enumerate() {
+            if let Some((name, true)) = constant(line)
+                && !ends_in_unit(name)
+                && !has_comment(&lines, index)
+            {
+                findings.push(format!("{}:{}: {name}", source.path, index + 1));
+            }
+        }
+    }
+    assert_none("constants without a comment", &findings);
+}
+
+#[test]
+fn a_name_without_a_subject_is_recognized() {
+    for name in ["LEAST", "MOST_CALM", "LOOK_EVERY", "BUFFER"] {
+        assert!(lacks_subject(name), "{name}");
+    }
+    for name in ["READ_AHEAD_MIN_BYTES", "FILES_MAX", "SECOND", "MIB"] {
+        assert!(!lacks_subject(name), "{name}");
+    }
+}
+
+#[test]
+fn a_comment_is_recognized() {
+    let lines =
+        ["/// Why.", "#[allow(unused)]", "const A: u8 = 1;", "const B: u8 = 2;", "const C: u8 = 3; // why"];
+    let commented: Vec<bool> = (2..5).map(|index| has_comment(&lines, index)).collect();
+    assert_eq!(commented, [true, false, true]);
 }
 
 #[test]

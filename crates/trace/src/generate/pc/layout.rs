@@ -29,14 +29,14 @@ pub(super) const GROUPS: [Group; 4] = [
     Group { files: 8, size_min: Bytes(128 * MIB), size_max: Bytes(512 * MIB), part: 500..700 },
     Group { files: 24, size_min: Bytes(32 * MIB), size_max: Bytes(128 * MIB), part: 700..900 },
 ];
-/// Programs and their libraries.
-pub(super) const PROGRAMS: usize = 0;
-/// Pictures and music.
-pub(super) const MEDIA: usize = 1;
-/// Video.
-pub(super) const VIDEO: usize = 2;
-/// A game's packed resources.
-pub(super) const GAME: usize = 3;
+/// Index of the programs and their libraries.
+pub(super) const PROGRAMS_GROUP: usize = 0;
+/// Index of pictures and music.
+pub(super) const MEDIA_GROUP: usize = 1;
+/// Index of videos.
+pub(super) const VIDEO_GROUP: usize = 2;
+/// Index of a game's packed resources.
+pub(super) const GAME_GROUP: usize = 3;
 
 /// Position of the log, in thousandths of the span.
 const LOG_AT_PER_MILLE: u64 = 0;

@@ -4,7 +4,7 @@ use sakiyomi_model::Bytes;
 
 use super::super::sample::Sampler;
 use super::PcParams;
-use super::layout::{CLUSTER_BYTES, GAME, Layout, MEDIA, PROGRAMS, Piece, VIDEO};
+use super::layout::{CLUSTER_BYTES, GAME_GROUP, Layout, MEDIA_GROUP, PROGRAMS_GROUP, Piece, VIDEO_GROUP};
 
 /// A phase of a round.
 pub(super) struct Phase {
@@ -20,11 +20,11 @@ pub(super) struct Phase {
 
 /// Application start, media import, virus scan, video editing, gaming.
 pub(super) const PHASES: [Phase; 5] = [
-    Phase { group: PROGRAMS, open_files: 2, weight: 25, write_factor: 0.4 },
-    Phase { group: MEDIA, open_files: 1, weight: 15, write_factor: 2.4 },
-    Phase { group: PROGRAMS, open_files: 1, weight: 20, write_factor: 0.2 },
-    Phase { group: VIDEO, open_files: 2, weight: 20, write_factor: 2.0 },
-    Phase { group: GAME, open_files: 3, weight: 20, write_factor: 0.5 },
+    Phase { group: PROGRAMS_GROUP, open_files: 2, weight: 25, write_factor: 0.4 },
+    Phase { group: MEDIA_GROUP, open_files: 1, weight: 15, write_factor: 2.4 },
+    Phase { group: PROGRAMS_GROUP, open_files: 1, weight: 20, write_factor: 0.2 },
+    Phase { group: VIDEO_GROUP, open_files: 2, weight: 20, write_factor: 2.0 },
+    Phase { group: GAME_GROUP, open_files: 3, weight: 20, write_factor: 0.5 },
 ];
 /// The sum of the weights.
 pub(super) const WEIGHT_TOTAL: u32 = 100;
