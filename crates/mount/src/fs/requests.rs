@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, OFlags};
 use sakiyomi_os::ioctl_channel::{IOCTL_NUMBER, MESSAGE_BYTES};
 
 use super::Files;
-use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
+use super::answers::{ATTRIBUTE_TIMEOUT, attr, caller, empty, entry, id, value};
 use super::attributes::{self, Change, attributes, kind};
 use super::content::{WriteHow, errno};
 use super::nodes;
@@ -180,7 +180,7 @@ impl Filesystem for Files {
             || self.name(parent.0, file),
             move |opened| match opened {
                 Ok((attributes, (handle, flags))) => {
-                    reply.created(&BELIEVED, &attributes, Generation(0), FileHandle(handle), flags);
+                    reply.created(&ATTRIBUTE_TIMEOUT, &attributes, Generation(0), FileHandle(handle), flags);
                 }
                 Err(error) => reply.error(errno(error)),
             },
@@ -318,11 +318,14 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let backing =
-            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?)) {
-                Ok(backing) => backing,
-                Err(error) => return reply.error(errno(error)),
-            };
+        let backing = match self
+            .nodes
+            .get(nodes::ROOT_NODE)
+            .and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?))
+        {
+            Ok(backing) => backing,
+            Err(error) => return reply.error(errno(error)),
+        };
         let (files, free_files) = (backing.f_files, backing.f_ffree);
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {
