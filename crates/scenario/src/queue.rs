@@ -37,8 +37,8 @@ const PLUGGED_REQUESTS_MAX: usize = 4;
 const BATCH_REQUESTS: u32 = 16;
 /// Batches of reads that may precede a waiting write (`writes_starved`).
 const STARVED_READS_MAX: u32 = 2;
-/// How long a read and a write wait at most before they go first.
-const EXPIRE: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
+/// Longest waits of a read and of a write before they go first (`read_expire`, `write_expire`).
+const EXPIRY_TIMES: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
 
 /// The queue.
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ impl Queue {
         let chosen = usize::from(writes && (!reads || starved >= STARVED_READS_MAX));
         let first = oldest(chosen)?;
         let has_waited = now.saturating_sub(self.waiting[chosen].by_id[&first].since);
-        let next = after(chosen, place).filter(|_| chosen == direction && has_waited < EXPIRE[chosen]);
+        let next = after(chosen, place).filter(|_| chosen == direction && has_waited < EXPIRY_TIMES[chosen]);
         Some((chosen, next.unwrap_or(first)))
     }
 

@@ -29,8 +29,8 @@ use groups::groups;
 use parameter::{Parameter, Switch, parameters, switched, switches};
 use skew::skewed;
 
-/// First step, as a share of a figure; it is halved down to the last.
-const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
+/// Steps of the search, as shares of a figure.
+const STEP_RATIOS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
 /// Share of the error by which a change must reduce it to be kept. A figure that the trace does not determine so stays
 /// as it is.
 const GAIN_MIN_RATIO: f64 = 1e-3;
@@ -132,7 +132,7 @@ impl Search<'_> {
 
     /// Moves `figures` until nothing more is gained.
     fn climb(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter]) {
-        for step in STEPS {
+        for step in STEP_RATIOS {
             while self.round(best, start, figures, step) {}
         }
     }

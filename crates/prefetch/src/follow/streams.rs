@@ -25,8 +25,10 @@ const STREAM_MIN_REQUESTS: u32 = 3;
 /// Bytes that a request may leave out after the end of a candidate.
 const CANDIDATE_GAP_BYTES: u64 = 64 << 10;
 
-/// Of a stream, an eighth of what it has come through, within these: a program that has read much may pass by a little.
-const GAPS: (u64, u64) = (128 << 10, 4 << 20);
+/// Bytes that a request may leave out after a stream: an eighth of the bytes that the stream advanced, at least this.
+const STREAM_GAP_MIN_BYTES: u64 = 128 << 10;
+/// Bytes that a request may leave out after a stream at most.
+const STREAM_GAP_MAX_BYTES: u64 = 4 << 20;
 
 /// Distance behind a stream's position at which a touch still belongs to it: threads that share a stream are not in
 /// step.
@@ -185,7 +187,9 @@ impl Stream {
         let is_known = self.requests > STREAM_MIN_REQUESTS && come >= STREAM_MIN_BYTES;
         let (back, gap) = match (is_known, self.unseen) {
             (false, _) => (0, CANDIDATE_GAP_BYTES),
-            (true, false) => (BACKWARD_MAX_BYTES.min(come), (come / 8).clamp(GAPS.0, GAPS.1)),
+            (true, false) => {
+                (BACKWARD_MAX_BYTES.min(come), (come / 8).clamp(STREAM_GAP_MIN_BYTES, STREAM_GAP_MAX_BYTES))
+            }
             (true, true) => (BACKWARD_MAX_BYTES.min(come), UNSEEN_GAP_BYTES),
         };
         let left_out = self.left_out.saturating_add(start.saturating_sub(self.end));

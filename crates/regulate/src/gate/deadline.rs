@@ -36,8 +36,8 @@ pub(crate) struct Deadline {
 const DEADLINES_MAX: usize = 64;
 /// Increase of the margin for a late I/O, in standard deviations.
 const MARGIN_STEP_DEVIATIONS: f64 = 0.1;
-/// The range of the margin, in standard deviations.
-const DEVIATIONS: (f64, f64) = (0.0, 6.0);
+/// Largest margin, in standard deviations.
+const MARGIN_MAX_DEVIATIONS: f64 = 6.0;
 
 impl Deadline {
     pub(super) fn new(margin: Margin, most: u32, look_ahead: bool) -> Deadline {
@@ -50,7 +50,7 @@ impl Deadline {
             let off = if ended.late { 1.0 - share } else { -share };
             let here = self.by_share.entry(ended.share).or_insert(self.deviations);
             for deviations in [here, &mut self.deviations] {
-                *deviations = (*deviations + MARGIN_STEP_DEVIATIONS * off).clamp(DEVIATIONS.0, DEVIATIONS.1);
+                *deviations = (*deviations + MARGIN_STEP_DEVIATIONS * off).clamp(0.0, MARGIN_MAX_DEVIATIONS);
             }
         }
     }

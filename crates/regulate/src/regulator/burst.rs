@@ -6,8 +6,10 @@
 
 /// Highest mean accuracy of a burst that is acceptable: 10 % over the ideal time.
 const BURST_ACCURACY_MAX: f64 = 1.1;
-/// Below this more is let go, above it less.
-const NEAR: (f64, f64) = (1.06, 1.08);
+/// Mean accuracy of bursts below which more is released.
+const RELEASE_MORE_BELOW: f64 = 1.06;
+/// Mean accuracy of bursts above which less is released.
+const RELEASE_LESS_ABOVE: f64 = 1.08;
 /// Bursts over which the accuracy is averaged; that of a single burst varies by chance.
 const AVERAGED_BURSTS: f64 = 8.0;
 /// Largest multiple of what the bound alone would release. The bound assumes that everything released is ahead of the
@@ -55,9 +57,9 @@ impl Bursts {
         }
         let accuracy = self.ratios / f64::from(self.length);
         self.accuracy += (accuracy - self.accuracy) / AVERAGED_BURSTS;
-        if self.accuracy > NEAR.1 {
+        if self.accuracy > RELEASE_LESS_ABOVE {
             self.share *= 0.8;
-        } else if self.accuracy < NEAR.0 {
+        } else if self.accuracy < RELEASE_MORE_BELOW {
             self.share = (1.1 * self.share).min(RELEASE_RATIO_MAX);
         }
         self.lengths[self.count as usize % REMEMBERED_BURSTS] = self.length;

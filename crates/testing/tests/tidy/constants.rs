@@ -126,9 +126,21 @@ fn constant(line: &str) -> Option<(&str, bool)> {
         })
         .unwrap_or(line);
     let (name, rest) = line.strip_prefix("const ")?.split_once(':')?;
-    let kind: &str = rest.trim_start().split([' ', '=', ';']).next()?;
+    let kind = rest.split('=').next()?;
     (name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_'))
-        .then_some((name, FIGURES.contains(&kind)))
+        .then_some((name, is_figure(kind)))
+}
+
+/// Whether a type is a figure's, or a tuple, an array or a range of figures.
+fn is_figure(kind: &str) -> bool {
+    let mut words = kind
+        .split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_' || letter == ':'))
+        .map(|path| path.rsplit("::").next().unwrap_or(path))
+        .filter(|word| {
+            word.contains(|letter: char| letter.is_ascii_lowercase()) && !word.starts_with("Range")
+        })
+        .peekable();
+    !kind.contains('&') && words.peek().is_some() && words.all(|word| FIGURES.contains(&word))
 }
 
 /// Whether a name is all quantifiers, or a single word that is not a unit.
@@ -203,6 +215,9 @@ fn a_comment_is_recognized() {
 fn a_constant_is_recognized() {
     assert_eq!(constant("    pub(crate) const A_MAX: u64 = 3;"), Some(("A_MAX", true)));
     assert_eq!(constant("const WORDS: [&str; 2] = [];"), Some(("WORDS", false)));
+    assert_eq!(constant("const PAIRS: (u32, Nanos) = (1, A);"), Some(("PAIRS", true)));
+    assert_eq!(constant("const COUNTS: std::ops::Range<usize> = 1..2;"), Some(("COUNTS", true)));
+    assert_eq!(constant("const ZONES: [Zone; 2] = [A, B];"), Some(("ZONES", false)));
     assert_eq!(constant("const fn f() {}"), None);
     assert_eq!(constant("let a = 3;"), None);
 }

@@ -16,8 +16,8 @@ use crate::measured::Measured;
 /// Revolutions between the two ends of a pair: with the speed known to about 1e-4, the angle is known to about a
 /// hundredth of a revolution.
 const PAIR_MAX_TURNS: f64 = 32.0;
-/// Fewer pairs tell nothing; more only take time.
-const PAIRS: std::ops::RangeInclusive<usize> = 50..=2_000;
+/// Pairs from which a skew is found. Fewer determine nothing, and more only take time.
+const PAIR_COUNTS: std::ops::RangeInclusive<usize> = 50..=2_000;
 /// The first search tries whole sectors, on pairs at most this many cylinders apart, for which an error of half a
 /// sector per cylinder is small.
 const FIRST_SEARCH_CYLINDERS: i64 = 8;
@@ -52,7 +52,7 @@ pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSp
     for zone in 0..spec.geometry.zones.len() {
         let given = pairs(start, measured, zone, false);
         let plain = pairs(start, measured, zone, true);
-        if !PAIRS.contains(&plain.len()) {
+        if !PAIR_COUNTS.contains(&plain.len()) {
             continue;
         }
         let track = f64::from(start.geometry.zones[zone].sectors_per_track);
@@ -152,7 +152,7 @@ fn pairs(start: &DriveSpec, measured: &[Measured], zone: usize, plain: bool) -> 
             kind: usize::from(before.op == Op::Read) * 2 + usize::from(after.op == Op::Read),
         })
     });
-    found.take(*PAIRS.end()).collect()
+    found.take(*PAIR_COUNTS.end()).collect()
 }
 
 fn cylinders(spec: &GeometrySpec, zone: usize) -> std::ops::Range<i64> {
