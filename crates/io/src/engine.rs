@@ -25,8 +25,8 @@ use crate::buffer::{Buffer, BufferPool, Reservation};
 use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
-/// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
-/// below that, so that a direct transfer that continues after it is aligned on every device.
+/// Bytes of a single call. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB below
+/// that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// Kind of an operation.

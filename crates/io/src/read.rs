@@ -145,7 +145,7 @@ impl Default for SharedOptions {
     }
 }
 
-/// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
+/// Smallest blocks of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
 /// The part of the requested memory and registration that was granted.

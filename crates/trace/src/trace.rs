@@ -14,7 +14,7 @@ use crate::order::{HELD_RECORDS_MAX, Late, Reorder};
 use crate::record::Record;
 use crate::source::Source;
 
-/// The longest time line that is delivered, some 292 years: sums of times stay within 64 bits.
+/// Longest time line, about 292 years: sums of times stay within 64 bits.
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 
 /// An open trace: an iterator over its records that holds a bounded part of the file in memory.

@@ -242,12 +242,13 @@ unsafe fn close_all_but(keep: &[c_int]) {
 /// # Safety
 /// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
-    // Before Linux 5.9 one by one, as many as there can be usually.
-    const MOST: c_int = 65_536;
+    /// Descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than a process usually
+    /// may have.
+    const DESCRIPTORS_MAX: c_int = 65_536;
     // SAFETY: as of this function.
     unsafe {
         if from <= to && libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
-            for file in from..=to.min(MOST) {
+            for file in from..=to.min(DESCRIPTORS_MAX) {
                 libc::close(file);
             }
         }

@@ -90,6 +90,10 @@ const QUANTIFIERS: [&str; 81] = [
     "YOUNG",
 ];
 
+/// Words that a name does not begin with: a bound ends in `_MIN` or `_MAX`, or has them before its unit.
+const SUPERLATIVES: [&str; 9] =
+    ["MOST", "LEAST", "LONGEST", "SHORTEST", "HIGHEST", "LOWEST", "LARGEST", "SMALLEST", "USUAL"];
+
 /// Units. A name that ends in one of them may do without a comment, and a name of a single word is one of them.
 const UNITS: [&str; 16] = [
     "BYTES",
@@ -111,9 +115,9 @@ const UNITS: [&str; 16] = [
 ];
 
 /// Types of figures.
-const FIGURES: [&str; 17] = [
+const FIGURES: [&str; 20] = [
     "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64",
-    "Duration", "Bytes", "Nanos",
+    "Duration", "Bytes", "Nanos", "c_int", "c_uint", "c_long",
 ];
 
 /// A constant: its name, and whether it is a figure.
@@ -143,10 +147,11 @@ fn is_figure(kind: &str) -> bool {
     !kind.contains('&') && words.peek().is_some() && words.all(|word| FIGURES.contains(&word))
 }
 
-/// Whether a name is all quantifiers, or a single word that is not a unit.
+/// Whether a name is all quantifiers, begins with a superlative, or is a single word that is not a unit.
 fn lacks_subject(name: &str) -> bool {
     let mut words = name.split('_');
     words.clone().all(|word| QUANTIFIERS.contains(&word))
+        || words.clone().next().is_some_and(|word| SUPERLATIVES.contains(&word))
         || words.next().is_some_and(|word| !UNITS.contains(&word)) && words.next().is_none()
 }
 
@@ -195,7 +200,7 @@ fn a_figure_has_a_comment_unless_its_name_ends_in_a_unit() {
 
 #[test]
 fn a_name_without_a_subject_is_recognized() {
-    for name in ["LEAST", "MOST_CALM", "LOOK_EVERY", "BUFFER"] {
+    for name in ["LEAST", "MOST_CALM", "LOOK_EVERY", "BUFFER", "LONGEST_SLEEP"] {
         assert!(lacks_subject(name), "{name}");
     }
     for name in ["READ_AHEAD_MIN_BYTES", "FILES_MAX", "SECOND", "MIB"] {

@@ -27,7 +27,7 @@ use crate::record::Record;
 use layout::Layout;
 use phase::{PHASES, Phase, Reader};
 
-/// The smallest disk that the files are laid out on.
+/// Smallest disk that the files are laid out on.
 pub const SPAN_MIN: Bytes = Bytes(16 << 30);
 /// Rounds that a trace may have.
 const ROUNDS_MAX: u32 = 10_000;

@@ -10,7 +10,7 @@ use super::sample::Sampler;
 use super::{Place, require};
 use crate::error::TraceError;
 
-/// The largest exponent taken: beyond it nearly all goes to one extent.
+/// With a larger exponent, nearly all commands would go to one extent.
 const EXPONENT_MAX: f64 = 10.0;
 
 pub(super) struct Zipf {

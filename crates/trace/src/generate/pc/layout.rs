@@ -6,7 +6,7 @@ use super::super::sample::Sampler;
 use super::super::sequential::Sequential;
 use super::PcParams;
 
-/// The longest command; an extent holds at least one.
+/// Longest command. An extent holds at least one.
 pub(super) const COMMAND_MAX: Bytes = Bytes(256 << 10);
 /// The file system's allocation unit.
 pub(super) const CLUSTER_BYTES: u64 = 4096;
