@@ -26,7 +26,7 @@ const TRIALS_PER_METHOD: usize = 5;
 /// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes half
 /// as long again). Both methods are tried on as many bytes, so that both are disturbed equally often.
 const TRIAL_BYTES: u64 = 2 << 20;
-/// Files from this size on are tried: the trials cost less than a hundredth of it.
+/// Files from this size on are tried: the trials cost at most a hundredth of that.
 const TRIED_MIN_BYTES: u64 = 256 << 20;
 /// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a trial's
 /// mapping.
