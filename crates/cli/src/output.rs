@@ -116,7 +116,7 @@ impl OutDir {
 const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
 /// Generator tag in the head of every HTML page, without white space.
 const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
-/// Bytes at the beginning of a file that are searched for the mark of a report.
+/// Bytes at the beginning of a file that are searched for the mark.
 const HEAD_BYTES: u64 = 8192;
 
 /// Whether a file has the mark of sakiyomi near its beginning.

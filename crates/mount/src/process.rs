@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::per_thread::PerThread;
 
-/// Time for which the process of a thread is remembered: thread numbers are reused.
-const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
+/// A thread's number may be another's after a while.
+const VALID: Duration = Duration::from_secs(2);
 
-/// Threads whose processes are remembered.
-const THREADS_MAX: usize = 4096;
+/// Threads that are remembered at most.
+const REMEMBERED_MAX: usize = 4096;
 
 /// Finds the processes of threads; looking takes some ten microseconds, so it remembers.
 #[derive(Debug, Default)]
@@ -25,12 +25,12 @@ impl Processes {
         let now = Instant::now();
         self.0.with(|known| {
             if let Some(&(process, seen)) = known.get(&thread)
-                && now - seen < LOOKUP_MAX_AGE
+                && now - seen < VALID
             {
                 return process;
             }
             let process = look(thread).unwrap_or(thread);
-            if known.len() >= THREADS_MAX {
+            if known.len() >= REMEMBERED_MAX {
                 known.clear();
             }
             known.insert(thread, (process, now));

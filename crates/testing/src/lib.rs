@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of the capability to mount file systems (linux/capability.h).
+/// Number of the capability to mount file systems (`linux/capability.h`).
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// A directory for one test, removed when it is dropped.

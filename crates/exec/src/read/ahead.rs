@@ -6,12 +6,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use sakiyomi_io::page_cache;
 
-/// Bytes that the kernel is asked to fetch ahead of the position.
-pub(super) const FETCH_AHEAD_BYTES: u64 = 8 << 20;
-/// Bytes of a single request to the kernel, except at the end.
-const FETCH_MIN_BYTES: u64 = 1 << 20;
-/// Size of the kernel's own read-ahead that suffices for any device that is not very slow to answer.
-const KERNEL_READ_AHEAD_MIN_BYTES: u64 = 2 << 20;
+/// Bytes that are fetched ahead of what is read.
+pub(super) const FETCHED: u64 = 8 << 20;
+const FETCHED_AT_A_TIME: u64 = 1 << 20;
+/// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
+const ENOUGH: u64 = 2 << 20;
 
 /// How the kernel reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +25,7 @@ impl Device {
     /// Whether the kernel should be asked to fetch, while those who compute will soon have nothing to do or not. What it
     /// reads by itself is in larger pages, and costs the CPU less.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
-        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < KERNEL_READ_AHEAD_MIN_BYTES)
+        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < ENOUGH)
     }
 }
 
@@ -69,8 +68,8 @@ impl<'f> Ahead<'f> {
     pub(super) fn keep(&mut self, at: u64) {
         // Others may have brought some meanwhile.
         self.rest.start = self.rest.start.max(at).min(self.rest.end);
-        let to = (at + FETCH_AHEAD_BYTES).min(self.rest.end);
-        if to == self.rest.end || to >= self.rest.start + FETCH_MIN_BYTES {
+        let to = (at + FETCHED).min(self.rest.end);
+        if to == self.rest.end || to >= self.rest.start + FETCHED_AT_A_TIME {
             let range = self.rest.start..to;
             // What is refused here is read all the same.
             if !range.is_empty() && page_cache::fetch_in_pieces(self.file, range, self.piece).is_err() {
@@ -88,12 +87,9 @@ mod tests {
     #[test]
     fn the_kernel_is_asked_where_it_reads_little_ahead_and_work_is_low() {
         let device = |read_ahead| Device { piece: 128 << 10, read_ahead };
-        for (read_ahead, helped) in [
-            (None, true),
-            (Some(0), true),
-            (Some(128 << 10), true),
-            (Some(KERNEL_READ_AHEAD_MIN_BYTES), false),
-        ] {
+        for (read_ahead, helped) in
+            [(None, true), (Some(0), true), (Some(128 << 10), true), (Some(ENOUGH), false)]
+        {
             assert_eq!(device(read_ahead).needs_help(true), helped);
             assert!(!device(read_ahead).needs_help(false), "{read_ahead:?}");
         }

@@ -21,16 +21,15 @@ pub(super) struct Choice {
     copy: Trials,
 }
 
-/// Trials of each access method. The shortest time counts, because every disturbance makes a trial longer.
-const TRIALS_PER_METHOD: usize = 5;
-/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes half
-/// as long again). Both methods are tried on as many bytes, so that both are disturbed equally often.
-const TRIAL_BYTES: u64 = 2 << 20;
-/// Files from this size on are tried: the trials cost at most a hundredth of that.
-const TRIED_MIN_BYTES: u64 = 256 << 20;
-/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a trial's
-/// mapping.
-const COPY_MAX_RATIO: f64 = 0.9;
+/// How many times each way is tried. The shortest time counts, for whatever disturbs a trial makes it longer.
+const TRIALS: usize = 5;
+/// What each trial is of, in bytes: enough to last longer than making a mapping does (of 1 MiB copying seemed the faster
+/// where it takes half as long again). Both ways are tried on as much, so that both are disturbed as often.
+const TRIAL: u64 = 2 << 20;
+/// Trying costs a hundredth of this, in bytes, at most.
+const LARGE: u64 = 256 << 20;
+/// Copying must take less than this part of the time that mapping takes: a little is chance, and the mapping of a trial.
+const CLEARLY: f64 = 0.9;
 
 #[derive(Debug, Default)]
 struct Trials {
@@ -47,14 +46,14 @@ impl Trials {
     }
 
     fn result(&self) -> Option<f64> {
-        self.least.filter(|_| self.ended >= TRIALS_PER_METHOD)
+        self.least.filter(|_| self.ended >= TRIALS)
     }
 }
 
 impl Choice {
     /// For so many bytes: if they are few, they are mapped and nothing is tried.
     pub(super) fn of(bytes: u64) -> Choice {
-        let settled = (bytes < TRIED_MIN_BYTES).then_some(Way::Map);
+        let settled = (bytes < LARGE).then_some(Way::Map);
         Choice { settled, map: Trials::default(), copy: Trials::default() }
     }
 
@@ -73,23 +72,23 @@ impl Choice {
         if let Some(way) = self.settled {
             return (way, length);
         }
-        if length < TRIAL_BYTES || self.copy.begun == TRIALS_PER_METHOD {
+        if length < TRIAL || self.copy.begun == TRIALS {
             return (Way::Map, length);
         }
         // In turn, and mapping first.
         let way = if self.map.begun == self.copy.begun { Way::Map } else { Way::Copy };
         self.of_way(way).begun += 1;
-        (way, TRIAL_BYTES)
+        (way, TRIAL)
     }
 
     /// So many bytes were had so, and worked on.
     pub(super) fn took(&mut self, way: Way, bytes: u64, time: Duration) {
-        if self.settled.is_some() || bytes != TRIAL_BYTES {
+        if self.settled.is_some() || bytes != TRIAL {
             return;
         }
         self.of_way(way).ended(time.as_nanos() as f64 / bytes as f64);
         if let (Some(map), Some(copy)) = (self.map.result(), self.copy.result()) {
-            self.settled = Some(if copy < COPY_MAX_RATIO * map { Way::Copy } else { Way::Map });
+            self.settled = Some(if copy < CLEARLY * map { Way::Copy } else { Way::Map });
         }
     }
 
@@ -128,14 +127,11 @@ mod tests {
         let all = 1 << 30;
         let (mapped, copied) =
             run(&mut Choice::of(all), all, |way, _| if way == Way::Map { 0.1 } else { 0.12 });
-        assert_eq!(
-            (mapped, copied),
-            (all - TRIALS_PER_METHOD as u64 * TRIAL_BYTES, TRIALS_PER_METHOD as u64 * TRIAL_BYTES)
-        );
+        assert_eq!((mapped, copied), (all - TRIALS as u64 * TRIAL, TRIALS as u64 * TRIAL));
         let (mapped, _) = run(&mut Choice::of(all), all, |way, _| if way == Way::Map { 0.1 } else { 0.08 });
-        assert_eq!(mapped, TRIALS_PER_METHOD as u64 * TRIAL_BYTES);
+        assert_eq!(mapped, TRIALS as u64 * TRIAL);
         let (_, copied) = run(&mut Choice::of(all), all, |way, _| if way == Way::Map { 0.1 } else { 0.095 });
-        assert_eq!(copied, TRIALS_PER_METHOD as u64 * TRIAL_BYTES, "a little is chance");
+        assert_eq!(copied, TRIALS as u64 * TRIAL, "a little is chance");
     }
 
     #[test]
@@ -146,16 +142,13 @@ mod tests {
             let usual = if way == Way::Map { 0.1 } else { 0.12 };
             if way == Way::Map && call != 4 { 10.0 * usual } else { usual }
         };
-        assert_eq!(run(&mut Choice::of(all), all, took).1, TRIALS_PER_METHOD as u64 * TRIAL_BYTES);
+        assert_eq!(run(&mut Choice::of(all), all, took).1, TRIALS as u64 * TRIAL);
     }
 
     #[test]
     fn a_small_file_is_mapped_and_nothing_is_tried() {
-        assert_eq!(
-            run(&mut Choice::of(TRIED_MIN_BYTES - 1), TRIED_MIN_BYTES - 1, |_, _| 0.1),
-            (TRIED_MIN_BYTES - 1, 0)
-        );
-        assert_eq!(run(&mut Choice::settled(Way::Copy), TRIED_MIN_BYTES, |_, _| 0.1), (0, TRIED_MIN_BYTES));
+        assert_eq!(run(&mut Choice::of(LARGE - 1), LARGE - 1, |_, _| 0.1), (LARGE - 1, 0));
+        assert_eq!(run(&mut Choice::settled(Way::Copy), LARGE, |_, _| 0.1), (0, LARGE));
     }
 
     proptest! {
@@ -164,7 +157,7 @@ mod tests {
             threads in 1usize..64, order in prop::collection::vec(any::<prop::sample::Index>(), 400),
         ) {
             let time = |way, part| Duration::from_nanos(part * if way == Way::Map { 1 } else { 2 });
-            let mut choice = Choice::of(TRIED_MIN_BYTES);
+            let mut choice = Choice::of(LARGE);
             let (mut under_way, mut copied) = (Vec::new(), 0);
             for which in order {
                 while under_way.len() < threads {
@@ -176,7 +169,7 @@ mod tests {
                 choice.took(way, part, time(way, part));
             }
             under_way.into_iter().for_each(|(way, part)| choice.took(way, part, time(way, part)));
-            prop_assert_eq!(copied, TRIALS_PER_METHOD as u64 * TRIAL_BYTES);
+            prop_assert_eq!(copied, TRIALS as u64 * TRIAL);
             prop_assert_eq!(choice.settled, Some(Way::Map));
         }
     }

@@ -21,8 +21,8 @@ pub(super) struct Fetch {
     choice: Mutex<Choice>,
 }
 
-/// Bytes that are copied at a time: they stay in a core's cache, and are worth a system call.
-const COPY_BYTES: Range<usize> = 64 << 10..1 << 20;
+/// What is copied at a time if one way is as good as the other, in bytes: it stays in a core's cache, and is worth a call.
+const COPIED: Range<usize> = 64 << 10..1 << 20;
 
 impl Fetch {
     /// The same way for all; what is copied, by `block` bytes.
@@ -33,7 +33,7 @@ impl Fetch {
 
     /// The faster way for `bytes` that are in memory, or will be.
     pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
-        let copied = block.clamp(COPY_BYTES.start, COPY_BYTES.end);
+        let copied = block.clamp(COPIED.start, COPIED.end);
         Fetch { single, copied, buffers, is_free: true, choice: Mutex::new(Choice::of(bytes)) }
     }
 

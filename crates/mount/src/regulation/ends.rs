@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use sakiyomi_os::process::Process;
 
-/// Marks the event that ends the thread. Serial numbers of processes have 32 bits.
-const STOP_EVENT: u64 = u64::MAX;
+/// No process's name: those are shorter.
+const STOP: u64 = u64::MAX;
 
 /// Processes that are waited for, by names of ours.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Ends {
     pub(super) fn new() -> io::Result<Ends> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        epoll::add(&all, &stop, epoll::EventData::new_u64(STOP_EVENT), epoll::EventFlags::IN)?;
+        epoll::add(&all, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
         Ok(Ends { all, stop, stopped: AtomicBool::new(false), waited: Mutex::default() })
     }
 
@@ -73,7 +73,7 @@ impl Ends {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        for event in events.iter().filter(|event| event.data.u64() != STOP_EVENT) {
+        for event in events.iter().filter(|event| event.data.u64() != STOP) {
             let name = event.data.u64() as u32;
             self.remove(name);
             ended.push(name);

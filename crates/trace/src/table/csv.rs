@@ -61,7 +61,6 @@ fn field(out: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
 
 /// The decimal digits, without the formatting machinery: this is most of what a log writes.
 fn digits(out: &mut Vec<u8>, mut number: u64) {
-    /// Digits of the largest `u64`.
     const DIGITS_MAX: usize = 20;
     let mut text = [0; DIGITS_MAX];
     let mut start = DIGITS_MAX;
