@@ -9,17 +9,13 @@
 //! | `regulation/rights.rs` | who may set whose rate |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
-//! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
 //! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
 //! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
 
 mod bypass;
-mod disk;
 mod ended;
-mod ends;
 mod keeper;
 mod messages;
 mod owners;
@@ -32,12 +28,12 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
+use sakiyomi_os::block_device::Disk;
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
 
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
 use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
-pub(crate) use disk::Disk;
 use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
@@ -74,7 +70,7 @@ const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 pub(crate) struct Regulation {
     room: Room,
     owners: Owners,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
@@ -135,7 +131,7 @@ pub(crate) struct Caller {
 impl Regulation {
     /// In a process that may open so many files.
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        frontend: Arc<Frontend>,
         name: String,
         policy: Policy,
         beside: Option<Beside>,
@@ -145,7 +141,7 @@ impl Regulation {
         Ok(Regulation {
             room,
             owners: Owners::new(room)?,
-            engine,
+            frontend,
             name,
             policy,
             changes: Mutex::default(),
@@ -278,7 +274,7 @@ impl Regulation {
         question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.engine.ask(Box::new(move |rates, now| {
+        self.frontend.ask(Box::new(move |rates, now| {
             // Who has asked waits.
             let _ = sender.send(question(rates, now));
         }))?;

@@ -8,7 +8,10 @@
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | a disk as the kernel counts what it does | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | the mount table; unmounting | [`mounts`] |
+//! | the user and the capabilities of this process | [`rights`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
 //! | character classes of the C library | [`ctype`] |
@@ -17,12 +20,15 @@
 //! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
 
 pub mod affinity;
+pub mod block_device;
 pub mod cpu;
 pub mod ctype;
 pub mod ioctl_channel;
 pub mod loop_device;
+pub mod mounts;
 pub mod priority;
 pub mod process;
+pub mod rights;
 pub mod stdio;
 pub mod topology;
 pub mod tracefs;

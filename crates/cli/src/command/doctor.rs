@@ -15,7 +15,7 @@ use sakiyomi_os::tracefs::{self, Place};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
-use crate::machine::machine;
+use crate::provenance::machine;
 use place::TestPlace;
 
 pub(crate) const EXAMPLES: &str = "Examples:

@@ -7,3 +7,4 @@ mod metadata;
 mod mounted;
 mod regulation;
 mod reliance;
+mod system_interfaces;

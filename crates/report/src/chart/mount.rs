@@ -2,9 +2,10 @@
 
 use super::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
 use super::{Chart, palette};
-use crate::schema::MountWindow;
+use crate::result::MountWindow;
 
-pub(super) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
+/// None where the mount did not last a second.
+pub(crate) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
     if windows.is_empty() {
         return Vec::new();
     }
@@ -73,7 +74,7 @@ fn shares(windows: &[MountWindow]) -> TimeChart {
         let length = window.end_ns.saturating_sub(window.start_ns) as f64;
         window.busy_ns.filter(|_| length > 0.0).map(|busy| (busy as f64 / length).min(1.0))
     });
-    let chart = TimeChart { name: "busy", kind: Kind::Ratios, ..over(windows, &[busy.clone()]) };
+    let chart = TimeChart { name: "busy", kind: Kind::Ratios, ..over(windows, std::slice::from_ref(&busy)) };
     if windows.iter().all(|window| window.reads == 0) {
         return TimeChart {
             title: "The drive's time",
