@@ -33,8 +33,8 @@ impl Run {
     }
 }
 
-/// Latencies are kept to three digits, which a histogram does in constant memory.
-const DIGITS: u8 = 3;
+/// Significant decimal digits of latencies, which bound the histogram's memory.
+const LATENCY_DIGITS: u8 = 3;
 
 /// Bytes that are read between two looks at the clock.
 const CLOCK_BYTES: usize = 64 << 10;
@@ -42,7 +42,7 @@ const CLOCK_BYTES: usize = 64 << 10;
 /// No latencies, to add some to.
 #[must_use]
 pub(crate) fn no_latencies() -> Histogram<u64> {
-    Histogram::new(DIGITS).expect("three digits are allowed")
+    Histogram::new(LATENCY_DIGITS).expect("three digits are allowed")
 }
 
 /// Asked now and then whether to go on; an error ends it.
@@ -85,9 +85,9 @@ pub(crate) fn run(
 
 /// A mapping is only read when its pages are touched; others have read everything already.
 fn touch(block: &Block, kind: EngineKind) {
-    const PAGE: usize = 4096;
+    const PAGE_BYTES: usize = 4096;
     if !kind.uses_buffers() {
-        black_box(block.iter().step_by(PAGE).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+        black_box(block.iter().step_by(PAGE_BYTES).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
     }
 }
 
@@ -101,8 +101,8 @@ fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     }
 }
 
-/// The share of a file that may be in the cache when it is cold: a page or two that somebody has just looked at.
-const COLD: f64 = 0.02;
+/// Share of a file's pages that may be cached in a cold run: another process may have read a page or two.
+const COLD_CACHED_MAX_RATIO: f64 = 0.02;
 
 /// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
 fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Error> {
@@ -113,7 +113,7 @@ fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Err
     let all = 0..source.size();
     if path == Path::Cold {
         let left = page_cache::drop_pages(source.file(), all).map_err(|error| unseen(error, file))?;
-        if left.cached as f64 > COLD * left.pages as f64 {
+        if left.cached as f64 > COLD_CACHED_MAX_RATIO * left.pages as f64 {
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_mount::layout::{BLOCK, Placement};
+use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
 use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
@@ -174,10 +174,10 @@ impl Mount {
             None => Placement::Contiguous,
             Some(piece) => {
                 ensure!(
-                    piece.0 >= BLOCK && piece.0.is_multiple_of(BLOCK),
+                    piece.0 >= BLOCK_BYTES && piece.0.is_multiple_of(BLOCK_BYTES),
                     "--fragment {piece}: pieces are made of blocks; give a multiple of 4KiB"
                 );
-                Placement::Scattered { piece: piece.0 / BLOCK }
+                Placement::Scattered { piece: piece.0 / BLOCK_BYTES }
             }
         };
         Ok(Options {

@@ -22,7 +22,7 @@ use super::attributes::{self, Change, attributes, kind};
 use super::backing_io::WriteHow;
 use super::content::errno;
 use super::nodes;
-use crate::layout::{BLOCK, Part};
+use crate::layout::{BLOCK_BYTES, Part};
 use crate::live::Stopped;
 use crate::regulation::{Caller, not_regulated, said};
 
@@ -334,7 +334,7 @@ impl Filesystem for Files {
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {
             let layout = self.frontend.layout().read();
-            let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK as u32);
+            let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK_BYTES as u32);
             drop(layout);
             reply.statfs(blocks, free, free, files, free_files, size, name_max, size);
         } else {

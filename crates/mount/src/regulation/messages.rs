@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn even_the_longest_path_fits() {
-        let longest = owner(1, &format!("/{}", "\u{1}".repeat(super::super::PATH_MAX - 1)));
+        let longest = owner(1, &format!("/{}", "\u{1}".repeat(super::super::GROUP_PATH_MAX_BYTES - 1)));
         let view = View { at_ns: 0, device: device("x".repeat(255)), owners: vec![longest], more: false };
         assert_eq!(fitting(view).owners.len(), 1);
     }

@@ -213,8 +213,9 @@ fn figure(chart: &Chart) -> Markup {
 
 /// How, when and where a result was made. `name` is `A` or `B`, or empty.
 fn provenance(name: &str, run: &Run) -> Markup {
-    const LONGEST: usize = 300;
-    let (command, whole) = (command_line(&run.command, LONGEST), run.command.join(" "));
+    /// Longer command lines are cut; the whole one is shown when the pointer is over it.
+    const COMMAND_MAX_CHARS: usize = 300;
+    let (command, whole) = (command_line(&run.command, COMMAND_MAX_CHARS), run.command.join(" "));
     html! {
         p.provenance {
             @if !name.is_empty() { b { (name) } " " }
