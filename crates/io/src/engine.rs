@@ -27,8 +27,8 @@ use crate::buffer::{Buffer, BufferPool, Reservation};
 use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
-/// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
-/// below that, so that a direct transfer that continues after it is aligned on every device.
+/// Bytes of a single call. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB below
+/// that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// Kind of an operation.
@@ -319,7 +319,7 @@ impl EngineSpec {
         match self.kind {
             EngineKind::Read | EngineKind::Pread | EngineKind::Populate => threads::ahead(self.depth, block),
             EngineKind::Aio | EngineKind::Uring | EngineKind::UringSqpoll | EngineKind::Mmap => self.depth,
-            EngineKind::Null => null::AHEAD,
+            EngineKind::Null => null::NULL_DEPTH,
         }
     }
 }

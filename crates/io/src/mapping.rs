@@ -100,7 +100,7 @@ impl Drop for Mapping {
     }
 }
 
-/// How many mappings there can be at the same time.
+/// Mappings at a time: the signal handler searches a fixed table.
 const MAPPINGS_MAX: usize = 1024;
 
 /// A range of addresses that the signal's handler knows, free while `end` is 0.

@@ -81,8 +81,8 @@ pub struct ReadOptions {
     pub hold: usize,
 }
 
-/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
-const USUAL_BLOCK: usize = 1 << 20;
+/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl Default for ReadOptions {
     /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
@@ -90,7 +90,7 @@ impl Default for ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
             access: Access::Buffered,
-            block: USUAL_BLOCK,
+            block: DEFAULT_BLOCK_BYTES,
             memory: Memory::Huge,
             register: true,
             order: Order::File,
@@ -113,17 +113,17 @@ pub struct SharedOptions {
     pub gap: u64,
 }
 
-/// Bytes that are cheaper to read than to pass over by another request, on most devices.
-const USUAL_GAP: u64 = 64 << 10;
+/// Gap that most devices read faster than they serve another request.
+const DEFAULT_GAP_BYTES: u64 = 64 << 10;
 
 impl Default for SharedOptions {
     /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of 64 KiB are read over.
     fn default() -> SharedOptions {
-        SharedOptions { block: USUAL_BLOCK, ahead: 4, order: Order::File, gap: USUAL_GAP }
+        SharedOptions { block: DEFAULT_BLOCK_BYTES, ahead: 4, order: Order::File, gap: DEFAULT_GAP_BYTES }
     }
 }
 
-/// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
+/// Smallest blocks of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
 /// The part of the requested memory and registration that was granted.

@@ -30,14 +30,14 @@ pub struct IoOptions {
     pub memory: Memory,
 }
 
-/// Default memory for the buffers of a job, in bytes.
-const USUAL_BUDGET: usize = 64 << 20;
+/// Default memory for the buffers of a job.
+const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
 
 impl Default for IoOptions {
     /// The usual engine, and 64 MiB of huge pages.
     fn default() -> IoOptions {
         let engine = EngineSpec::usual(crate::EngineKind::Pread);
-        IoOptions { engine, budget: USUAL_BUDGET, memory: Memory::Huge }
+        IoOptions { engine, budget: DEFAULT_BUDGET_BYTES, memory: Memory::Huge }
     }
 }
 
@@ -103,7 +103,7 @@ impl Io {
     /// If the system does not offer the engine.
     pub fn open(options: &IoOptions) -> Result<Io, Error> {
         let pool = BufferPool::with_budget(options.budget, options.memory);
-        let opened = engine::open(options.engine, USUAL_BUDGET, None)?;
+        let opened = engine::open(options.engine, DEFAULT_BUDGET_BYTES, None)?;
         Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false)))
     }
 

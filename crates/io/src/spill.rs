@@ -45,9 +45,10 @@ use crate::{Error, IoStats};
 /// Unit of a run's place in the file, in bytes: the usual block of a file system, as only whole blocks become holes.
 const UNIT_BYTES: usize = 4096;
 
-/// Bytes behind a reader that become one hole: at most this much, and at most one part in so many of the run.
-const HOLE_BYTES: u64 = 1 << 20;
-const HOLE_PARTS: u64 = 8;
+/// Bytes behind a reader that become one hole.
+const HOLE_MAX_BYTES: u64 = 1 << 20;
+/// Holes that a shorter run is released in, so that its space is free again early.
+const HOLES_PER_RUN: u64 = 8;
 
 /// A file of runs. Clones are handles of the same.
 #[derive(Clone, Debug)]
@@ -310,7 +311,7 @@ impl Run {
         let stream = self.read(&SharedOptions { order: Order::File, ..*options })?;
         let rest = self.place.extents.iter().cloned().collect();
         let unit = self.place.alignment() as u64;
-        let step = (self.length / HOLE_PARTS).clamp(unit, HOLE_BYTES);
+        let step = (self.length / HOLES_PER_RUN).clamp(unit, HOLE_MAX_BYTES);
         Ok(RunReader { stream, run: self, rest, step })
     }
 }

@@ -106,13 +106,13 @@ struct Away {
     longest: Duration,
 }
 
-/// Work of the caller's that is worth handing a job over for: a little more than the hand-over takes.
-const WORTHWHILE: Duration = Duration::from_micros(10);
+/// Work of the caller for which handing over a job pays: a little more than the hand-over takes.
+const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
     /// Until it is known, it is taken to have work.
     fn new() -> Away {
-        Away { left: None, longest: 100 * WORTHWHILE }
+        Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
 
     fn is_back(&mut self) {
@@ -126,7 +126,7 @@ impl Away {
     }
 
     fn is_worthwhile(&self) -> bool {
-        self.longest >= WORTHWHILE
+        self.longest >= HANDOVER_MIN_TIME
     }
 
     fn leaves(&mut self) {

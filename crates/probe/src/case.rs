@@ -164,8 +164,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// How near to the fastest a case must be to be as good as it.
-const NEARLY: f64 = 0.95;
+/// Share of the highest throughput from which a case counts as equally fast.
+const NEAR_BEST_MIN_RATIO: f64 = 0.95;
 
 /// Indices into the cases of the fastest one and of the one with the least CPU time a byte that is nearly as fast;
 /// `null`, which transfers nothing, is not among them.
@@ -174,7 +174,7 @@ pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, u
     let real = |case: &&Case| group(case) && case.setting.engine.kind != EngineKind::Null;
     let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
     let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
-    let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);
+    let near = among().filter(|(_, case)| case.throughput >= NEAR_BEST_MIN_RATIO * best.throughput);
     let (cheapest, _) = near.min_by(|(_, a), (_, b)| a.cpu_ns_per_byte.total_cmp(&b.cpu_ns_per_byte))?;
     Some((fastest, cheapest))
 }

@@ -34,8 +34,8 @@ impl Run {
     }
 }
 
-/// Latencies are kept to three digits, which a histogram does in constant memory.
-const DIGITS: u8 = 3;
+/// Significant decimal digits of latencies, which bound the histogram's memory.
+const LATENCY_DIGITS: u8 = 3;
 
 /// Service times of single operations in nanoseconds, those of reads and those of writes.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        let none = || Histogram::new(DIGITS).expect("three digits are allowed");
+        let none = || Histogram::new(LATENCY_DIGITS).expect("three digits are allowed");
         Latencies { reads: none(), writes: none() }
     }
 }
@@ -96,8 +96,8 @@ fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     }
 }
 
-/// The share of a file that may be in the cache when it is cold: a page or two that somebody has just looked at.
-const COLD: f64 = 0.02;
+/// Share of a file's pages that may be cached in a cold run: another process may have read a page or two.
+const COLD_CACHED_MAX_RATIO: f64 = 0.02;
 
 /// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
 fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<(), Error> {
@@ -108,7 +108,7 @@ fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<
     let all = 0..source.size();
     if cache == CacheState::Cold {
         let left = page_cache::drop_pages(source.file(), all).map_err(|error| unseen(error, file))?;
-        if left.cached as f64 > COLD * left.pages as f64 {
+        if left.cached as f64 > COLD_CACHED_MAX_RATIO * left.pages as f64 {
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {

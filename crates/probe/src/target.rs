@@ -136,7 +136,9 @@ fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>
 /// Whether the page cache is the only place that a file has. A device's node says nothing of the device.
 fn lies_in_memory(file: &File) -> bool {
     let is_file = file.metadata().is_ok_and(|found| found.is_file());
-    is_file && rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+    is_file
+        && rustix::fs::fstatfs(file)
+            .is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as u64)))
 }
 
 /// An error with its cause.
@@ -152,17 +154,17 @@ fn own_path(file: &File) -> PathBuf {
 fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
     let directory = Path::new(SHARED_MEMORY);
     let found = rustix::fs::statfs(directory).ok();
-    if found.is_none_or(|found| found.f_type as u64 != TMPFS) {
+    if found.is_none_or(|found| found.f_type as u64 != TMPFS_MAGIC) {
         return Err(Error::NoTmpfs(directory.to_owned()));
     }
     test_file(directory, size, watch)
 }
 
-/// `TMPFS_MAGIC`
-const TMPFS: u64 = 0x0102_1994;
+/// Type of a tmpfs (`TMPFS_MAGIC`, linux/magic.h).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// `RAMFS_MAGIC`
-const RAMFS: u64 = 0x8584_58f6;
+/// Type of a ramfs (`RAMFS_MAGIC`, linux/magic.h).
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 /// A file without a name, full of random bytes, and on its medium.
 fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {

@@ -9,16 +9,16 @@ struct Null {
     completed: Vec<Completion>,
 }
 
-/// More than one, so that the harness works in batches as with other engines.
-pub(super) const AHEAD: usize = 8;
+/// More than 1, so that the caller works in batches as with other engines.
+pub(super) const NULL_DEPTH: usize = 8;
 
 pub(super) fn open() -> Box<dyn Engine> {
-    Box::new(Null { completed: Vec::with_capacity(AHEAD) })
+    Box::new(Null { completed: Vec::with_capacity(NULL_DEPTH) })
 }
 
 impl Engine for Null {
     fn free_slots(&self) -> usize {
-        AHEAD - self.completed.len()
+        NULL_DEPTH - self.completed.len()
     }
 
     fn submit(&mut self, mut op: Op) {

@@ -10,14 +10,15 @@ use crate::thread_pool::{self, Ended, ThreadPool};
 /// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
 pub(super) type Call = thread_pool::Call<Op>;
 
-/// Memory of operations that wait for a thread, in bytes and in number. They take a buffer only when a thread comes to
-/// them, so that few are in use while the caller keeps up.
-const QUEUE_BYTES: usize = 8 << 20;
-const QUEUE_MAX: usize = 8;
+/// Memory of the operations that wait for a thread. Few of them use a buffer while the caller keeps up, because an
+/// operation takes its buffer only when a thread begins it.
+const QUEUE_MAX_BYTES: usize = 8 << 20;
+/// Operations that wait for a thread, beyond one for each thread.
+const QUEUE_MAX_OPS: usize = 8;
 
 /// Slots of an engine with some threads, for operations of `block` bytes: in flight, queued, or not yet reaped.
 pub(super) fn ahead(threads: usize, block: usize) -> usize {
-    threads + (QUEUE_BYTES / block).min(QUEUE_MAX).max(threads)
+    threads + (QUEUE_MAX_BYTES / block).min(QUEUE_MAX_OPS).max(threads)
 }
 
 /// One queue, and threads that take operations from it.

@@ -10,7 +10,7 @@ use sakiyomi_report::result::{
 
 use crate::simulation::Simulated;
 
-/// Bins of the histogram in a factor of ten.
+/// Bins of the histogram per factor of ten.
 const BINS_PER_DECADE: i32 = 10;
 
 /// The result document's `result`.
