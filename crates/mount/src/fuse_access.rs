@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
+use sakiyomi_os::user::is_root;
+
 use crate::Error;
 
 const DEVICE: &str = "/dev/fuse";
@@ -109,7 +111,7 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
             let allowed = rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
             match fs::metadata(path) {
                 Ok(file) if !allowed => Error::DeviceMode {
-                    user: rustix::process::geteuid().as_raw(),
+                    user: sakiyomi_os::user::id(),
                     mode: file.mode() & 0o7777,
                     owner: file.uid(),
                     group: file.gid(),
@@ -119,10 +121,6 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
         }
         _ => Error::Device(error),
     }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Whether mount(2) is worth a try. In a container root lacks the capability; in a user namespace it counts only if the

@@ -9,6 +9,8 @@
 //! | a block device made of a file | [`loop_device`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
+//! | the terminal's size, keys as they are typed | [`terminal`] |
+//! | the user whose rights the process has | [`user`] |
 //! | character classes of the C library | [`ctype`] |
 //!
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
@@ -21,7 +23,9 @@ pub mod loop_device;
 pub mod priority;
 pub mod process;
 pub mod stdio;
+pub mod terminal;
 pub mod tracefs;
+pub mod user;
 
 mod error;
 

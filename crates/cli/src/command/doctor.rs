@@ -12,6 +12,7 @@ use sakiyomi_io::{
 };
 use sakiyomi_mount::Regulate;
 use sakiyomi_os::tracefs::{self, Place};
+use sakiyomi_os::user;
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
@@ -207,7 +208,7 @@ fn fuse(mounting: &Mounting) -> Finding {
 
 /// A mount that regulates, and what it needs to regulate whom.
 fn regulation(mounting: &Mounting) -> Finding {
-    let works = if is_root() {
+    let works = if user::is_root() {
         "mounts regulate all users' processes"
     } else {
         "your own mounts regulate your own processes"
@@ -217,15 +218,11 @@ fn regulation(mounting: &Mounting) -> Finding {
     Finding { what: "regulation", available, found, consequence }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 fn root() -> Finding {
     Finding {
         what: "root",
-        available: Some(is_root()),
-        found: format!("running as user {}", rustix::process::geteuid().as_raw()),
+        available: Some(user::is_root()),
+        found: format!("running as user {}", user::id()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
 }
