@@ -6,7 +6,8 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sakiyomi_os::stdio;
-use sakiyomi_report::text::Style;
+use sakiyomi_report::Reported;
+use sakiyomi_report::text::{self, Style};
 use serde::Serialize;
 
 /// Options of every command.
@@ -34,6 +35,11 @@ impl Common {
     /// Writes a result to stdout: as JSON if that is wanted, else in words.
     pub(crate) fn tell(&self, document: &impl Serialize, words: impl FnOnce(Style) -> String) -> Result<()> {
         if self.json { say_json(document) } else { say(&words(self.color.style())) }
+    }
+
+    /// Writes a result to stdout: as JSON if that is wanted, else as its report.
+    pub(crate) fn present(&self, reported: &impl Reported) -> Result<()> {
+        self.tell(reported, |style| text::render(&reported.report(), style))
     }
 
     /// Tells of something on stderr that is not the result, unless that is not wanted.

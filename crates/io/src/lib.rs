@@ -8,14 +8,17 @@
 //! | an engine over files in memory, with faults, for the tests of everything above | [`fake`] |
 //! | aligned and huge memory, lent and given back | [`buffer`] |
 //! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
-//! | writing a file while the caller makes the next block | [`writer`] |
+//! | files as streams of buffers that are written while the caller fills the next one | [`mod@write`] |
+//! | data that is written once and read once, in a file without a name | [`spill`] |
+//! | a file that appears under its name when it is whole | [`AtomicFile`] |
+//! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //!
 //! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
-//! to conclude from a measurement. This is the only crate with unsafe code, in the modules that say
-//! `allow(unsafe_code)`: memory that the kernel writes into, and the system interfaces that no library covers (Linux
-//! AIO, mappings that shrink, the page cache, loop devices, character classes).
+//! to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory that the
+//! kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
+//! cache).
 
 pub mod buffer;
 pub mod engine;
@@ -26,16 +29,23 @@ pub mod page_cache;
 pub mod read;
 pub mod readiness;
 pub mod shared;
-pub mod writer;
+pub mod spill;
+pub mod thread_pool;
+pub mod write;
 
+mod atomic;
 mod error;
 mod mapping;
-mod thread_pool;
+mod stats;
 
+pub use atomic::AtomicFile;
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
-pub use file::{Access, Alignment, IoFile, open_files_max};
+pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
 pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
+pub use spill::{Run, RunReader, RunWriter, Spill};
+pub use stats::IoStats;
+pub use write::{OwnEngine, WriteOptions, WriteStream, Written};

@@ -5,7 +5,13 @@
 //! that always comes back at once, because the storage is the slower one, has nothing to hide the job behind; it then
 //! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
 //! are threads, and who only waits pays what a plain system call costs.
+//!
+//! | pool | submitters | the end of a job |
+//! |---|---|---|
+//! | `ThreadPool` (for engines) | one, which may help | is collected by the submitter |
+//! | [`JobPool`] | any number | is the job's own business |
 
+mod jobs;
 #[cfg(all(test, loom))]
 mod model;
 
@@ -14,6 +20,7 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+pub use jobs::{Job, JobPool};
 use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
 
 /// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
@@ -54,6 +61,7 @@ struct Shared<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     ended: Condvar,
+    room: Condvar,
 }
 
 struct State<J> {
@@ -65,14 +73,17 @@ struct State<J> {
     awake: usize,
     /// Threads that shall.
     needed: usize,
+    /// Submitters that sleep until there is room for a job.
+    blocked: usize,
     stopping: bool,
 }
 
 impl<J> Shared<J> {
     fn new(threads: usize) -> Shared<J> {
         let (todo, done) = (VecDeque::new(), Vec::new());
-        let state = State { todo, done, wanted: 0, awake: threads, needed: threads, stopping: false };
-        Shared { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+        let (awake, needed) = (threads, threads);
+        let state = State { todo, done, wanted: 0, awake, needed, blocked: 0, stopping: false };
+        Shared { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), room: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
@@ -152,6 +163,7 @@ impl<J> ThreadPool<J> {
     }
 
     /// How many jobs it has, done or not, that were not asked for.
+    #[cfg(any(test, loom))]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -238,16 +250,19 @@ fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
     Ended { job, result, took: begun.elapsed() }
 }
 
-/// The next job, none when there will be no more.
+/// The next job; none when the pool stops and no job is left.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = shared.lock();
     loop {
-        if state.stopping {
-            return None;
-        }
         let is_needed = state.awake <= state.needed;
         if let Some(job) = is_needed.then(|| state.todo.pop_front()).flatten() {
+            if state.blocked > 0 {
+                shared.room.notify_one();
+            }
             return Some(job);
+        }
+        if state.stopping {
+            return None;
         }
         state.awake -= 1;
         if state.wanted > 0 && !state.todo.is_empty() {

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
-
-use sakiyomi_os::user::is_root;
+use sakiyomi_os::rights::{self, CAP_SYS_ADMIN, is_root};
 
 use crate::Error;
 
@@ -18,9 +17,6 @@ const DEVICE: &str = "/dev/fuse";
 /// Numbers of the device in all kernels (`linux/miscdevice.h`).
 const MAJOR: u32 = 10;
 const MINOR: u32 = 229;
-
-/// Number of the capability to mount (`linux/capability.h`).
-const CAP_SYS_ADMIN: u32 = 21;
 
 /// The program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
@@ -34,7 +30,8 @@ const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 /// The missing precondition and its remedy.
 pub fn can_mount() -> Result<(), Error> {
     open_device(Path::new(DEVICE))?;
-    match (has_capability(), helper()) {
+    // In a user namespace the capability counts only if the mount namespace belongs to that, which is found out by trying.
+    match (rights::has_capability(CAP_SYS_ADMIN), helper()) {
         (true, _) | (false, Some(_)) => Ok(()),
         (false, None) if is_root() => Err(Error::NotAllowed),
         (false, None) => Err(Error::NoHelper),
@@ -111,7 +108,7 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
             let allowed = rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
             match fs::metadata(path) {
                 Ok(file) if !allowed => Error::DeviceMode {
-                    user: sakiyomi_os::user::id(),
+                    user: rights::user(),
                     mode: file.mode() & 0o7777,
                     owner: file.uid(),
                     group: file.gid(),
@@ -120,17 +117,6 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
             }
         }
         _ => Error::Device(error),
-    }
-}
-
-/// Whether mount(2) is worth a try. In a container root lacks the capability; in a user namespace it counts only if the
-/// mount namespace belongs to that, which is found out by trying.
-fn has_capability() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    match set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()) {
-        Some(set) => set & (1 << CAP_SYS_ADMIN) != 0,
-        None => is_root(),
     }
 }
 

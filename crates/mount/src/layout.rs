@@ -275,20 +275,52 @@ impl Layout {
     ///
     /// # Panics
     /// If a block does not hold a whole number of sectors.
-    #[must_use]
-    pub fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Vec<Extent> {
+    pub fn extents(
+        &self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        sector: Bytes,
+    ) -> impl Iterator<Item = Extent> + '_ {
         assert!(BLOCK.is_multiple_of(sector.0), "blocks are made of whole sectors");
-        let Some(placed) = self.files.get(&file).filter(|_| length > 0) else { return Vec::new() };
+        let placed = self.files.get(&file).filter(|_| length > 0);
         let end = offset.saturating_add(length);
-        let runs = placed.pieces.runs_in(blocks_touched(offset, length));
-        let extents = runs.map(|(at, run)| {
-            let (skipped, beyond) =
-                (offset.saturating_sub(at * BLOCK), ((at + run.blocks) * BLOCK).saturating_sub(end));
-            let first = (run.start * BLOCK + skipped) / sector.0;
-            let last = ((run.start + run.blocks) * BLOCK - beyond).div_ceil(sector.0);
-            Extent::new(Lba(first), Sectors(last - first))
-        });
-        extents.collect()
+        let runs =
+            placed.into_iter().flat_map(move |placed| placed.pieces.runs_in(blocks_touched(offset, length)));
+        runs.map(move |(block, run)| FileRun { block, run }.sectors(offset, end, sector))
+    }
+
+    /// The run that holds the byte at `offset`, if it has a place.
+    pub(crate) fn run_at(&self, file: FileId, offset: u64) -> Option<FileRun> {
+        let (block, run) = self.files.get(&file)?.pieces.run_with(offset / BLOCK)?;
+        Some(FileRun { block, run })
+    }
+}
+
+/// Neighbouring blocks of a file that are neighbours on the drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileRun {
+    /// The first of them, in the file.
+    block: u64,
+    run: Run,
+}
+
+impl FileRun {
+    /// The sectors that hold `length` bytes from `offset`, if all of them are in this run.
+    pub(crate) fn extent(&self, offset: u64, length: u64, sector: Bytes) -> Option<Extent> {
+        let end = offset.checked_add(length)?;
+        let holds = self.block * BLOCK <= offset && end <= (self.block + self.run.blocks) * BLOCK;
+        (holds && length > 0).then(|| self.sectors(offset, end, sector))
+    }
+
+    /// The sectors that hold what this run has of the bytes from `offset` to `end`.
+    fn sectors(&self, offset: u64, end: u64, sector: Bytes) -> Extent {
+        let FileRun { block, run } = *self;
+        let skipped = offset.saturating_sub(block * BLOCK);
+        let beyond = ((block + run.blocks) * BLOCK).saturating_sub(end);
+        let first = (run.start * BLOCK + skipped) / sector.0;
+        let last = ((run.start + run.blocks) * BLOCK - beyond).div_ceil(sector.0);
+        Extent::new(Lba(first), Sectors(last - first))
     }
 }
 

@@ -1,8 +1,8 @@
 //! An emulated drive, live: the files of a directory at the speed of a simulated disk, on any machine.
 //!
 //! ```text
-//! application ──► kernel (page cache) ──► fs ──► engine ──┬─► layout ──► live ──► model::Device
-//!                                                         └─► backing directory, on threads of its own
+//! application ──► kernel (page cache) ──► fs ──► frontend ──┬─► layout ──► live ──► model::Device
+//!                                                           └─► backing directory, on threads of its own
 //! ```
 //!
 //! A file system under FUSE passes everything on to a backing directory, which always holds the true content. An access
@@ -13,7 +13,6 @@
 //! | what | where |
 //! |---|---|
 //! | where files lie on the drive (pure) | [`layout`] |
-//! | devices, and one whose time does not depend on places (pure) | [`device`] |
 //! | a device in real time | [`live`] |
 //! | who has which rate | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
@@ -21,25 +20,26 @@
 //!
 //! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides what is held back.
 
-pub mod device;
 pub mod layout;
 pub mod live;
 
+mod backing_pool;
 mod check;
-mod engine;
 mod error;
+mod frontend;
 mod fs;
 mod fuse_access;
+mod in_flight;
 mod per_thread;
 mod process;
 mod record;
 mod regulation;
 mod scan;
 mod session;
+mod shared_layout;
 mod trial;
 mod unmount;
 mod watch;
-mod workers;
 
 pub use error::Error;
 pub use fuse_access::can_mount;

@@ -9,17 +9,13 @@
 //! | `regulation/rights.rs` | who may set whose rate |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
-//! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
 //! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
-//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/kept.rs`).
+//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
 
 mod bypass;
-mod disk;
 mod ended;
-mod ends;
 mod keeper;
 mod messages;
 mod owners;
@@ -32,12 +28,12 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
-use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
+use sakiyomi_os::block_device::Disk;
+use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
 
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
-use crate::live::{Figures, Kept, Past, Seen, Stopped};
-pub(crate) use disk::Disk;
+use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
@@ -51,6 +47,13 @@ pub struct Regulate {
     pub policy: Policy,
     /// What one I/O counts for, where that has been found out before; none: as measured while it works.
     pub service: Option<Nanos>,
+}
+
+impl Regulate {
+    /// The settings of the regulator.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { service: self.service, ..self.policy.settings() }
+    }
 }
 
 /// Owners that one answer has at most; it has as many as fit.
@@ -67,7 +70,7 @@ const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 pub(crate) struct Regulation {
     room: Room,
     owners: Owners,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
@@ -128,7 +131,7 @@ pub(crate) struct Caller {
 impl Regulation {
     /// In a process that may open so many files.
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        frontend: Arc<Frontend>,
         name: String,
         policy: Policy,
         beside: Option<Beside>,
@@ -138,7 +141,7 @@ impl Regulation {
         Ok(Regulation {
             room,
             owners: Owners::new(room)?,
-            engine,
+            frontend,
             name,
             policy,
             changes: Mutex::default(),
@@ -183,13 +186,13 @@ impl Regulation {
             return Ok(Err(Refusal::TooMany { most: self.room.awaited }));
         }
         let number = self.owners.number(&held);
-        let given = self.ask(move |kept, now| kept.set(now, number, rate, best_effort))?;
+        let given = self.ask(move |rates, now| rates.set(now, number, rate, best_effort))?;
         let best_effort = match given {
             Ok(best_effort) => best_effort,
             Err(error) => return Ok(Err(no_room(error))),
         };
         if self.owners.add(number, held, user).is_err() {
-            self.ask(move |kept, now| kept.clear(now, number))?;
+            self.ask(move |rates, now| rates.clear(now, number))?;
             return Ok(Err(gone(&target)));
         }
         Ok(Ok(Answer::Given { best_effort }))
@@ -211,7 +214,7 @@ impl Regulation {
             return Ok(Err(refusal));
         }
         self.owners.remove(number);
-        self.ask(move |kept, now| kept.clear(now, number))?;
+        self.ask(move |rates, now| rates.clear(now, number))?;
         Ok(Ok(Answer::Cleared))
     }
 
@@ -219,7 +222,7 @@ impl Regulation {
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
-            let seen = self.ask(move |kept, now| kept.look(now, after, all, PAGE))?;
+            let seen = self.ask(move |rates, now| rates.look(now, after, all, PAGE))?;
             let known = seen.owners.iter().filter_map(|(number, figures, report)| {
                 let (target, name) = self.owners.who(*number)?;
                 Some(owner(*number, target, name, figures, report.as_ref()))
@@ -231,7 +234,7 @@ impl Regulation {
                 _ => break (seen, known),
             }
         };
-        let Seen { device: report, busy, more, .. } = seen;
+        let RatesSnapshot { device: report, busy, more, .. } = seen;
         let device = DeviceView {
             name: self.name.clone(),
             policy: in_words(self.policy).to_owned(),
@@ -249,7 +252,7 @@ impl Regulation {
 
     /// How all rates together are kept.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
-        let seen = self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))?;
+        let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
@@ -268,12 +271,12 @@ impl Regulation {
     /// Asks on the device's thread.
     fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
+        question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.engine.ask(Box::new(move |kept, now| {
+        self.frontend.ask(Box::new(move |rates, now| {
             // Who has asked waits.
-            let _ = sender.send(question(kept, now));
+            let _ = sender.send(question(rates, now));
         }))?;
         receiver.recv().map_err(|_| Stopped)
     }
@@ -288,7 +291,7 @@ impl Regulation {
         }
         for number in self.owners.take_ended(&ended) {
             // A device that has stopped keeps no rates.
-            let _ = self.ask(move |kept, now| kept.gone(now, number));
+            let _ = self.ask(move |rates, now| rates.gone(now, number));
         }
         Ok(())
     }
@@ -316,7 +319,7 @@ impl Regulation {
     }
 }
 
-fn owner(number: u32, target: Target, name: String, figures: &Figures, report: Option<&Report>) -> Owner {
+fn owner(number: u32, target: Target, name: String, figures: &OwnerStats, report: Option<&Report>) -> Owner {
     let without = Owner {
         number: number.into(),
         target,
@@ -366,7 +369,10 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
 
 fn no_room(error: RateError) -> Refusal {
     let words = error.to_string();
-    let (RateError::NoRoom { best, .. } | RateError::TooFast { best, .. }) = error;
+    let best = match error {
+        RateError::NoRoom { best, .. } | RateError::TooFast { best, .. } => best,
+        RateError::Unregulated => None,
+    };
     let (best_percent, best_every_ns) = match best {
         Some(Rate::Percent(percent)) => (Some(percent.get()), None),
         Some(Rate::Every(time)) => (None, Some(time.0)),

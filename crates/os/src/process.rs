@@ -24,6 +24,7 @@ pub mod memory;
 
 mod descriptor;
 mod directory;
+mod exits;
 mod kin;
 mod mappings;
 mod shared;
@@ -46,6 +47,7 @@ pub use rustix::fs::CWD;
 
 pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
 pub use directory::{Entry, entries, open_beside, open_directory};
+pub use exits::ExitWatcher;
 pub use kin::{Status, all, is_of_our_namespace};
 pub use mappings::{Mapped, process_of};
 pub use thread::{Sleeps, Thread, Times};

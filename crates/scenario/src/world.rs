@@ -15,17 +15,17 @@ mod xnu;
 use sakiyomi_drive::spec::SpecError as DriveError;
 use sakiyomi_model::{Completion, Device, Nanos, StreamId};
 use sakiyomi_prefetch::Controller;
-use sakiyomi_regulate::{RateError, Timing};
+use sakiyomi_regulate::{RateError, RegulatedDevice, Regulator, Timing};
 
 use crate::cache::PageCache;
 use crate::cpu::Cpu;
-use crate::front::Front;
 use crate::layout::Layout;
 use crate::measure::Measure;
 use crate::outcome::{Outcome, Regulation};
 use crate::queue::{Purpose, Queue};
 use crate::readahead::xnu::Clusters;
 use crate::spec::{Kernel, PrefetchSpec, Scenario, SpecError, Until};
+use crate::storage::Storage;
 use crate::writeback::WriteBack;
 
 use fetcher::Fetcher;
@@ -115,7 +115,7 @@ struct World {
     request_pages: u64,
     prefetch: PrefetchSpec,
 
-    front: Front,
+    device: RegulatedDevice<Box<dyn Storage>>,
     queue: Queue,
     cache: PageCache,
     write_back: WriteBack,
@@ -155,7 +155,7 @@ impl World {
     /// Goes on to the next instant at which something happens.
     fn step(&mut self) {
         let sources = [
-            self.front.next_event(),
+            self.device.next_event(),
             self.queue.next_event(),
             self.cpu.next_event(),
             Some(self.write_back.next_event()),
@@ -166,7 +166,7 @@ impl World {
         let next = sources.into_iter().flatten().chain(programs).chain(fetchers).chain(jobs).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
-        self.front.advance(self.now, &mut self.done);
+        self.device.advance(self.now, &mut self.done);
         self.watch();
         let mut done = std::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.complete(&completion));
@@ -184,15 +184,16 @@ impl World {
         }
         self.write_back.look(self.now);
         self.write_out();
-        self.queue.dispatch(self.now, &mut self.front);
+        self.queue.dispatch(self.now, &mut self.device);
     }
 
     /// Looks at how well I/O times are kept.
     fn watch(&mut self) {
         let Some(measure) = &mut self.measure else { return };
         self.done.iter().for_each(|completion| measure.ended(completion));
-        if let Some(allowance) = self.front.watch(&mut self.timings) {
-            measure.answered(&mut self.timings, allowance);
+        self.device.take_timings(&mut self.timings);
+        if let Some(regulator) = self.device.regulator().filter(|_| !self.timings.is_empty()) {
+            measure.answered(&mut self.timings, regulator.allowance());
         }
     }
 
@@ -215,7 +216,7 @@ impl World {
         let programs = self.processes.iter().map(|process| process.end(self.now));
         let ends: Vec<Nanos> = programs.chain(self.jobs.iter().map(|job| job.end(self.now))).collect();
         let first = ends.iter().copied().min().unwrap_or_default();
-        let service = self.front.service_time();
+        let service = self.device.regulator().map_or(Nanos::ZERO, Regulator::service_time);
         let regulation = self.measure.take().map(|measure| measure.outcome(first, service));
         if let Some(regulation) = &regulation {
             is_measured(regulation, first)?;
@@ -224,7 +225,7 @@ impl World {
             elapsed: ends.into_iter().max().unwrap_or_default(),
             processes: (0..self.processes.len()).map(|process| self.process_outcome(process)).collect(),
             jobs: self.jobs.iter().map(Job::outcome).collect(),
-            usage: self.front.storage().usage(self.now),
+            usage: self.device.device().usage(self.now),
             regulation,
         })
     }

@@ -11,12 +11,12 @@ use sakiyomi_io::{
     Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
 };
 use sakiyomi_mount::Regulate;
+use sakiyomi_os::rights;
 use sakiyomi_os::tracefs::{self, Place};
-use sakiyomi_os::user;
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
-use crate::machine::machine;
+use crate::provenance::machine;
 use place::TestPlace;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -208,7 +208,7 @@ fn fuse(mounting: &Mounting) -> Finding {
 
 /// A mount that regulates, and what it needs to regulate whom.
 fn regulation(mounting: &Mounting) -> Finding {
-    let works = if user::is_root() {
+    let works = if rights::is_root() {
         "mounts regulate all users' processes"
     } else {
         "your own mounts regulate your own processes"
@@ -221,8 +221,8 @@ fn regulation(mounting: &Mounting) -> Finding {
 fn root() -> Finding {
     Finding {
         what: "root",
-        available: Some(user::is_root()),
-        found: format!("running as user {}", user::id()),
+        available: Some(rights::is_root()),
+        found: format!("running as user {}", rights::user()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
 }

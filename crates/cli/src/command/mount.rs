@@ -1,5 +1,8 @@
 //! `mount`: a directory's files at the speed of a drive.
 
+mod course;
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,15 +12,15 @@ use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_mount::layout::{BLOCK, Placement};
 use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
-use sakiyomi_report::schema::MOUNT_SCHEMA;
-use sakiyomi_report::{Document, MountResult, chart, html};
+use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
 use crate::args::DriveArgs;
 use crate::console::{Common, note, say, say_line, say_result, without_numbers};
-use crate::outcome;
-use crate::outcome::mount::{Course, Second};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
+use crate::provenance;
+use course::Course;
+use result::Second;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
@@ -89,7 +92,7 @@ pub(crate) struct Mount {
     /// Print a line each second; with --json, an object a line
     #[arg(long)]
     stats: bool,
-    /// Write result.json, report.html and the charts to this directory when the mount ends
+    /// Write result.json, report.html, report.md and the charts to this directory when the mount ends
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -132,26 +135,27 @@ impl Mount {
         course.add(&before, &finished.seen);
         let result = self.result(&finished, directory);
         if let Some(out) = &out {
-            let document = Document::mount(
-                outcome::run(wall.elapsed()),
+            let document = Document::new(
+                provenance::run(wall.elapsed()),
                 MountResult { windows: course.finish(), ..result.clone() },
             );
-            out.write_report(&document, &html::mount(&document), &chart::mount(&document.result))?;
+            out.write_report(&document)?;
             common.note(&out.report());
         }
         watched?;
         if common.json && self.stats {
-            say_line(MOUNT_SCHEMA, &result)?;
+            say_line(MountResult::SCHEMA, &result)?;
         } else if common.json {
-            say_result(MOUNT_SCHEMA, &result)?;
+            say_result(MountResult::SCHEMA, &result)?;
         } else if !common.quiet {
-            say(&outcome::mount::in_words(&result))?;
+            let document = Document::new(provenance::run(wall.elapsed()), result);
+            say(&text::render(&document.report(), common.color.style()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn result(&self, finished: &Finished, directory: String) -> MountResult {
-        MountResult { directory, drive: self.drive.clone(), ..outcome::mount::result(finished) }
+        MountResult { directory, drive: self.drive.clone(), ..result::result(finished) }
     }
 
     /// Mounts. Where there are many files, to look at them all takes a while.

@@ -1,5 +1,7 @@
 //! `probe`: which method of I/O is fastest here, which cheapest, and whether the storage or the CPU is the limit.
 
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,15 +17,14 @@ use sakiyomi_probe::case::Case;
 use sakiyomi_probe::plan::{Plan, Wanted};
 use sakiyomi_probe::setting::{Buffers, Path};
 use sakiyomi_probe::target::{Target, Watch};
-use sakiyomi_report::{Document, ProbeResult, chart, html, text};
+use sakiyomi_report::{Document, ProbeResult};
 
 use crate::args::parse_method;
 use crate::console::Common;
-use crate::machine::machine;
-use crate::outcome::probe::{Probed, result};
-use crate::outcome::run;
 use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{Interrupted, Progress, go_on};
+use crate::provenance::{machine, run};
+use result::{Probed, result};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe . --out report
@@ -91,7 +92,7 @@ pub(crate) struct Probe {
     /// Write the parameters of a cost model to this file; --out writes them as calibration.toml
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Write result.json, report.html, calibration.toml and the charts to this directory
+    /// Write result.json, report.html, report.md, calibration.toml and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -138,9 +139,9 @@ impl Probe {
         let out = self.overwrite.out(self.out.as_deref(), &["calibration.toml"])?;
         let calibration = self.calibration.as_deref().map(OutFile::create).transpose()?;
         let probed = self.measure(common)?;
-        let document = Document::probe(run(begun.elapsed()), result(&probed, &self.campaign()));
+        let document = Document::new(run(begun.elapsed()), result(&probed, &self.campaign()));
         self.write(&document, &probed, calibration, out.as_ref(), common)?;
-        common.tell(&document, |style| text::probe(&document, style))?;
+        common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -294,7 +295,7 @@ impl Probe {
             file.write(calibration.as_bytes())?;
         }
         let Some(out) = out else { return Ok(()) };
-        out.write_report(document, &html::probe(document), &chart::probe(document))?;
+        out.write_report(document)?;
         out.write("calibration.toml", calibration.as_bytes())?;
         common.note(&out.report());
         Ok(())

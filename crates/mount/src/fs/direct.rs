@@ -108,12 +108,13 @@ impl DirectFiles {
         direct
     }
 
-    /// What the file has from `offset` on, up to `size` bytes; none where it has to go through the page cache.
-    pub(super) fn read(&self, direct: &Direct, offset: u64, size: usize) -> io::Result<Option<Vec<u8>>> {
+    /// Reads what the file has from `offset` on into `bytes`, and says how much; none where it has to go through the page
+    /// cache.
+    pub(super) fn read(&self, direct: &Direct, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let alignment = direct.alignment as u64;
         let start = offset / alignment * alignment;
         let before = (offset - start) as usize;
-        let length = (before + size).next_multiple_of(direct.alignment);
+        let length = (before + bytes.len()).next_multiple_of(direct.alignment);
         let Some(mut buffer) = self.pool.take().filter(|buffer| length <= buffer.capacity()) else {
             return Ok(None);
         };
@@ -134,7 +135,9 @@ impl DirectFiles {
             }
         }
         self.issued.count(length);
-        Ok(Some(space[before.min(filled)..filled.min(before + size)].to_vec()))
+        let read = filled.saturating_sub(before).min(bytes.len());
+        bytes[..read].copy_from_slice(&space[before..][..read]);
+        Ok(Some(read))
     }
 
     /// Writes all of it, and says so; not where it has to go through the page cache.

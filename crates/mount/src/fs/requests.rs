@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
@@ -19,7 +19,8 @@ use sakiyomi_os::ioctl_channel::{CODE, SIZE};
 use super::Files;
 use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
 use super::attributes::{self, Change, attributes, kind};
-use super::content::{WriteHow, errno};
+use super::backing_io::WriteHow;
+use super::content::errno;
 use super::nodes;
 use crate::layout::{BLOCK, Part};
 use crate::live::Stopped;
@@ -56,7 +57,7 @@ impl Filesystem for Files {
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
         if let Some(node) = self.forgotten(number.0, lookups) {
-            self.engine.metadata(|metadata| metadata.forget(node.id));
+            self.frontend.metadata(|metadata| metadata.forget(node.id));
         }
     }
 
@@ -210,7 +211,10 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(handle.0, offset, size, self.asker(request), reply);
+        // The clock is read once, for the issuer and for the arrival.
+        let now = Instant::now();
+        let request = self.frontend.read(self.issuer(request, now), now);
+        self.read_file(handle.0, offset, size, request, reply);
     }
 
     fn write(
@@ -230,7 +234,7 @@ impl Filesystem for Files {
             synced: OFlags::from_bits_retain(opened.0 as u32).contains(OFlags::DSYNC),
             kills_privileges: self.as_root && flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
-        self.write_file(handle.0, offset, data, how, self.asker(request), reply);
+        self.write_file(handle.0, offset, data, how, self.issuer(request, Instant::now()), reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -326,7 +330,7 @@ impl Filesystem for Files {
         let (files, free_files) = (backing.f_files, backing.f_ffree);
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {
-            let layout = self.engine.layout();
+            let layout = self.frontend.layout().read();
             let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK as u32);
             drop(layout);
             reply.statfs(blocks, free, free, files, free_files, size, name_max, size);

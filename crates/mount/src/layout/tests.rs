@@ -65,7 +65,8 @@ fn apply(layout: &mut Layout, naive: &mut Naive, step: &Step) -> Result<(), Test
             if placed.is_ok() {
                 // Where, is the layout's to say; it is held to it from now on.
                 for block in missing {
-                    let extents = layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK));
+                    let extents: Vec<_> =
+                        layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK)).collect();
                     prop_assert_eq!(extents.len(), 1);
                     naive.0.insert((file, block), extents[0].start.0);
                 }
@@ -104,7 +105,7 @@ fn compare(layout: &Layout, naive: &Naive) -> Result<(), TestCaseError> {
     let free = taken.iter().filter(|&&taken| !taken).count() as u64;
     prop_assert_eq!(free, layout.free.blocks());
     for (&(file, block), &place) in &naive.0 {
-        let extents = layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK));
+        let extents: Vec<_> = layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK)).collect();
         prop_assert_eq!(extents, vec![Extent::new(Lba(place), Sectors(1))]);
     }
     Ok(())
@@ -153,7 +154,7 @@ proptest! {
     fn extents_hold_just_the_sectors_of_the_bytes(offset in 0u64..40_000, length in 1u64..40_000) {
         let mut layout = Layout::new(Bytes(1 << 20), Placement::Contiguous, 0);
         layout.place(id(1), 0, 80_000).unwrap();
-        let extents = layout.extents(id(1), offset, length, SECTOR);
+        let extents: Vec<_> = layout.extents(id(1), offset, length, SECTOR).collect();
         prop_assert_eq!(extents.len(), 1);
         prop_assert_eq!(extents[0].start.0, offset / 512);
         prop_assert_eq!(extents[0].end().0, (offset + length).div_ceil(512));

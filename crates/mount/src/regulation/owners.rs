@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::Target;
+use sakiyomi_os::process::ExitWatcher;
 
-use super::ends::Ends;
 use super::seen::{Seen, Shared};
 use crate::per_thread::PerThread;
 pub(super) use table::{Held, Room, is_within};
@@ -40,7 +40,7 @@ pub(crate) struct Owners {
     /// Changes when who owns what has changed.
     generation: AtomicU64,
     threads: PerThread<HashMap<u32, Thread>>,
-    ends: Ends,
+    exits: ExitWatcher,
 }
 
 /// What is known of a thread.
@@ -59,7 +59,7 @@ impl Owners {
             table: Mutex::new(Table::new(room)),
             generation: AtomicU64::new(0),
             threads: PerThread::default(),
-            ends: Ends::new()?,
+            exits: ExitWatcher::new()?,
         })
     }
 
@@ -97,7 +97,7 @@ impl Owners {
         let mut table = self.table();
         let still = hint.filter(|process| table.knows(process) && process.has_thread(thread));
         let Some(process) = still.or_else(|| table.process_of(thread)) else { return (NOBODY, None) };
-        let (owner, has_rate) = table.owner_of(&process, &self.ends);
+        let (owner, has_rate) = table.owner_of(&process, &self.exits);
         let process = Arc::downgrade(&process);
         (owner, Some(Thread { generation, looked: Instant::now(), owner, has_rate, process }))
     }
@@ -149,7 +149,7 @@ impl Owners {
     /// If its process has ended.
     pub(super) fn add(&self, number: u32, held: Held, by: u32) -> io::Result<()> {
         let mut table = self.table();
-        let added = table.add(number, held, by, &self.ends);
+        let added = table.add(number, held, by, &self.exits);
         if added.is_err() {
             table.remove(number);
         }
@@ -161,7 +161,7 @@ impl Owners {
     pub(super) fn remove(&self, number: u32) {
         let mut table = self.table();
         table.remove(number);
-        table.wait_only_for_those_needed(&self.ends);
+        table.wait_only_for_those_needed(&self.exits);
         self.changed();
     }
 
@@ -172,7 +172,7 @@ impl Owners {
     /// Waits until processes end, or for so long; gives the serial numbers of those that have.
     pub(super) fn wait_for_ends(&self, patience: Duration) -> io::Result<Vec<u32>> {
         let mut ended = Vec::new();
-        self.ends.wait(patience, &mut ended)?;
+        self.exits.wait(patience, &mut ended)?;
         Ok(ended)
     }
 
@@ -188,11 +188,11 @@ impl Owners {
 
     /// Nobody waits for ends any more.
     pub(super) fn stop(&self) {
-        self.ends.stop();
+        self.exits.stop();
     }
 
     pub(super) fn has_stopped(&self) -> bool {
-        self.ends.has_stopped()
+        self.exits.has_stopped()
     }
 
     /// Who an owner is, and what it is called; none if it is forgotten.

@@ -5,8 +5,8 @@ use super::bars::{self, Bars, Row};
 use super::lines::{self, Look, Panels, Point};
 use super::{Chart, palette};
 use crate::number::{count, duration};
-use crate::points;
-use crate::schema::{ScenarioPoint, ScenarioResult};
+use crate::result::points;
+use crate::result::{ScenarioPoint, ScenarioResult};
 
 /// More panels, lines in a panel, and bars than these are not drawn; the table has them.
 const PANELS: usize = 6;
@@ -14,7 +14,7 @@ const LINES: usize = 12;
 const BARS: usize = 60;
 const SECOND: f64 = 1e9;
 
-pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     by_threads(result).into_iter().chain(runs(result)).collect()
 }
 

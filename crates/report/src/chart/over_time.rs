@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::palette::{self, Colour};
 use super::{Chart, Side};
-use crate::schema::ChunkPoint;
+use crate::result::ChunkPoint;
 
 /// How the layers of a chart are drawn and read out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -10,8 +10,8 @@ use super::frame::{Key, KeyShape, PanelFrame};
 use super::layout::short;
 use super::{Chart, palette};
 use crate::number;
-use crate::probe::{Group, groups, verdict};
-use crate::schema::{Document, ProbeCase, ProbeResult};
+use crate::result::{Group, groups, limit_name};
+use crate::result::{Machine, ProbeCase, ProbeResult};
 
 const ROW_HEIGHT: u32 = 44;
 /// Beyond this the label of a case is cut; the table has the whole of it.
@@ -19,16 +19,13 @@ const LABEL_LENGTH: usize = 46;
 /// Beyond this the name of a target with its access is cut.
 const NAME_LENGTH: usize = 60;
 
-pub(super) fn charts(document: &Document<ProbeResult>) -> Vec<Chart> {
-    let groups = groups(&document.result);
+/// None where no method was measured.
+pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
+    let groups = groups(result);
     if groups.is_empty() {
         return Vec::new();
     }
-    vec![
-        throughput::chart(&groups),
-        cpu::chart(&groups, document.run.machine.cores),
-        tradeoff::chart(&groups),
-    ]
+    vec![throughput::chart(&groups), cpu::chart(&groups, machine.cores), tradeoff::chart(&groups)]
 }
 
 /// The methods that occur.
@@ -68,7 +65,7 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
         number::whole_percent(case.user_ratio + case.system_ratio + case.kernel_threads_ratio),
         number::cpu_per_gb(case.cpu_ns_per_byte),
         number::whole_percent(case.busiest_thread_ratio),
-        verdict(case.verdict)
+        limit_name(case.verdict)
     )
 }
 

@@ -5,9 +5,9 @@ use super::Chart;
 use super::axis::Axis;
 use super::lines::{self, Level, Look, Panels, Point};
 use crate::number::round_decimal;
-use crate::points;
-use crate::regulation::{ALLOWANCE, GOOD, regulated};
-use crate::schema::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
+use crate::result::points;
+use crate::result::regulation::{ALLOWANCE, GOOD, regulated};
+use crate::result::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
 
 /// More panels than this, and more lines in each, are not drawn; the table has them.
 const PANELS: usize = 8;
@@ -22,7 +22,7 @@ const ACCURACIES: &[Level] = &[(1.0, "1 is exact"), (GOOD, "up to 1.1 is good")]
 type At<'a> = (&'a ScenarioPoint, &'a RegulationPoint);
 type Extract = fn(&RegulationPoint) -> f64;
 
-pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let rate = result.varied.iter().position(|key| key.ends_with(".rate"));
     let allowance = result.varied.iter().position(|key| key == ALLOWANCE);
     let by_rate = rate.filter(|_| allowance.is_none()).map(|key| by_rate(result, key)).unwrap_or_default();

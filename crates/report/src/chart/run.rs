@@ -3,7 +3,7 @@
 use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use super::{Chart, palette};
 use crate::number::count;
-use crate::schema::{RunPoint, RunReading, RunResult};
+use crate::result::{RunPoint, RunReading, RunResult};
 
 /// Readings that are drawn: the largest.
 const DRAWN: usize = 4;
@@ -11,7 +11,8 @@ const DRAWN: usize = 4;
 /// A stretch counts as a stall if the program waited for I/O more than half of it.
 const STALL: f64 = 0.5;
 
-pub(super) fn charts(result: &RunResult) -> Vec<Chart> {
+/// None where no file was followed.
+pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
     // A few files that were read beside the others would only make those smaller.
     let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);
     let is_worth = |reading: &RunReading| reading.points.len() > 1 && reading.read_bytes >= largest / 50;

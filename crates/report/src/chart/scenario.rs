@@ -7,15 +7,15 @@ use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use super::palette::Colour;
 use super::{Chart, palette};
 use crate::number::{count, duration, signed_percent};
-use crate::points;
-use crate::schema::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
+use crate::result::points;
+use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 
 /// More bars than this are not drawn; the table has them.
 const BARS: usize = 40;
 /// Maximum number of distinguishable lines: eight colours, plain and dashed.
 const LINES: usize = 16;
 
-pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
     let has_programs = result.points.iter().any(|point| !point.processes.is_empty());
     let times = has_programs.then(|| times(result));

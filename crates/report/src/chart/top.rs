@@ -3,13 +3,13 @@
 use super::Chart;
 use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
 use super::palette::{self, Colour};
-use crate::schema::{IorateOwner, TopResult, TopShare, TopWindow};
-use crate::text::owner_name;
+use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
 /// Owners that are drawn by themselves: those with the most I/Os.
 const OWNERS: usize = 7;
 
-pub(super) fn charts(result: &TopResult) -> Vec<Chart> {
+/// None where there was but one look.
+pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
     }
@@ -37,7 +37,7 @@ fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
 
 fn name(owner: &IorateOwner) -> String {
     let rate = owner.rate_percent.map_or_else(String::new, |percent| format!(", {percent} %"));
-    format!("{}{rate}", owner_name(owner))
+    format!("{}{rate}", owner.who())
 }
 
 /// I/Os a second, by owner.

@@ -5,15 +5,14 @@ use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::{Bytes, Nanos, StreamId};
+use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
 use sakiyomi_prefetch::{Controller, Limit};
-use sakiyomi_regulate::Owner;
+use sakiyomi_regulate::{Owner, RegulatedDevice};
 
 use super::process::Process;
 use super::{RunError, World};
 use crate::cache::{PageCache, State};
 use crate::cpu::Cpu;
-use crate::front::Front;
 use crate::layout::Places;
 use crate::measure::Measure;
 use crate::program::Program;
@@ -68,12 +67,13 @@ impl World {
             until: scenario.run.until,
             measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by())),
             timings: Vec::new(),
-            front: match &regulate {
-                Some(spec) => Front::regulated(storage, spec.settings(depth)),
-                None => Front::Plain(storage),
+            device: match &regulate {
+                Some(spec) => RegulatedDevice::new(storage, spec.settings(depth)),
+                None => RegulatedDevice::unregulated(storage),
             },
         };
         let each = scenario.process.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
+        world.device.keep_timings();
         world.place_files(&each.collect::<Vec<_>>(), &scenario.job, &mut random)?;
         world.give_rates(&scenario.process)?;
         world.count_jobs(&scenario.job);
@@ -89,7 +89,7 @@ impl World {
                 measure.add(name, rate);
             }
             let Some(rate) = rate else { continue };
-            let given = self.front.set_rate(Nanos::ZERO, Owner(number as u32), rate);
+            let given = self.device.set_rate(Nanos::ZERO, Owner(number as u32), rate);
             given.map_err(|error| RunError::Rate { name: name.to_owned(), error })?;
         }
         Ok(())
@@ -109,7 +109,7 @@ impl World {
         random: &mut Pcg64,
     ) -> Result<(), RunError> {
         let page = self.page_bytes;
-        let capacity = self.front.storage().capacity().0;
+        let capacity = self.device.capacity().to_bytes(self.device.sector()).0;
         let sizes = specs.iter().map(|(spec, _)| {
             let output = (spec.size.0 as f64 * spec.output_ratio) as u64;
             (spec.size.0.div_ceil(page), output.div_ceil(page))
@@ -140,9 +140,8 @@ impl World {
     ) {
         let own = Pcg64::seed_from_u64(random.next_u64());
         let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
-        let storage = self.front.storage();
-        let (capacity, sector, page) = (storage.capacity().0, storage.sector().0, self.page_bytes);
-        let mut places = Places { sectors: capacity / sector, sectors_per_page: page / sector, random, next };
+        let (sectors, sector, page) = (self.device.capacity().0, self.device.sector().0, self.page_bytes);
+        let mut places = Places { sectors, sectors_per_page: page / sector, random, next };
         // The others of a kind lie behind the first.
         let place = spec.place.filter(|_| index == 0);
         self.layouts.push(places.place(input, place, spec.pieces.map(|piece| piece.0 / page)));
@@ -178,12 +177,16 @@ fn name(spec: &ProcessSpec, index: u32) -> String {
     if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, index + 1) }
 }
 
-fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -> Result<Storage, RunError> {
+fn storage(
+    scenario: &Scenario,
+    drive: Option<&DriveSpec>,
+    random: &mut Pcg64,
+) -> Result<Box<dyn Storage>, RunError> {
     if let Some(text) = &scenario.drive.fixed {
         let spec: FixedSpec = text.parse().map_err(|error: sakiyomi_drive::fixed::FixedSpecError| {
             SpecError::Impossible { key: "drive.fixed".to_owned(), problem: error.to_string() }
         })?;
-        return Ok(Storage::Fixed(Box::new(Fixed::new(spec, random.next_u64()))));
+        return Ok(Box::new(Fixed::new(spec, random.next_u64())));
     }
     let Some(drive) = drive else {
         let problem = "the drive that it names was not given".to_owned();
@@ -193,7 +196,7 @@ fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -
     let spec = drive.with_settings(settings)?;
     let mut drive = Drive::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
-    Ok(Storage::Drive(Box::new(drive)))
+    Ok(Box::new(drive))
 }
 
 fn controller(prefetch: &PrefetchSpec, memory: Bytes) -> Option<Controller> {

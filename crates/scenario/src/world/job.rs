@@ -3,7 +3,7 @@
 use std::mem;
 
 use rand_pcg::Pcg64;
-use sakiyomi_model::{Bytes, Nanos, StreamId};
+use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
 
 use super::World;
 use super::mapped::Mapping;
@@ -124,8 +124,8 @@ impl Job {
 impl World {
     /// Finds places for the files of jobs behind those of the programs, and makes their threads.
     pub(super) fn place_jobs(&mut self, specs: &[JobSpec], mut next: u64, random: &mut Pcg64) {
-        let (page, sector) = (self.page_bytes, self.front.storage().sector().0);
-        let sectors = self.front.storage().capacity().0 / sector;
+        let (page, sector) = (self.page_bytes, self.device.sector().0);
+        let sectors = self.device.capacity().0;
         let mut first = self.processes.len();
         for spec in specs {
             let pages = spec.size.0.div_ceil(page);

@@ -217,7 +217,7 @@ impl World {
                 process.now_at(self.now, Doing::Done);
                 process.end = self.now;
                 self.unfollow(index);
-                self.front.clear_rate(self.now, Owner(index as u32));
+                self.device.clear_rate(self.now, Owner(index as u32));
                 return;
             };
             if !self.carry_out(index, step) {

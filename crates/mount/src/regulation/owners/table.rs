@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sakiyomi_iorate::protocol::Target;
-use sakiyomi_os::process;
+use sakiyomi_os::process::{self, ExitWatcher};
 
 use super::BELIEVED;
-use crate::regulation::ends::Ends;
 use crate::regulation::seen::{Seen, Shared};
 
 /// Processes that are held at most, also where more files may be open.
@@ -105,7 +104,7 @@ impl Table {
         self.processes.get(&process.pid()).is_some_and(|known| known == process)
     }
 
-    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, ends: &Ends) -> io::Result<()> {
+    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, exits: &ExitWatcher) -> io::Result<()> {
         let (target, process) = match &held {
             Held::Process(process) => (Target::Process { pid: process.pid() }, Some(process.clone())),
             Held::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
@@ -115,13 +114,13 @@ impl Table {
         rated.by = by;
         match held {
             Held::Process(process) => {
-                self.wait_for(&process, ends)?;
+                self.wait_for(&process, exits)?;
             }
             Held::Tree(root) => {
                 self.trees.insert(root.serial, number);
                 self.trees_changed += 1;
-                self.join(&root, number, ends)?;
-                self.move_into_tree(number, ends);
+                self.join(&root, number, exits)?;
+                self.move_into_tree(number, exits);
             }
             Held::Group(path) => {
                 self.groups.insert(path, number);
@@ -157,16 +156,16 @@ impl Table {
         }
     }
 
-    pub(super) fn owner_of(&mut self, process: &Shared, ends: &Ends) -> (u32, bool) {
+    pub(super) fn owner_of(&mut self, process: &Shared, exits: &ExitWatcher) -> (u32, bool) {
         if self.rated.contains_key(&process.serial) {
             return (process.serial, true);
         }
-        let shared = self.tree_of(process, ends).or_else(|| self.group_of(process));
+        let shared = self.tree_of(process, exits).or_else(|| self.group_of(process));
         shared.map_or((process.serial, false), |number| (number, true))
     }
 
     /// The nearest tree that a process is in.
-    fn tree_of(&mut self, process: &Shared, ends: &Ends) -> Option<u32> {
+    fn tree_of(&mut self, process: &Shared, exits: &ExitWatcher) -> Option<u32> {
         if self.trees.is_empty() || process.known().outside == Some(self.trees_changed) {
             return None;
         }
@@ -188,7 +187,7 @@ impl Table {
         };
         for process in &way {
             // One that has ended meanwhile need not be remembered.
-            let _ = self.join(process, found, ends);
+            let _ = self.join(process, found, exits);
         }
         Some(found)
     }
@@ -206,19 +205,19 @@ impl Table {
         None
     }
 
-    /// It is told when a process ends. A tree may grow beyond what there is room for: such processes are looked up each time.
-    fn wait_for(&mut self, process: &Shared, ends: &Ends) -> io::Result<()> {
+    /// Has the exit of a process reported. A tree may grow beyond what there is room for: such processes are looked up each time.
+    fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        ends.add(process.serial, process.process())?;
+        exits.add(process.serial, process.process())?;
         self.processes.insert(process.pid(), process.clone());
         self.awaited.insert(process.serial, process.clone());
         Ok(())
     }
 
-    /// A process is in a tree from now on, until it ends.
-    fn join(&mut self, process: &Shared, number: u32, ends: &Ends) -> io::Result<()> {
+    /// A process is in a tree from now on, until it exits.
+    fn join(&mut self, process: &Shared, number: u32, exits: &ExitWatcher) -> io::Result<()> {
         let before = process.known().tree.replace(number);
         if before == Some(number) {
             return Ok(());
@@ -227,14 +226,14 @@ impl Table {
             left.members -= 1;
         }
         if before.is_none_or(|before| !self.rated.contains_key(&before)) {
-            self.wait_for(process, ends).inspect_err(|_| process.known().tree = None)?;
+            self.wait_for(process, exits).inspect_err(|_| process.known().tree = None)?;
         }
         self.rated.get_mut(&number).expect("trees have rates").members += 1;
         Ok(())
     }
 
     /// Processes that are known to be in another tree may be in a nearer one, which is new.
-    fn move_into_tree(&mut self, number: u32, ends: &Ends) {
+    fn move_into_tree(&mut self, number: u32, exits: &ExitWatcher) {
         let all: Vec<Shared> = self.awaited.values().cloned().collect();
         for process in all {
             let before = process.known().tree;
@@ -245,7 +244,7 @@ impl Table {
             for _ in 0..ANCESTORS_MAX {
                 let Some(parent) = self.parent_of(&way) else { break };
                 if let Some(&nearest) = self.trees.get(&parent.serial) {
-                    let _ = self.join(&process, nearest, ends);
+                    let _ = self.join(&process, nearest, exits);
                     break;
                 }
                 way = parent;
@@ -299,12 +298,12 @@ impl Table {
         }
     }
 
-    pub(super) fn wait_only_for_those_needed(&mut self, ends: &Ends) {
+    pub(super) fn wait_only_for_those_needed(&mut self, exits: &ExitWatcher) {
         let Table { awaited, rated, .. } = self;
         awaited.retain(|serial, process| {
             let needed = rated.contains_key(serial) || process.known().tree.is_some();
             if !needed {
-                ends.remove(*serial);
+                exits.remove(*serial);
             }
             needed
         });

@@ -9,7 +9,7 @@ use crate::chart::layout::short;
 use crate::chart::palette;
 use crate::chart::plot::{Place, Plot, Stroke};
 use crate::number::count;
-use crate::regulation::GOOD;
+use crate::result::regulation::GOOD;
 
 const PLOT_HEIGHT: u32 = 340;
 /// Height of a plot where several stand one above the other.

@@ -6,8 +6,8 @@ use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
 use crate::chart::plot::{Plot, Shape, Stroke};
 use crate::chart::{Chart, palette};
 use crate::number::{count, whole_percent};
-use crate::probe::{Group, verdict};
-use crate::schema::ProbeCase;
+use crate::result::ProbeCase;
+use crate::result::{Group, limit_name};
 
 /// Ueda (2013, figure 1) saw the CPU limit reads from 70 % of a core on.
 const BUSY_RATIO: f64 = 0.7;
@@ -64,7 +64,7 @@ fn figure(case: &ProbeCase) -> String {
         "{}, thread {}, {}",
         whole_percent(used(case)),
         whole_percent(case.busiest_thread_ratio),
-        verdict(case.verdict)
+        limit_name(case.verdict)
     )
 }
 
