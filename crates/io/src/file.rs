@@ -1,7 +1,9 @@
 //! A file for engines: opened for buffered or direct I/O, with its size and alignment.
 
+mod room;
 pub(crate) mod unnamed;
 
+pub use room::{file_size_max, free_bytes, is_tmpfs, lies_in_memory};
 pub use unnamed::create_unnamed;
 
 use std::fs::{File, OpenOptions};

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::case::{Case, Series, cases};
-use crate::measure::{self, Latencies};
+use crate::latency::Latencies;
+use crate::measure;
 use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;

@@ -4,7 +4,8 @@ use hdrhistogram::Histogram;
 use sakiyomi_io::EngineKind;
 use sakiyomi_io::read::Grant;
 
-use crate::measure::{Latencies, Run};
+use crate::latency::Latencies;
+use crate::measure::Run;
 use crate::plan::Plan;
 use crate::setting::{Operation, Setting};
 use crate::verdict::{Busiest, Evidence, Judgement, judge};

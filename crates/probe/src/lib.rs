@@ -7,7 +7,7 @@
 //! | one way to read or write it | [`setting`] |
 //! | which settings are measured, with those that a verdict needs, and in which order | [`plan`] |
 //! | all runs on one target, interleaved | [`campaign`] |
-//! | one setting, for a while; the operations in flight meanwhile, and their places | `measure`; `load`, `sequence` |
+//! | one setting, for a while; the operations in flight meanwhile, and their places | [`measure`]; `load`, `sequence`, [`latency`] |
 //! | from many runs to one case | [`case`] |
 //! | what limits a case, from figures alone | [`verdict`] |
 //! | what messages between cores cost | [`cores`] |
@@ -20,6 +20,7 @@ pub mod calibration;
 pub mod campaign;
 pub mod case;
 pub mod cores;
+pub mod latency;
 mod load;
 pub mod measure;
 pub mod plan;

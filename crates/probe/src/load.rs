@@ -16,7 +16,7 @@ use sakiyomi_io::read::Grant;
 use sakiyomi_io::{BufferPool, EngineKind, IoFile};
 
 use crate::Error;
-use crate::measure::{GoOn, Latencies};
+use crate::latency::Latencies;
 use crate::sequence::Sequence;
 use crate::setting::{CacheState, Operation, Setting};
 
@@ -25,6 +25,9 @@ const CLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of a page, of which one is touched to have it in memory.
 const PAGE_BYTES: usize = 4096;
+
+/// Asked now and then whether to go on; an error ends it.
+pub(crate) type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
 /// Operations on a file by an engine.
 pub(crate) struct Load {

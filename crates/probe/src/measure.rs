@@ -4,15 +4,14 @@ use std::io;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use sakiyomi_io::engine::OpKind;
 use sakiyomi_io::file::IoFile;
 use sakiyomi_io::read::{Grant, ReadStream};
 use sakiyomi_io::{Access, ReadOptions, page_cache};
 use sakiyomi_os::cpu::{Meter, Usage};
 
 use crate::Error;
-use crate::load::Load;
+use crate::latency::Latencies;
+use crate::load::{GoOn, Load};
 use crate::setting::{CacheState, Setting};
 
 /// What came of one run.
@@ -33,36 +32,6 @@ impl Run {
         self.bytes as f64 / self.usage.elapsed.as_secs_f64()
     }
 }
-
-/// Significant decimal digits of latencies, which bound the histogram's memory.
-const LATENCY_DIGITS: u8 = 3;
-
-/// Service times of single operations in nanoseconds, those of reads and those of writes.
-#[derive(Clone, Debug)]
-pub struct Latencies {
-    /// Of reads.
-    pub reads: Histogram<u64>,
-    /// Of writes.
-    pub writes: Histogram<u64>,
-}
-
-impl Default for Latencies {
-    fn default() -> Latencies {
-        let none = || Histogram::new(LATENCY_DIGITS).expect("three digits are allowed");
-        Latencies { reads: none(), writes: none() }
-    }
-}
-
-impl Latencies {
-    pub(crate) fn record(&mut self, kind: OpKind, service: Duration) {
-        let histogram = if kind == OpKind::Read { &mut self.reads } else { &mut self.writes };
-        // A time that no histogram can hold would be longer than any run.
-        let _ = histogram.record(u64::try_from(service.as_nanos()).unwrap_or(u64::MAX));
-    }
-}
-
-/// Asked now and then whether to go on; an error ends it.
-pub(crate) type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
 /// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The times
 /// of single operations are added to `latencies`.

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use rustix::process::{Resource, getrlimit};
-use sakiyomi_io::file::create_unnamed;
+use sakiyomi_io::file::{create_unnamed, file_size_max, free_bytes, is_tmpfs, lies_in_memory};
 use sakiyomi_io::{Access, IoFile};
 use sakiyomi_os::block_device::BlockDevice;
 use sakiyomi_os::loop_device::LoopDevice;
@@ -133,14 +132,6 @@ fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>
     Ok(Target { name, what, path, size, is_ours, device, direct, in_memory, _device: None, _file: file })
 }
 
-/// Whether the page cache is the only place that a file has. A device's node says nothing of the device.
-fn lies_in_memory(file: &File) -> bool {
-    let is_file = file.metadata().is_ok_and(|found| found.is_file());
-    is_file
-        && rustix::fs::fstatfs(file)
-            .is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as u64)))
-}
-
 /// An error with its cause.
 fn in_full(error: &dyn std::error::Error) -> String {
     error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
@@ -153,18 +144,11 @@ fn own_path(file: &File) -> PathBuf {
 
 fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
     let directory = Path::new(SHARED_MEMORY);
-    let found = rustix::fs::statfs(directory).ok();
-    if found.is_none_or(|found| found.f_type as u64 != TMPFS_MAGIC) {
+    if !is_tmpfs(directory) {
         return Err(Error::NoTmpfs(directory.to_owned()));
     }
     test_file(directory, size, watch)
 }
-
-/// Type of a tmpfs (`TMPFS_MAGIC`, linux/magic.h).
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-
-/// Type of a ramfs (`RAMFS_MAGIC`, linux/magic.h).
-const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 /// A file without a name, full of random bytes, and on its medium.
 fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {
@@ -174,9 +158,8 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
     if size > free {
         return Err(no_room());
     }
-    if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|&limit| size > limit) {
-        // Writing on would end the program with SIGXFSZ.
-        return Err(Error::FileLimit { wanted: size, limit });
+    if size > file_size_max() {
+        return Err(Error::FileLimit { wanted: size, limit: file_size_max() });
     }
     let mut file = create_unnamed(directory, Access::Buffered).map_err(failed)?;
     let mut random = Pcg64::seed_from_u64(size);
@@ -194,12 +177,6 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
     }
     file.sync_all().map_err(failed)?;
     Ok(file)
-}
-
-/// What a file system has left; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which then has no blocks at all.
-fn free_bytes(directory: &Path) -> io::Result<u64> {
-    let room = rustix::fs::statvfs(directory)?;
-    Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
 }
 
 /// `, ext4 on /dev/vda`, from the mounts of this process; nothing if that cannot be found.

@@ -1,0 +1,44 @@
+//! How much a file system has left for files, and whether it lies in memory.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{fstatfs, statfs, statvfs};
+use rustix::process::{Resource, getrlimit};
+
+/// Type of a tmpfs (`TMPFS_MAGIC`, linux/magic.h).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Type of a ramfs (`RAMFS_MAGIC`, linux/magic.h).
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
+
+/// Whether a regular file lies in memory, so that the page cache is the only place that it has. A device's node says
+/// nothing of the device.
+#[must_use]
+pub fn lies_in_memory(file: &File) -> bool {
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    is_file && fstatfs(file).is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as u64)))
+}
+
+/// Whether a directory lies in a tmpfs.
+#[must_use]
+pub fn is_tmpfs(directory: &Path) -> bool {
+    statfs(directory).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// What a file system has left, in bytes; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which then has no blocks
+/// at all.
+///
+/// # Errors
+/// Those of `statvfs`.
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let room = statvfs(directory)?;
+    Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
+}
+
+/// Largest file that this process may write, in bytes (`ulimit -f`). Writing on would end it with `SIGXFSZ`.
+#[must_use]
+pub fn file_size_max() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
+}
