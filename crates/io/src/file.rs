@@ -189,9 +189,7 @@ impl IoFile {
 
     /// Bytes that its file system has free for everybody, if it tells.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
-        let found = fstatvfs(&self.file).ok()?;
-        // A tmpfs without a limit has no blocks at all.
-        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+        room::free_of(&fstatvfs(&self.file).ok()?)
     }
 
     /// Makes the transfers of a file that was opened for direct I/O go through the page cache, or around it again.

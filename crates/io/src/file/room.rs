@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{fstatfs, statfs, statvfs};
+use rustix::fs::{StatVfs, fstatfs, statfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 /// Type of a tmpfs (`TMPFS_MAGIC`, linux/magic.h).
@@ -33,8 +33,12 @@ pub fn is_tmpfs(directory: &Path) -> bool {
 /// # Errors
 /// Those of `statvfs`.
 pub fn free_bytes(directory: &Path) -> io::Result<u64> {
-    let room = statvfs(directory)?;
-    Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
+    Ok(free_of(&statvfs(directory)?).unwrap_or(u64::MAX))
+}
+
+/// What a file system has left, in bytes; none if it has no limit.
+pub(crate) fn free_of(found: &StatVfs) -> Option<u64> {
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Largest file that this process may write, in bytes (`ulimit -f`). Writing on would end it with `SIGXFSZ`.
