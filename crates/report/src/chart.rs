@@ -14,23 +14,24 @@ mod curve;
 mod distribution;
 mod ends;
 mod frame;
-pub(crate) mod job;
+mod job;
 mod layout;
 mod lines;
-pub(crate) mod mount;
+mod mount;
 mod over_time;
 mod palette;
 mod path;
 mod plot;
-pub(crate) mod probe;
-pub(crate) mod regulation;
+mod probe;
+mod regulation;
 mod room;
-pub(crate) mod run;
-pub(crate) mod scenario;
-pub(crate) mod top;
-pub(crate) mod tradeoff;
-pub(crate) mod validation;
+mod run;
+mod scenario;
+mod top;
+mod tradeoff;
+mod validation;
 
+use crate::document::Machine;
 use crate::result::SimResult;
 
 use frame::{Drawing, Frame};
@@ -109,9 +110,16 @@ pub(crate) struct Side<'a> {
     pub(crate) result: &'a SimResult,
 }
 
-/// The charts of one simulation, in the order of the page; none where no command was counted.
-pub(crate) fn sim(result: &SimResult) -> Vec<Chart> {
-    of_sides(&[Side { name: "", result }])
+/// A result that has charts.
+pub trait Charted {
+    /// Its charts, the most telling first; none where nothing was measured.
+    fn charts(&self, machine: &Machine) -> Vec<Chart>;
+}
+
+impl Charted for SimResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        of_sides(&[Side { name: "", result: self }])
+    }
 }
 
 /// The charts of two simulations on the same scales; none where neither counted a command.

@@ -4,8 +4,11 @@ use serde::Serialize;
 
 use crate::chart::{self, Chart};
 use crate::glossary;
+use crate::present::Present;
+use crate::present::Report;
+use crate::reported::Reported;
 use crate::result::{Document, SimResult, compare, same_workload};
-use crate::section::{Cell, Fact, Finding, Group, Present, Report, Reported, Section, Table, Tone, Totals};
+use crate::section::{Cell, Fact, Finding, Group, Section, Table, Tone, Totals};
 
 /// Two simulations.
 #[derive(Clone, Copy, Debug, Serialize)]

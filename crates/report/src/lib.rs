@@ -30,14 +30,18 @@ pub mod text;
 pub mod value;
 
 mod comparison;
+mod document;
 mod glossary;
 mod label;
+mod present;
+mod reported;
 mod rows;
 mod words;
 
 pub use comparison::Comparison;
+pub use present::{Present, Report};
+pub use reported::Reported;
 pub use result::{
     Document, IorateResult, Machine, MountResult, ProbeResult, Run, RunResult, ScenarioResult, SimResult,
     SweepResult, TopResult, ValidateResult,
 };
-pub use section::{Present, Report, Reported};

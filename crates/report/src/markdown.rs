@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use crate::chart::Chart;
 use crate::number;
-use crate::section::{Cell, Emphasis, Fact, Notes, Report, Section, Table, Tone, Totals};
+use crate::present::Report;
+use crate::section::{Cell, Emphasis, Fact, Notes, Section, Table, Tone, Totals};
 use crate::value::Value;
 use crate::words::{COMMAND_MAX, command_line, one_line};
 

@@ -1,84 +1,9 @@
 //! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own way.
 
-use serde::Serialize;
-
-use crate::chart::Chart;
-use crate::result::{Document, Machine, Run};
 use crate::value::{Aim, Value};
 
 /// A word and its meaning.
 pub type Glossary = &'static [(&'static str, &'static str)];
-
-/// A result that describes its report.
-pub trait Present {
-    /// Name and version of its JSON.
-    const SCHEMA: &'static str;
-
-    /// Subject of the measurement or simulation.
-    fn title(&self) -> String;
-
-    /// The answer, in sentences.
-    fn verdict(&self) -> Vec<Finding>;
-
-    /// How it was measured or simulated.
-    fn settings(&self) -> Vec<Fact>;
-
-    /// Its figures, in the order of reading; empty ones are left out of the report.
-    fn sections(&self) -> Vec<Section>;
-
-    /// Its pictures, the most telling first.
-    fn charts(&self, machine: &Machine) -> Vec<Chart>;
-
-    /// The words that it uses.
-    fn glossary(&self) -> Glossary;
-
-    /// The report of a result whose run does not matter.
-    fn alone(&self) -> Report<'static> {
-        Report {
-            title: self.title(),
-            verdict: self.verdict(),
-            settings: self.settings(),
-            sections: self.sections().into_iter().filter(|section| !section.is_empty()).collect(),
-            runs: Vec::new(),
-            glossary: self.glossary(),
-        }
-    }
-}
-
-/// Contents of a report of one or more results, but for the charts, which not every renderer draws.
-pub struct Report<'a> {
-    /// Subject of the measurement or simulation.
-    pub title: String,
-    /// The answer.
-    pub verdict: Vec<Finding>,
-    /// How it was done.
-    pub settings: Vec<Fact>,
-    /// The figures, in the order of reading.
-    pub sections: Vec<Section>,
-    /// Runs that made the results, each with its name; none for a state that was asked for.
-    pub runs: Vec<(&'static str, &'a Run)>,
-    /// The words that are used.
-    pub glossary: Glossary,
-}
-
-/// A document, a comparison of documents, or a state.
-pub trait Reported: Serialize {
-    /// All but the charts.
-    fn report(&self) -> Report<'_>;
-
-    /// The charts.
-    fn charts(&self) -> Vec<Chart>;
-}
-
-impl<R: Present + Serialize> Reported for Document<R> {
-    fn report(&self) -> Report<'_> {
-        Report { runs: vec![("", &self.run)], ..self.result.alone() }
-    }
-
-    fn charts(&self) -> Vec<Chart> {
-        self.result.charts(&self.run.machine)
-    }
-}
 
 /// Sentences about a part of a result, or the whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +35,7 @@ pub enum Section {
 }
 
 impl Section {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Section::Totals(totals) => totals.groups.is_empty(),
             Section::Table(table) => table.rows.is_empty(),

@@ -12,7 +12,8 @@ pub use live::{Window, top};
 pub use style::Style;
 
 use crate::number;
-use crate::section::{Fact, Finding, Group, Notes, Report, Section, Totals};
+use crate::present::Report;
+use crate::section::{Fact, Finding, Group, Notes, Section, Totals};
 use crate::words::{one_line, paragraph};
 use style::{GREY, RED};
 

@@ -49,8 +49,8 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
 
 /// The parts of a bin from the bottom up: name, colour, commands.
 fn parts(bin: &HistogramBin) -> impl Iterator<Item = (&'static str, Colour, u64)> {
-    let reads = ReadClass::ALL
-        .map(|class| (label::read(class), palette::read(class), label::reads_of(&bin.read_counts, class)));
+    let reads =
+        ReadClass::ALL.map(|class| (label::read(class), palette::read(class), bin.read_counts.of(class)));
     reads.into_iter().chain([(WRITE, palette::WRITE, bin.writes)])
 }
 

@@ -16,7 +16,7 @@ const LINES_MAX: usize = 12;
 const BARS_MAX: usize = 60;
 const SECOND: f64 = 1e9;
 
-pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     by_threads(result).into_iter().chain(runs(result)).collect()
 }
 

@@ -1,11 +1,18 @@
 //! A mounted drive over its time: throughput, accesses, responses, and how busy it was.
 
 use super::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
-use super::{Chart, palette};
-use crate::result::MountWindow;
+use super::{Chart, Charted, palette};
+use crate::document::Machine;
+use crate::result::{MountResult, MountWindow};
+
+impl Charted for MountResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        charts(&self.windows)
+    }
+}
 
 /// None where the mount did not last a second.
-pub(crate) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
+fn charts(windows: &[MountWindow]) -> Vec<Chart> {
     if windows.is_empty() {
         return Vec::new();
     }

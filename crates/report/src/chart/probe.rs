@@ -8,10 +8,11 @@ use super::axis::Axis;
 use super::ends::NAME_HEIGHT;
 use super::frame::{Key, KeyShape, PanelFrame};
 use super::layout::short;
-use super::{Chart, palette};
+use super::{Chart, Charted, palette};
+use crate::document::Machine;
 use crate::number;
 use crate::result::{Group, groups, limit_name};
-use crate::result::{Machine, ProbeCase, ProbeResult};
+use crate::result::{ProbeCase, ProbeResult};
 
 /// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 44;
@@ -20,8 +21,14 @@ const LABEL_LENGTH: usize = 46;
 /// Beyond this the name of a target with its access is cut.
 const NAME_LENGTH: usize = 60;
 
+impl Charted for ProbeResult {
+    fn charts(&self, machine: &Machine) -> Vec<Chart> {
+        charts(self, machine)
+    }
+}
+
 /// None where no method was measured.
-pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
+fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
     let groups = groups(result);
     if groups.is_empty() {
         return Vec::new();

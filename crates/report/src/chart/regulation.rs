@@ -24,7 +24,7 @@ const ACCURACIES: &[Level] = &[(1.0, "1 is exact"), (GOOD_ACCURACY_MAX, "up to 1
 type At<'a> = (&'a ScenarioPoint, &'a RegulationPoint);
 type Extract = fn(&RegulationPoint) -> f64;
 
-pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+pub(super) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let rate = result.varied.iter().position(|key| key.ends_with(".rate"));
     let allowance = result.varied.iter().position(|key| key == ALLOWANCE);
     let by_rate = rate.filter(|_| allowance.is_none()).map(|key| by_rate(result, key)).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! A program and the prefetcher ahead of it: positions and distance over time, with the stalls.
 
 use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
-use super::{Chart, palette};
+use super::{Chart, Charted, palette};
+use crate::document::Machine;
 use crate::number::count;
 use crate::result::{RunPoint, RunReading, RunResult};
 
@@ -11,8 +12,14 @@ const STREAMS_MAX: usize = 4;
 /// Share of a stretch waited for I/O from which it counts as a stall.
 const STALL_MIN_RATIO: f64 = 0.5;
 
+impl Charted for RunResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        charts(self)
+    }
+}
+
 /// None where no file was followed.
-pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
+fn charts(result: &RunResult) -> Vec<Chart> {
     // A few files that were read beside the others would only make those smaller.
     let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);
     let is_worth = |reading: &RunReading| reading.points.len() > 1 && reading.read_bytes >= largest / 50;

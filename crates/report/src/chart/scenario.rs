@@ -5,7 +5,8 @@ use super::bars::{self, Bars, Row};
 use super::lines::{self, Look, Panels, Point};
 use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
 use super::palette::Colour;
-use super::{Chart, palette};
+use super::{Chart, Charted, job, palette, regulation};
+use crate::document::Machine;
 use crate::number::{count, duration, signed_percent};
 use crate::result::points;
 use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
@@ -15,7 +16,19 @@ const BARS_MAX: usize = 40;
 /// Lines that can be distinguished: eight colours, solid and dashed.
 const LINES_MAX: usize = 16;
 
-pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
+impl Charted for ScenarioResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        let mut drawn = regulation::charts(self);
+        // Where I/O times are kept, where the time goes says little.
+        if drawn.is_empty() {
+            drawn = charts(self);
+        }
+        drawn.extend(job::charts(self));
+        drawn
+    }
+}
+
+fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
     let has_programs = result.points.iter().any(|point| !point.processes.is_empty());
     let times = has_programs.then(|| times(result));

@@ -1,15 +1,22 @@
 //! A regulated device over the observed time: its users, and the accuracy of their rates.
 
-use super::Chart;
 use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
 use super::palette::{self, Colour};
+use super::{Chart, Charted};
+use crate::document::Machine;
 use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
 /// Owners that are drawn individually: those with the most I/Os.
 const OWNERS_MAX: usize = 7;
 
+impl Charted for TopResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        charts(self)
+    }
+}
+
 /// None where there was but one look.
-pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
+fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
     }

@@ -10,7 +10,8 @@ use super::frame::{Frame, Key, KeyShape, PanelFrame};
 use super::layout::short;
 use super::plot::{Align, Place, Plot, Shape, Stroke};
 use super::room::Room;
-use super::{Chart, palette};
+use super::{Chart, Charted, palette};
+use crate::document::Machine;
 use crate::number::{count, duration, percent};
 use crate::result::{SweepPoint, SweepResult, point_name};
 
@@ -33,7 +34,13 @@ const VIEWS: [View; 2] = [
     View { title: "worst response, log scale", ns: |point| point.response_max_ns },
 ];
 
-pub(crate) fn chart(result: &SweepResult) -> Chart {
+impl Charted for SweepResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        vec![chart(self)]
+    }
+}
+
+fn chart(result: &SweepResult) -> Chart {
     let points = &result.points;
     let x = Axis::shares_around("hit rate", points.iter().map(|point| point.hit_ratio));
     let y = VIEWS.map(|view| Axis::log_spans(view.title, points.iter().map(|point| (view.ns)(point) as f64)));

@@ -4,7 +4,8 @@ use super::axis::Axis;
 use super::frame::{Frame, Key, PanelFrame};
 use super::palette::Colour;
 use super::plot::{Plot, Stroke};
-use super::{Chart, palette};
+use super::{Chart, Charted, palette};
+use crate::document::Machine;
 use crate::number::{count, signed_duration};
 use crate::result::{ErrorBin, QuantilePoint, ValidateResult};
 
@@ -26,8 +27,14 @@ const REPLAYS: [Replay; 2] = [
     },
 ];
 
+impl Charted for ValidateResult {
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        charts(self)
+    }
+}
+
 /// None where no request was judged.
-pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
+fn charts(result: &ValidateResult) -> Vec<Chart> {
     if result.judged == 0 {
         return Vec::new();
     }

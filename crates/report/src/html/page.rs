@@ -8,8 +8,9 @@ use super::series;
 use super::table::{breakable, class, markup};
 use crate::chart::Chart;
 use crate::number;
+use crate::present::Report;
 use crate::result::Run;
-use crate::section::{Cell, Fact, Finding, Group, Note, Notes, Report, Section, Tone, Totals};
+use crate::section::{Cell, Fact, Finding, Group, Note, Notes, Section, Tone, Totals};
 use crate::value::Value;
 use crate::words::{COMMAND_MAX, command_line, paragraph};
 

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::Chart;
 use crate::glossary;
 use crate::number::{count, duration, per_second, times, whole_percent};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Emphasis, Fact, Finding, Glossary, Present, Report, Reported, Section, Table};
+use crate::section::{Emphasis, Fact, Finding, Glossary, Section, Table};
 use crate::value::Value;
 use crate::words::one_line;
 
@@ -184,22 +183,8 @@ impl Present for IorateResult {
         vec![Section::Table(owners(&self.owners))]
     }
 
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        Vec::new()
-    }
-
     fn glossary(&self) -> Glossary {
         glossary::TOP
-    }
-}
-
-impl Reported for IorateResult {
-    fn report(&self) -> Report<'_> {
-        self.alone()
-    }
-
-    fn charts(&self) -> Vec<Chart> {
-        Vec::new()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{IorateBypass, Machine};
-use crate::chart::{self, Chart};
+use super::IorateBypass;
 use crate::number::{bytes, count, duration, percent};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Fact, Finding, Glossary, Present, Section};
+use crate::section::{Fact, Finding, Glossary, Section};
 use crate::value::Value;
 use crate::{glossary, label};
 
@@ -73,10 +73,6 @@ impl Present for MountResult {
 
     fn sections(&self) -> Vec<Section> {
         vec![self.times(), self.classes()]
-    }
-
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::mount::charts(&self.windows)
     }
 
     fn glossary(&self) -> Glossary {

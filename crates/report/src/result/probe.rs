@@ -5,11 +5,10 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
 use crate::number::{duration, plural, rate_range};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Note, Notes, Present, Section, Table, Tone};
+use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Note, Notes, Section, Table, Tone};
 use crate::value::Value;
 use crate::{glossary, words};
 
@@ -198,10 +197,6 @@ impl Present for ProbeResult {
                 Notes::plain("Notes", self.notes.iter().cloned()),
             ])
             .collect()
-    }
-
-    fn charts(&self, machine: &Machine) -> Vec<Chart> {
-        chart::probe::charts(self, machine)
     }
 
     fn glossary(&self) -> Glossary {

@@ -4,12 +4,11 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
 use crate::glossary;
 use crate::number::{bytes, duration, percent, plural};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Fact, Finding, Glossary, Present, Section, Table};
+use crate::section::{Fact, Finding, Glossary, Section, Table};
 use crate::value::Value;
 use crate::words::command_line;
 
@@ -144,10 +143,6 @@ impl Present for RunResult {
             .figure("hidden", |reading| Value::known(reading.io_hidden_ns, Value::Time))
             .table();
         vec![Section::Table(Table { is_detail: true, ..table })]
-    }
-
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::run::charts(self)
     }
 
     fn glossary(&self) -> Glossary {

@@ -7,10 +7,10 @@ pub(crate) mod regulation;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiskTime, Machine};
-use crate::chart::{self, Chart};
+use super::DiskTime;
 use crate::glossary;
-use crate::section::{Fact, Finding, Glossary, Present, Section};
+use crate::present::Present;
+use crate::section::{Fact, Finding, Glossary, Section};
 use crate::value::Value;
 
 pub use job::{ScenarioJob, ScenarioJobRun};
@@ -146,16 +146,6 @@ impl Present for ScenarioResult {
         let points = (!programs::is_of_jobs_alone(self)).then(|| programs::table(self));
         let tables = regulation::best_table(self).into_iter().chain(job::table(self)).chain(points);
         tables.map(Section::Table).collect()
-    }
-
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        let mut charts = chart::regulation::charts(self);
-        // Where I/O times are kept, where the time goes says little.
-        if charts.is_empty() {
-            charts = chart::scenario::charts(self);
-        }
-        charts.extend(chart::job::charts(self));
-        charts
     }
 
     fn glossary(&self) -> Glossary {

@@ -6,10 +6,9 @@ mod verdict;
 use sakiyomi_model::ReadClass;
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Fact, Finding, Glossary, Group, Present, Section, Totals, changed};
+use crate::section::{Fact, Finding, Glossary, Group, Section, Totals, changed};
 use crate::value::{Aim, Value};
 use crate::{glossary, label, number};
 
@@ -238,10 +237,6 @@ impl Present for SimResult {
         sections
     }
 
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::sim(self)
-    }
-
     fn glossary(&self) -> Glossary {
         glossary::SIM
     }
@@ -287,6 +282,17 @@ pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> S
 }
 
 impl ReadCounts {
+    /// Reads of a class.
+    pub(crate) fn of(&self, class: ReadClass) -> u64 {
+        match class {
+            ReadClass::FullHit => self.full_hits,
+            ReadClass::ActiveHit => self.active_hits,
+            ReadClass::NearMiss => self.near_misses,
+            ReadClass::PurgedMiss => self.purged_misses,
+            ReadClass::PureMiss => self.pure_misses,
+        }
+    }
+
     fn facts(&self, reads: u64, hit_ratio: f64) -> Vec<Fact> {
         let class = |class: ReadClass| {
             let aim = match class {
@@ -294,7 +300,7 @@ impl ReadCounts {
                 ReadClass::ActiveHit => Aim::None,
                 ReadClass::NearMiss | ReadClass::PurgedMiss | ReadClass::PureMiss => Aim::Low,
             };
-            Fact::count(label::read(class), label::reads_of(self, class)).of(reads).aim(aim)
+            Fact::count(label::read(class), self.of(class)).of(reads).aim(aim)
         };
         let hit_rate = Fact::new("hit rate", Value::Share(hit_ratio)).aim(Aim::High);
         std::iter::once(hit_rate).chain(ReadClass::ALL.map(class)).collect()

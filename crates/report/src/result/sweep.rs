@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
 use super::pareto::{Objectives, undominated};
-use crate::chart::{self, Chart};
 use crate::glossary;
 use crate::number::{duration, percent};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Emphasis, Fact, Finding, Glossary, Notes, Present, Section, changed};
+use crate::section::{Emphasis, Fact, Finding, Glossary, Notes, Section, changed};
 use crate::value::Value;
 
 /// One trace on one drive with many settings.
@@ -142,10 +141,6 @@ impl Present for SweepResult {
         let limits = self.limits().into_iter().map(SweepLimit::describe);
         let limits = Notes::plain("Settings that do not act as they are written", limits);
         vec![self.table(), limits]
-    }
-
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        vec![chart::tradeoff::chart(self)]
     }
 
     fn glossary(&self) -> Glossary {

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::mount::{mean, sum};
-use super::{IorateDevice, IorateOwner, Machine, iorate};
-use crate::chart::{self, Chart};
+use super::{IorateDevice, IorateOwner, iorate};
 use crate::glossary;
 use crate::number::{count, duration, percent, whole_percent};
-use crate::section::{Fact, Finding, Glossary, Present, Section};
+use crate::present::Present;
+use crate::section::{Fact, Finding, Glossary, Section};
 
 /// Result of `iorate top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -115,10 +115,6 @@ impl Present for TopResult {
 
     fn sections(&self) -> Vec<Section> {
         vec![Section::Table(iorate::owners(&self.owners))]
-    }
-
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::top::charts(self)
     }
 
     fn glossary(&self) -> Glossary {

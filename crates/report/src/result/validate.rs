@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Spread;
 use super::sim::{replay, responses};
-use super::{Machine, Spread};
-use crate::chart::{self, Chart};
+use crate::glossary;
 use crate::number::{count, duration, percent, percent_exact};
+use crate::present::Present;
 use crate::rows::Rows;
-use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
+use crate::section::{Fact, Finding, Glossary, Section, changed};
 use crate::value::Value;
-use crate::{glossary, label};
 
 /// A trace with measured response times, held against a simulated drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -207,10 +207,6 @@ impl Present for ValidateResult {
         sections
     }
 
-    fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::validation::charts(self)
-    }
-
     fn glossary(&self) -> Glossary {
         glossary::VALIDATE
     }
@@ -246,7 +242,7 @@ impl ValidateResult {
             correlation: accuracy.correlation,
             ..KindError::default()
         };
-        let kinds = accuracy.kinds.iter().map(|kind| (label::request_kind(kind.kind), *kind));
+        let kinds = accuracy.kinds.iter().map(|kind| (kind.kind.name(), *kind));
         let correlation = |value: f64| Value::Number(value.clamp(-1.0, 1.0), 3);
         Rows::new(name, heading, std::iter::once(("all", all)).chain(kinds))
             .text("", |&(name, _)| name)
@@ -259,6 +255,17 @@ impl ValidateResult {
             .figure("p90", |(_, of)| Value::Time(of.request_error_ns.p90))
             .figure("correlation", |(_, of)| Value::known(of.correlation, correlation))
             .section()
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Reads => "reads",
+            Kind::Writes => "writes",
+            Kind::Hits => "read hits",
+            Kind::Misses => "read misses",
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::sample;
 use proptest::prelude::*;
-use sakiyomi_report::chart::{Chart, NAMES};
+use sakiyomi_report::chart::{Chart, Charted, NAMES};
 use sakiyomi_report::result::*;
-use sakiyomi_report::{Comparison, Present, Reported};
+use sakiyomi_report::{Comparison, Reported};
 
 /// Whether a page's script reads out the numbers of a chart.
 fn is_over_time(chart: &Chart) -> bool {
@@ -12,7 +12,7 @@ fn is_over_time(chart: &Chart) -> bool {
 }
 
 /// The charts of a result on a machine that is not known.
-fn drawn<R: Present>(result: &R) -> Vec<Chart> {
+fn drawn<R: Charted>(result: &R) -> Vec<Chart> {
     result.charts(&Machine::default())
 }
 

@@ -125,7 +125,7 @@ fn advice(advice: &RunAdvice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::section::Present;
+    use crate::present::Present;
 
     fn figure(result: &RunResult, label: &str) -> String {
         let facts = result.settings();
