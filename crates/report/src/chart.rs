@@ -27,6 +27,7 @@ mod regulation;
 mod room;
 mod run;
 mod scenario;
+mod stroke;
 mod top;
 mod tradeoff;
 mod validation;
