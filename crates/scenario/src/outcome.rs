@@ -2,6 +2,7 @@
 
 mod job;
 mod regulation;
+mod workload;
 
 use sakiyomi_drive::Usage;
 use sakiyomi_model::Nanos;
@@ -9,6 +10,7 @@ use sakiyomi_prefetch::State;
 
 pub use job::{JobOutcome, JobRun};
 pub use regulation::{Allowance, Decided, Kept, Regulation};
+pub use workload::WorkloadOutcome;
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Outcome {
     pub processes: Vec<ProcessOutcome>,
     /// The jobs, in the order of the experiment.
     pub jobs: Vec<JobOutcome>,
+    /// Workloads that were given besides, in their order.
+    pub workloads: Vec<WorkloadOutcome>,
     /// What the drive's mechanism did; none for a device without one.
     pub usage: Option<Usage>,
     /// How well I/O times were kept; none without a regulator.

@@ -103,6 +103,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             queue: Default::default(),
             memory,
             cpu: Default::default(),
+            machine: Default::default(),
             job: Vec::new(),
             process: vec![process],
             prefetch: PrefetchSpec::default(),
