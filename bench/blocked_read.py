@@ -304,7 +304,7 @@ def main():
     parser.add_argument("--against", type=Path, help="another sakiyomi, for `many`")
     parser.add_argument("--directory", type=Path, default=TARGET)
     options = parser.parse_args()
-    build = ["cargo", "build", "-q", "--release", "-p", "sakiyomi", "-p", "sakiyomi-task", "--bins", "--examples"]
+    build = ["cargo", "build", "-q", "--release", "-p", "sakiyomi", "-p", "sakiyomi-text", "--bins", "--examples"]
     subprocess.run(build, check=True, cwd=ROOT)
     options.directory.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="blocked-read-", dir=options.directory))

@@ -34,11 +34,11 @@ impl Failure {
     }
 }
 
-impl From<sakiyomi_linux::Error> for Failure {
-    fn from(error: sakiyomi_linux::Error) -> Failure {
+impl From<sakiyomi_io::Error> for Failure {
+    fn from(error: sakiyomi_io::Error) -> Failure {
         let number = match &error {
-            sakiyomi_linux::Error::NotAFile { .. } => libc::EISDIR,
-            sakiyomi_linux::Error::Open { source, .. } => number_of(source),
+            sakiyomi_io::Error::NotAFile { .. } => libc::EISDIR,
+            sakiyomi_io::Error::Open { source, .. } => number_of(source),
             _ => libc::EIO,
         };
         Failure { number, text: in_full(&error) }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use sakiyomi_drive::replay::{Pace, Replay};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_linux::{EngineKind, EngineSpec};
+use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::Nanos;
 use sakiyomi_model::suggest::{did_you_mean, similar};
 use sakiyomi_trace::{DeviceMap, Format, ReadOptions, parse_device};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use sakiyomi_linux::process::command::{StartError, Status, end_by};
+use sakiyomi_os::process::command::{StartError, Status, end_by};
 
 use crate::console::complain;
 

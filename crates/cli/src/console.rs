@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::standard;
+use sakiyomi_os::stdio;
 use sakiyomi_report::text::Style;
 use serde::Serialize;
 
@@ -91,7 +91,7 @@ pub(crate) fn stdout() -> Stdout {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        standard::was_open(self.0.as_fd())?;
+        stdio::was_open(self.0.as_fd())?;
         self.0.write(bytes)
     }
 
@@ -112,7 +112,7 @@ pub(crate) fn say(text: &str) -> Result<()> {
 /// Prints the help or the version that clap was asked for to stdout.
 pub(crate) fn print_help(help: &clap::Error) -> Result<()> {
     let out = io::stdout();
-    standard::was_open(out.as_fd())
+    stdio::was_open(out.as_fd())
         .and_then(|()| help.print())
         .and_then(|()| out.lock().flush())
         .context("cannot write to standard output")

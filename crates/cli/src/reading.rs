@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::{Access, EngineKind, EngineSpec, standard};
+use sakiyomi_exec::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
+use sakiyomi_os::stdio;
 use sakiyomi_report::Run;
-use sakiyomi_task::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
 use serde::Serialize;
 
 use crate::args::parse_method;
@@ -78,7 +79,7 @@ impl ReadingArgs {
 
 /// Not `io::stdin`, which keeps what it has read; the descriptor's position is shared with who gave it to us.
 pub(crate) fn stdin() -> io::Result<File> {
-    standard::was_open(io::stdin().as_fd())?;
+    stdio::was_open(io::stdin().as_fd())?;
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 

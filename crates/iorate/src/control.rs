@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_linux::exchange::{SIZE, exchange, open};
+use sakiyomi_os::ioctl_channel::{SIZE, exchange, open};
 
 use crate::protocol::{Answer, Call, Message, Refusal, Set, Target, VERSION, View, decode, encode};
 

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use sakiyomi_linux::exchange::SIZE;
+use sakiyomi_os::ioctl_channel::SIZE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -12,8 +12,8 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_linux::process::is_of_our_namespace;
 use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_regulate::Serves;
 use sakiyomi_trace::atomic::AtomicFile;
 
@@ -339,7 +339,7 @@ fn descriptors() -> usize {
 /// served better.
 fn hurry() {
     // Who may not, has ordinary priority.
-    let _ = sakiyomi_linux::priority::hurry(NICE, TURN);
+    let _ = sakiyomi_os::priority::latency_nice(NICE, TURN);
 }
 
 fn start_session(

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use sakiyomi_linux::page_cache::drop_pages;
+use sakiyomi_io::page_cache::drop_pages;
 use sakiyomi_mount::{Behind, Mounted, Options, mount};
 use sakiyomi_prefetch::PrefetchReader;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sakiyomi_linux::page_cache::{self, Residency};
+use sakiyomi_io::page_cache::{self, Residency};
 
 /// Read at a time where the kernel does not read ahead, in bytes.
 const SCRATCH: u64 = 128 << 10;

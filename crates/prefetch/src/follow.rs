@@ -44,9 +44,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::memory;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::memory;
 
 use crate::fetcher::Fetcher;
 use crate::{Action, Controller, Event, Limit, ReadingId};

@@ -29,8 +29,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::{Error, cpu};
+use sakiyomi_io::Error;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
 
 use crate::cached_file::CachedFile;
 use crate::{Limit, State};

@@ -24,7 +24,7 @@ impl Scratch {
     /// On the disk, and not in memory.
     pub(crate) fn chilled(self) -> Scratch {
         let file = File::open(self.path()).unwrap();
-        sakiyomi_linux::page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
+        sakiyomi_io::page_cache::drop_pages(&file, 0..u64::MAX).unwrap();
         self
     }
 }

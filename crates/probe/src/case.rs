@@ -1,7 +1,7 @@
 //! From many runs of a setting to one case.
 
 use hdrhistogram::Histogram;
-use sakiyomi_linux::read::Grant;
+use sakiyomi_io::read::Grant;
 
 use crate::measure::Run;
 use crate::plan::Plan;
@@ -126,7 +126,7 @@ fn busiest_thread(runs: &[Run]) -> Busiest {
 
 fn latency(series: &Series) -> Option<(u64, u64)> {
     let kind = series.setting.method.kind;
-    if !kind.uses_buffers() || kind == sakiyomi_linux::EngineKind::Null {
+    if !kind.uses_buffers() || kind == sakiyomi_io::EngineKind::Null {
         return None;
     }
     let all = &series.latency;
@@ -156,7 +156,7 @@ const NEARLY: f64 = 0.95;
 /// `null`, which reads nothing, is not among them.
 #[must_use]
 pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, usize)> {
-    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_linux::EngineKind::Null;
+    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_io::EngineKind::Null;
     let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
     let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
     let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);

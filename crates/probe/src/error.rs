@@ -9,7 +9,10 @@ use std::path::PathBuf;
 pub enum Error {
     /// The system refused something.
     #[error(transparent)]
-    Linux(#[from] sakiyomi_linux::Error),
+    Io(#[from] sakiyomi_io::Error),
+    /// What the system refused.
+    #[error(transparent)]
+    System(#[from] sakiyomi_os::Error),
     /// There is nothing to read.
     #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
     Empty(PathBuf),

@@ -6,10 +6,10 @@ use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use sakiyomi_linux::cpu::{Meter, Usage};
-use sakiyomi_linux::file::IoFile;
-use sakiyomi_linux::read::{Block, Grant, ReadStream};
-use sakiyomi_linux::{Access, EngineKind, ReadOptions, page_cache};
+use sakiyomi_io::file::IoFile;
+use sakiyomi_io::read::{Block, Grant, ReadStream};
+use sakiyomi_io::{Access, EngineKind, ReadOptions, page_cache};
+use sakiyomi_os::cpu::{Meter, Usage};
 
 use crate::Error;
 use crate::setting::{Path, Setting};
@@ -92,9 +92,9 @@ fn touch(block: &Block, kind: EngineKind) {
 }
 
 /// An error, which may be that this user is not told what of a file is in the cache.
-fn unseen(error: sakiyomi_linux::Error, file: &FilePath) -> Error {
+fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     match error {
-        sakiyomi_linux::Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+        sakiyomi_io::Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             Error::Unseen(file.to_owned())
         }
         other => other.into(),

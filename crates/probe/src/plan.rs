@@ -2,7 +2,7 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_linux::{EngineKind, EngineSpec};
+use sakiyomi_io::{EngineKind, EngineSpec};
 
 use crate::setting::{Buffers, Path, Setting};
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use sakiyomi_linux::engine::DEPTH_MAX;
-use sakiyomi_linux::{Access, EngineKind, EngineSpec, Memory, Pattern, ReadOptions};
+use sakiyomi_io::engine::DEPTH_MAX;
+use sakiyomi_io::{Access, EngineKind, EngineSpec, Memory, Pattern, ReadOptions};
 
 /// How the page cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,7 +96,7 @@ impl Setting {
             block: self.block,
             memory: self.buffers.memory(),
             register: self.buffers.registered(),
-            order: sakiyomi_linux::Order::Arrival,
+            order: sakiyomi_io::Order::Arrival,
             pattern: if self.random { Pattern::Random { seed } } else { Pattern::Sequential },
             range: None,
             // What was read once is in the cache.

@@ -13,8 +13,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
-use sakiyomi_linux::loop_device::LoopDevice;
-use sakiyomi_linux::{Access, IoFile};
+use sakiyomi_io::{Access, IoFile};
+use sakiyomi_os::loop_device::LoopDevice;
 
 use crate::Error;
 

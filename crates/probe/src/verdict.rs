@@ -5,7 +5,7 @@
 //! hardly ever off its core, or if all cores together were full of this work. Everything else waits: for round trips, or
 //! for work that better memory would spare.
 
-use sakiyomi_linux::EngineKind;
+use sakiyomi_io::EngineKind;
 
 use crate::setting::Setting;
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sakiyomi_linux::page_cache::{self, By};
-use sakiyomi_linux::tracefs::{self, Place};
-use sakiyomi_linux::{
+use sakiyomi_io::page_cache::{self, By};
+use sakiyomi_io::{
     Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
 };
 use sakiyomi_mount::Regulate;
+use sakiyomi_os::tracefs::{self, Place};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
@@ -93,7 +93,7 @@ fn of_file(
     what: &'static str,
     consequence: &'static str,
     place: Option<&TestPlace>,
-    test: impl FnOnce(&Path) -> Result<String, sakiyomi_linux::Error>,
+    test: impl FnOnce(&Path) -> Result<String, sakiyomi_io::Error>,
 ) -> Finding {
     let tested = place.map(|place| test(place.file()));
     let available = tested.as_ref().map(Result::is_ok);
@@ -102,7 +102,7 @@ fn of_file(
 }
 
 /// Whether a method reads a file with registered buffers; and why it does not read it.
-fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_linux::Error> {
+fn read_by(path: &Path, kind: EngineKind) -> Result<bool, sakiyomi_io::Error> {
     let options = ReadOptions {
         engine: EngineSpec { kind, depth: 1 },
         block: 4096,

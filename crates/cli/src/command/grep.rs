@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{ArgAction, Args};
-use sakiyomi_task::read;
-use sakiyomi_task::search::{Meaning, Searcher};
+use sakiyomi_exec::read;
+use sakiyomi_text::search::{Meaning, Searcher};
 use serde_json::json;
 
 use crate::console::{Common, say_json};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::{EngineKind, EngineSpec};
+use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_probe::Error;
 use sakiyomi_probe::calibration::Calibration;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use sakiyomi_linux::process::command::{End, Running, Signals, wait_for_other};
 use sakiyomi_model::Bytes;
+use sakiyomi_os::process::command::{End, Running, Signals, wait_for_other};
 use sakiyomi_prefetch::Limit;
 use sakiyomi_prefetch::follow::{Options, Summary, follow};
 use sakiyomi_report::{Document, RunResult, chart, html, text};

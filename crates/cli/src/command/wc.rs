@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use sakiyomi_linux::ctype::Characters;
-use sakiyomi_task::count::{Counter, Wanted};
+use sakiyomi_os::ctype::Characters;
+use sakiyomi_text::count::{Counter, Wanted};
 use serde_json::{Value, json};
 
 use crate::console::{Common, complain, say_json};

@@ -4,7 +4,7 @@ use std::fs;
 
 use clap::{Arg, Command, CommandFactory};
 use sakiyomi_drive::spec::{BUILTIN, Explanation, explain};
-use sakiyomi_linux::{EngineKind, EngineSpec};
+use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_scenario::Scenario;
 use sakiyomi_trace::{Format, OutFormat};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! What `probe` found out, in the words of its schema.
 
-use sakiyomi_linux::EngineKind;
-use sakiyomi_linux::buffer::Granted;
-use sakiyomi_linux::read::Grant;
+use sakiyomi_io::EngineKind;
+use sakiyomi_io::buffer::Granted;
+use sakiyomi_io::read::Grant;
 use sakiyomi_probe::campaign::Campaign;
 use sakiyomi_probe::case::{Case, choice};
 use sakiyomi_probe::setting::Path;

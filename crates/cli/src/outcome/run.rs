@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::command::End;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::command::End;
 use sakiyomi_prefetch::Idle;
 use sakiyomi_prefetch::follow::{Advice, Point, ReadingSummary, Summary};
 use sakiyomi_report::RunResult;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
 use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
-use sakiyomi_linux::tracefs;
+use sakiyomi_os::tracefs;
 use sakiyomi_testing::{signals_are_default, skipped};
 
 #[test]

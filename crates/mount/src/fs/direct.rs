@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use sakiyomi_linux::file::direct_alignment;
-use sakiyomi_linux::{BufferPool, Memory};
+use sakiyomi_io::file::direct_alignment;
+use sakiyomi_io::{BufferPool, Memory};
 
 use super::nodes::Node;
 
@@ -83,7 +83,7 @@ impl DirectFiles {
         threads: usize,
         root: &OwnedFd,
         issued: Arc<Issued>,
-    ) -> Result<DirectFiles, sakiyomi_linux::Error> {
+    ) -> Result<DirectFiles, sakiyomi_io::Error> {
         let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
         Ok(DirectFiles { pool: BufferPool::fixed(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
     }

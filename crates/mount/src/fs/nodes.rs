@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use sakiyomi_linux::file_handle::FileHandle;
+use sakiyomi_io::file_handle::FileHandle;
 
 use crate::layout::FileId;
 

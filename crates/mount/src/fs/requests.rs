@@ -14,7 +14,7 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags};
-use sakiyomi_linux::exchange::{CODE, SIZE};
+use sakiyomi_os::ioctl_channel::{CODE, SIZE};
 
 use super::Files;
 use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
-use sakiyomi_linux::process::Process;
+use sakiyomi_os::process::Process;
 
 /// No process's name: those are shorter.
 const STOP: u64 = u64::MAX;

@@ -1,7 +1,7 @@
 //! Messages and answers in bytes.
 
 use sakiyomi_iorate::protocol::{Answer, Call, Message, Owner, Refusal, VERSION, View, decode, encode};
-use sakiyomi_linux::exchange::SIZE;
+use sakiyomi_os::ioctl_channel::SIZE;
 use serde::Deserialize;
 
 /// What every version of a message has.

@@ -1,7 +1,7 @@
 //! Who may set whose rate.
 
 use sakiyomi_iorate::protocol::{Refusal, Target};
-use sakiyomi_linux::process::{self, Process, Status};
+use sakiyomi_os::process::{self, Process, Status};
 
 use super::owners::{Held, is_within};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sakiyomi_linux::process::Process;
+use sakiyomi_os::process::Process;
 
 /// A process. Its serial number is nobody else's, however often the kernel gives its other number anew.
 #[derive(Debug)]

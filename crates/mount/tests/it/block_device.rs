@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::FallocateFlags;
-use sakiyomi_linux::loop_device::LoopDevice;
-use sakiyomi_linux::{Access, BufferPool, IoFile, Memory};
+use sakiyomi_io::{Access, BufferPool, IoFile, Memory};
 use sakiyomi_mount::{Behind, Options};
+use sakiyomi_os::loop_device::LoopDevice;
 
 #[test]
 fn a_block_device_on_a_file_of_a_mount_takes_the_drives_time() {

@@ -12,8 +12,8 @@ use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::OFlags;
 use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
-use sakiyomi_linux::exchange::{SIZE, exchange};
 use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
+use sakiyomi_os::ioctl_channel::{SIZE, exchange};
 use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);

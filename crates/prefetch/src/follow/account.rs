@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use sakiyomi_linux::page_cache;
+use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 
 use super::times::Spent;

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::Identity;
+use sakiyomi_os::process::Identity;
 
 use super::handle::{Handle, Place};
 use super::listing::{By, Listing, Way};
@@ -190,7 +190,7 @@ fn is_in_one_tree(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_linux::process::{Entry, Kind, open_directory};
+    use sakiyomi_os::process::{Entry, Kind, open_directory};
 
     fn identity(inode: u64) -> Identity {
         Identity { device: 1, inode, kind: Kind::Regular, size: 10 }

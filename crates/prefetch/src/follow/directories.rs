@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::Identity;
 
 use super::listing::Way;
 
@@ -89,7 +89,7 @@ impl Directories {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_linux::process::{Kind, open_directory};
+    use sakiyomi_os::process::{Kind, open_directory};
 
     const MILLISECOND: u64 = 1_000_000;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use sakiyomi_linux::cpu;
-use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::Identity;
 
 use super::coming::Coming;
 use super::directories::GoneThrough;

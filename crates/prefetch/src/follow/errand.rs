@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::process::{Identity, entries, open_directory};
+use sakiyomi_os::process::{Identity, entries, open_directory};
 
 use super::directories::Directory;
 use super::handle::Handle;

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sakiyomi_linux::process::Mapped;
-use sakiyomi_linux::process::{Identity, Kind, Process, identity, identity_at, open_beside};
+use sakiyomi_os::process::Mapped;
+use sakiyomi_os::process::{Identity, Kind, Process, identity, identity_at, open_beside};
 
 use crate::cached_file::{Brought, CachedFile, Found};
 

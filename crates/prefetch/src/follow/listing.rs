@@ -3,7 +3,7 @@
 //! Programs take a directory's files as they are listed (`grep -r`, `find`), by their numbers, which is near to how they
 //! lie on a disk (`tar`, `cp -r`), or by their names (`git`, whatever sorts them).
 
-use sakiyomi_linux::process::Entry;
+use sakiyomi_os::process::Entry;
 
 /// An order in which a directory can be gone through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::Identity;
 
 use super::coming::OPEN;
 use super::errand::{Answer, Errand, Order};

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::{Identity, Process, identity_at};
+use sakiyomi_os::process::{Identity, Process, identity_at};
 
 /// Words of a command line that may be names of files.
 #[derive(Debug, Default)]

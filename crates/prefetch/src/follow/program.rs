@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use sakiyomi_linux::process::{Identity, Kind, Process};
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::{Identity, Kind, Process};
 
 use super::directories::{Directories, Directory};
 use super::got::Got;

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use sakiyomi_linux::page_cache;
-use sakiyomi_linux::process::{Descriptor, Identity};
+use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::{Descriptor, Identity};
 
 use super::account::{Account, Sight};
 use super::coming::Coming;

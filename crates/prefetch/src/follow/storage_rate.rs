@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sakiyomi_linux::page_cache;
+use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
 
 use super::account::Share;

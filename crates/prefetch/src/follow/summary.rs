@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sakiyomi_linux::page_cache;
-use sakiyomi_linux::process::Identity;
+use sakiyomi_io::page_cache;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::Identity;
 
 use super::account::{Point, Share};
 use super::program::{Program, Unseen};

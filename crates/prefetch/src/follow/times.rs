@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use sakiyomi_linux::process::{Sleeps, Thread, Times};
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::{Sleeps, Thread, Times};
 
 /// What a program has done since it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sakiyomi_linux::process::{Identity, Kind, Mapped, process_of};
-use sakiyomi_linux::tracefs::Touch;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::{Identity, Kind, Mapped, process_of};
+use sakiyomi_os::tracefs::Touch;
 
 use super::handle::{Handle, Place};
 use super::program::{Program, Unseen};

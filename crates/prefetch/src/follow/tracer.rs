@@ -6,9 +6,9 @@
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
-use sakiyomi_linux::process::Process;
-use sakiyomi_linux::tracefs::{self, Instance, Touch};
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::Process;
+use sakiyomi_os::tracefs::{self, Instance, Touch};
 
 /// How long tracing goes on while nothing comes of it, and how soon it is tried again: twice as long each time, at most so.
 const PATIENCE: Nanos = Nanos(2_000_000_000);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sakiyomi_linux::buffer::available_memory;
+use sakiyomi_io::buffer::available_memory;
 use sakiyomi_model::Nanos;
 
 use super::progress::{Progress, Sight};

@@ -155,7 +155,7 @@ fn what_is_in_memory_already_is_left_alone() {
 fn what_is_not_in_memory_is_brought_there_as_far_as_the_limit_and_no_further() {
     let scratch = Scratch::with(&content(8 << 20)).chilled();
     let file = File::open(scratch.path()).unwrap();
-    let all = sakiyomi_linux::page_cache::residency(&file, 0..8 << 20).unwrap();
+    let all = sakiyomi_io::page_cache::residency(&file, 0..8 << 20).unwrap();
     if all.cached > 0 {
         skipped("what_is_not_in_memory_is_brought_there", "files stay in memory here");
         return;
@@ -164,7 +164,7 @@ fn what_is_not_in_memory_is_brought_there_as_far_as_the_limit_and_no_further() {
     reader.fill_buf().unwrap();
     until(&reader, |state| state == Some(State::Ahead));
     // The kernel's own read-ahead brings part of it.
-    let found = || sakiyomi_linux::page_cache::residency(&file, 0..1 << 20).unwrap();
+    let found = || sakiyomi_io::page_cache::residency(&file, 0..1 << 20).unwrap();
     while reader.statistics().ahead.end < 1 << 20 || !found().is_whole() {
         std::thread::yield_now();
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
-use sakiyomi_linux::page_cache::{By, residency_by};
+use sakiyomi_io::page_cache::{By, residency_by};
 use sakiyomi_mount::{Behind, Options};
 use sakiyomi_prefetch::{PrefetchReader, State};
 

@@ -14,9 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::mounted::{Scratch, can_mount, unmounted};
-use sakiyomi_linux::loop_device::LoopDevice;
-use sakiyomi_linux::{page_cache, tracefs};
+use sakiyomi_io::page_cache;
 use sakiyomi_mount::{Behind, Options};
+use sakiyomi_os::loop_device::LoopDevice;
+use sakiyomi_os::tracefs;
 use sakiyomi_prefetch::follow::{self, Summary, follow};
 use sakiyomi_prefetch::{Idle, Limit};
 use sakiyomi_testing::skipped;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_linux::{Access, IoFile};
+use sakiyomi_io::{Access, IoFile};
 
 /// Large enough for any alignment of direct I/O.
 const FILE_BYTES: usize = 4096;

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use sakiyomi_task::read::Wanted;
-use sakiyomi_task::search::{Searcher, lines};
+use sakiyomi_exec::read::Wanted;
+use sakiyomi_text::search::{Searcher, lines};
 
 use crate::console::{self, Stdout};
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use sakiyomi_task::read::{self, Event, Mapped, Report, Wanted};
-use sakiyomi_task::search::Searcher;
+use sakiyomi_exec::read::{self, Event, Mapped, Report, Wanted};
+use sakiyomi_text::search::Searcher;
 use serde_json::{Value, json};
 
 use super::Grep;

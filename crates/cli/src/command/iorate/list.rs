@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Owner, Target};
-use sakiyomi_linux::process::Process;
+use sakiyomi_os::process::Process;
 use sakiyomi_report::text;
 
 use super::tell;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Set, Target};
-use sakiyomi_linux::process::command::{Running, Signals, Status, adopt_orphans};
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::command::{Running, Signals, Status, adopt_orphans};
 use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
 use sakiyomi_report::{IorateResult, text};
 

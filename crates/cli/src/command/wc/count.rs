@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::Result;
-use sakiyomi_task::count::{Counter, Figures, Part};
-use sakiyomi_task::read::{self, Report};
+use sakiyomi_exec::read::{self, Report};
+use sakiyomi_text::count::{Counter, Figures, Part};
 
 use super::lines::Shown;
 use super::names::Names;

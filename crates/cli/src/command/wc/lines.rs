@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
-use sakiyomi_task::count::{Counter, Figures};
+use sakiyomi_text::count::{Counter, Figures};
 use serde_json::{Value, json};
 
 use crate::console;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sakiyomi_iorate::protocol::Target;
-use sakiyomi_linux::process;
+use sakiyomi_os::process;
 
 use super::BELIEVED;
 use crate::regulation::ends::Ends;

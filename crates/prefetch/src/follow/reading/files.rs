@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sakiyomi_linux::process::Identity;
 use sakiyomi_model::Nanos;
+use sakiyomi_os::process::Identity;
 
 use super::{Member, Reading, Seat};
 use crate::fetcher::Fetcher;

@@ -1,0 +1,145 @@
+//! How a task is described: its name, device and priority, what it waits for, its inputs, its function.
+
+use std::error::Error;
+
+use super::edges::Few;
+use super::failure::{Cause, Name};
+use super::handle::{Handle, Inputs};
+use super::room::Room;
+use super::tasks::{Device, Task, Tasks};
+use crate::queues::Priority;
+
+impl<'env> Tasks<'env> {
+    /// A task to be made. Nothing happens until it is spawned.
+    pub fn task(&self, name: impl Into<Name>) -> Builder<'_, 'env> {
+        Builder::new(self, None, name.into())
+    }
+}
+
+/// A task that is being described.
+#[must_use = "nothing happens until it is spawned"]
+pub struct Builder<'t, 'env> {
+    tasks: &'t Tasks<'env>,
+    /// Of who waits for it.
+    room: Option<&'t Room>,
+    name: Name,
+    device: Device,
+    priority: Priority,
+    before: Few<Task<'env>>,
+}
+
+impl<'t, 'env> Builder<'t, 'env> {
+    pub(super) fn new(tasks: &'t Tasks<'env>, room: Option<&'t Room>, name: Name) -> Builder<'t, 'env> {
+        Builder { tasks, room, name, device: Device::Any, priority: Priority::Normal, before: Few::new() }
+    }
+
+    /// Which thread runs it.
+    pub fn on(mut self, device: Device) -> Builder<'t, 'env> {
+        self.device = device;
+        self
+    }
+
+    /// How urgent it is among those that are active.
+    pub fn priority(mut self, priority: Priority) -> Builder<'t, 'env> {
+        self.priority = priority;
+        self
+    }
+
+    /// It begins when these have ended: a [`Handle`], a [`SharedHandle`](super::SharedHandle), or many of them. Their
+    /// outputs stay where they are.
+    pub fn wait_for<I: Inputs<'env>>(mut self, others: &I) -> Builder<'t, 'env> {
+        others.tasks(&mut self.before);
+        self
+    }
+
+    /// Its inputs are these tasks' outputs, and it begins when they have ended. Several go in a tuple or a `Vec`.
+    ///
+    /// ```
+    /// use sakiyomi_exec::manager::Manager;
+    /// let line = Manager::new(2).run(|tasks| {
+    ///     let name = tasks.task("name").spawn(|_| String::from("saki"));
+    ///     let count = tasks.task("count").spawn(|_| 3);
+    ///     let line = tasks.task("line").with((name, count)).spawn(|(name, count), _| name.repeat(count));
+    ///     tasks.wait(line)
+    /// });
+    /// assert_eq!(line??, "sakisakisaki");
+    /// # Ok::<(), sakiyomi_exec::manager::Failure>(())
+    /// ```
+    pub fn with<I: Inputs<'env>>(mut self, inputs: I) -> WithInputs<'t, 'env, I> {
+        inputs.tasks(&mut self.before);
+        WithInputs { builder: self, inputs }
+    }
+
+    /// Makes the task, which cannot fail but by panicking.
+    pub fn spawn<T: Send + 'env>(
+        self,
+        what: impl FnOnce(&Tasks<'env>) -> T + Send + 'env,
+    ) -> Handle<'env, T> {
+        self.make(move |tasks| Ok(what(tasks)))
+    }
+
+    /// Makes a task that may fail. An error ends those that depend on it without running them.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use sakiyomi_exec::manager::{Device, Manager};
+    /// let result = Manager::new(2).run(|tasks| {
+    ///     let read = tasks.task("read").on(Device::Io).try_spawn(|_| std::fs::read("no/such/file"));
+    ///     let print = tasks.task("print").with(read).spawn(|bytes, _| panic!("{} bytes", bytes.len()));
+    ///     print.forget();
+    /// });
+    /// let failure = result.unwrap_err();
+    /// assert_eq!(failure.to_string(), "the task `read` failed");
+    /// assert!(failure.source().unwrap().to_string().contains("No such file"));
+    /// ```
+    pub fn try_spawn<T: Send + 'env, E: Into<Box<dyn Error + Send + Sync>>>(
+        self,
+        what: impl FnOnce(&Tasks<'env>) -> Result<T, E> + Send + 'env,
+    ) -> Handle<'env, T> {
+        self.make(move |tasks| what(tasks).map_err(Cause::failed))
+    }
+
+    fn make<T: Send + 'env>(
+        self,
+        what: impl FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
+    ) -> Handle<'env, T> {
+        let Builder { tasks, room, name, device, priority, before } = self;
+        if let Some(room) = room {
+            room.wait(tasks);
+        }
+        let handle = Handle::new(tasks.core(name, device, priority, before.len()), what);
+        let task = handle.of_any();
+        tasks.count_made();
+        let ended = before.iter().filter(|before| !before.core().edges.then(&task)).count();
+        // And its own making, which ends here.
+        tasks.release(task, 1 + ended as u32);
+        handle
+    }
+}
+
+/// A task that is being described, with its inputs.
+#[must_use = "nothing happens until it is spawned"]
+pub struct WithInputs<'t, 'env, I> {
+    builder: Builder<'t, 'env>,
+    inputs: I,
+}
+
+impl<'env, I: Inputs<'env> + Send + 'env> WithInputs<'_, 'env, I> {
+    /// Makes the task, which cannot fail but by panicking.
+    pub fn spawn<T: Send + 'env>(
+        self,
+        what: impl FnOnce(I::Given, &Tasks<'env>) -> T + Send + 'env,
+    ) -> Handle<'env, T> {
+        let inputs = self.inputs;
+        self.builder.spawn(move |tasks| what(inputs.take(), tasks))
+    }
+
+    /// Makes a task that may fail.
+    pub fn try_spawn<T: Send + 'env, E: Into<Box<dyn Error + Send + Sync>>>(
+        self,
+        what: impl FnOnce(I::Given, &Tasks<'env>) -> Result<T, E> + Send + 'env,
+    ) -> Handle<'env, T> {
+        let inputs = self.inputs;
+        self.builder.try_spawn(move |tasks| what(inputs.take(), tasks))
+    }
+}

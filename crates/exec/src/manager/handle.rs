@@ -1,0 +1,196 @@
+//! Functions as tasks, and the handles by which others have their outputs.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::edges::Few;
+use super::failure::Cause;
+use super::tasks::{Core, Run, Task, Tasks};
+use crate::sync::{Mutex, lock};
+
+/// A task that was made, and its output once it has ended.
+#[must_use = "an output that nobody takes was made for nothing; drop it with `.forget()` if only what is done counts"]
+pub struct Handle<'env, T> {
+    task: Arc<dyn Gives<'env, T> + 'env>,
+}
+
+/// A task whose output is the input of several.
+pub struct SharedHandle<'env, T> {
+    task: Arc<dyn Gives<'env, T> + 'env>,
+    output: Arc<Mutex<Option<Arc<T>>>>,
+}
+
+impl<'env, T> Handle<'env, T> {
+    pub(super) fn new<F>(core: Core<'env>, function: F) -> Handle<'env, T>
+    where
+        F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
+        T: Send + 'env,
+    {
+        Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
+    }
+
+    /// The task as those see it who do not take its output.
+    pub(super) fn of_any(&self) -> Task<'env> {
+        Arc::clone(&self.task) as Task<'env>
+    }
+
+    /// Leaves the task to itself; its failure is still the run's.
+    pub fn forget(self) {}
+}
+
+impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
+    /// An output that is the input of several tasks, each of which is given an `Arc` of it.
+    ///
+    /// ```
+    /// use sakiyomi_exec::manager::Manager;
+    /// let (lines, bytes) = Manager::new(2)
+    ///     .run(|tasks| {
+    ///         let text = tasks.task("text").spawn(|_| "so\nhappy\n".to_owned()).share();
+    ///         let lines = tasks.task("lines").with(text.clone()).spawn(|text, _| text.lines().count());
+    ///         let bytes = tasks.task("bytes").with(text).spawn(|text, _| text.len());
+    ///         tasks.wait((lines, bytes))
+    ///     })??;
+    /// assert_eq!((lines, bytes), (2, 9));
+    /// # Ok::<(), sakiyomi_exec::manager::Failure>(())
+    /// ```
+    pub fn share(self) -> SharedHandle<'env, T> {
+        SharedHandle { task: self.task, output: Arc::new(Mutex::new(None)) }
+    }
+}
+
+impl<T> Clone for SharedHandle<'_, T> {
+    fn clone(&self) -> Self {
+        SharedHandle { task: Arc::clone(&self.task), output: Arc::clone(&self.output) }
+    }
+}
+
+/// What a task is given, or the caller waits for: outputs of tasks, alone, in tuples of up to four, or in a `Vec`.
+pub trait Inputs<'env> {
+    /// The outputs.
+    type Given;
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "nobody else implements it")]
+    fn tasks(&self, tasks: &mut Few<Task<'env>>);
+    #[doc(hidden)]
+    fn take(self) -> Self::Given;
+}
+
+impl<'env, T> Inputs<'env> for Handle<'env, T> {
+    type Given = T;
+
+    #[expect(private_interfaces, reason = "nobody else implements it")]
+    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
+        tasks.push(self.of_any());
+    }
+
+    fn take(self) -> T {
+        self.task.take()
+    }
+}
+
+impl<'env, T> Inputs<'env> for SharedHandle<'env, T> {
+    type Given = Arc<T>;
+
+    #[expect(private_interfaces, reason = "nobody else implements it")]
+    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
+        tasks.push(Arc::clone(&self.task) as Task<'env>);
+    }
+
+    fn take(self) -> Arc<T> {
+        Arc::clone(lock(&self.output).get_or_insert_with(|| Arc::new(self.task.take())))
+    }
+}
+
+impl<'env, I: Inputs<'env>> Inputs<'env> for Vec<I> {
+    type Given = Vec<I::Given>;
+
+    #[expect(private_interfaces, reason = "nobody else implements it")]
+    fn tasks(&self, tasks: &mut Few<Task<'env>>) {
+        self.iter().for_each(|input| input.tasks(tasks));
+    }
+
+    fn take(self) -> Vec<I::Given> {
+        self.into_iter().map(I::take).collect()
+    }
+}
+
+macro_rules! inputs_in_tuples {
+    ($($input:ident $index:tt),+) => {
+        impl<'env, $($input: Inputs<'env>),+> Inputs<'env> for ($($input,)+) {
+            type Given = ($($input::Given,)+);
+
+            #[expect(private_interfaces, reason = "nobody else implements it")]
+            fn tasks(&self, tasks: &mut Few<Task<'env>>) {
+                $(self.$index.tasks(tasks);)+
+            }
+
+            fn take(self) -> Self::Given {
+                ($(self.$index.take(),)+)
+            }
+        }
+    };
+}
+
+inputs_in_tuples!(A 0, B 1);
+inputs_in_tuples!(A 0, B 1, C 2);
+inputs_in_tuples!(A 0, B 1, C 2, D 3);
+
+/// A task whose output is taken once it has ended.
+trait Gives<'env, T>: Run<'env> {
+    /// # Panics
+    /// If the task has not ended well, or it was taken: handles are moved so that neither can be.
+    fn take(&self) -> T;
+}
+
+/// A function, and what came of it.
+struct Function<'env, F, T> {
+    core: Core<'env>,
+    work: Mutex<Work<F, T>>,
+}
+
+enum Work<F, T> {
+    ToDo(F),
+    /// It is being run, or was discarded, or the output has been taken.
+    Nothing,
+    Done(T),
+}
+
+impl<F, T> Work<F, T> {
+    fn take(&mut self) -> Work<F, T> {
+        mem::replace(self, Work::Nothing)
+    }
+}
+
+impl<'env, F, T> Run<'env> for Function<'env, F, T>
+where
+    F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send,
+    T: Send,
+{
+    fn core(&self) -> &Core<'env> {
+        &self.core
+    }
+
+    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        // Nobody else wants the lock before it has ended.
+        let mut work = lock(&self.work);
+        let Work::ToDo(function) = work.take() else { panic!("a task is run once") };
+        *work = Work::Done(function(tasks)?);
+        Ok(false)
+    }
+
+    fn discard(&self) {
+        let work = lock(&self.work).take();
+        drop(work);
+    }
+}
+
+impl<'env, F, T> Gives<'env, T> for Function<'env, F, T>
+where
+    F: FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send,
+    T: Send,
+{
+    fn take(&self) -> T {
+        let Work::Done(output) = lock(&self.work).take() else { panic!("an output is there once") };
+        output
+    }
+}

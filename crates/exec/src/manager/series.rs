@@ -1,0 +1,138 @@
+//! Tasks made of items, of which each that ends makes the next: the task blocks of the paper (section 3.1).
+
+use std::error::Error;
+use std::sync::Arc;
+
+use super::failure::{Cause, Name};
+use super::handle::Handle;
+use super::tasks::{Core, Device, Run, Task, Tasks};
+use crate::queues::Priority;
+use crate::sync::{Mutex, lock};
+
+impl<'env> Tasks<'env> {
+    /// Makes a task for each item, no more than `at_a_time` of which are live; each that ends makes the next one. The
+    /// handle is of what ends when all have, and fails with the first that does: no more are made then.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use sakiyomi_exec::manager::{Failure, Manager};
+    /// let sum = AtomicU64::new(0);
+    /// Manager::new(2).run(|tasks| {
+    ///     // A million tasks, no more than eight of which are there at the same time.
+    ///     let all = tasks.each("add", 8, 0..1_000_000, |item, _| {
+    ///         sum.fetch_add(item, Ordering::Relaxed);
+    ///         Ok::<(), Failure>(())
+    ///     });
+    ///     tasks.wait(all)
+    /// })??;
+    /// assert_eq!(sum.into_inner(), 499_999_500_000);
+    /// # Ok::<(), Failure>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `at_a_time` is 0.
+    pub fn each<I, E>(
+        &self,
+        name: impl Into<Name>,
+        at_a_time: usize,
+        items: impl IntoIterator<Item = I, IntoIter: Send + 'env>,
+        what: impl Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
+    ) -> Handle<'env, ()>
+    where
+        I: Send + 'env,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        assert!(at_a_time > 0, "no task may be live at a time");
+        let name = name.into();
+        // Ends when all those have that make up the series, and this function has let go.
+        let end =
+            Handle::new(self.core(name.clone(), Device::Any, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
+        self.count_made();
+        let made = Made { tasks: self, end: end.of_any() };
+        let series = Arc::new(Series { items: Mutex::new(items.into_iter()), what, end: end.of_any() });
+        for _ in 0..at_a_time {
+            let Some(item) = series.next(self) else { break };
+            made.one(OneOfSeries {
+                core: self.core(name.clone(), Device::Any, Priority::Normal, 0),
+                turn: Mutex::new(Some((item, Arc::clone(&series)))),
+            });
+        }
+        end
+    }
+}
+
+/// The end of a series that is being made; it may begin when this is dropped, also because the items panic.
+struct Made<'t, 'env> {
+    tasks: &'t Tasks<'env>,
+    end: Task<'env>,
+}
+
+impl<'env> Made<'_, 'env> {
+    fn one(&self, one: impl Run<'env> + 'env) {
+        let one: Task<'env> = Arc::new(one);
+        self.tasks.count_made();
+        self.end.core().edges.wait_for_one_more();
+        one.core().edges.then(&self.end);
+        self.tasks.release(one, 1);
+    }
+}
+
+impl Drop for Made<'_, '_> {
+    fn drop(&mut self) {
+        self.tasks.release(Arc::clone(&self.end), 1);
+    }
+}
+
+/// Tasks made of items, one after the other.
+struct Series<'env, T, F> {
+    items: Mutex<T>,
+    what: F,
+    end: Task<'env>,
+}
+
+impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
+    /// The next item, unless there are to be no more.
+    fn next(&self, tasks: &Tasks<'env>) -> Option<I> {
+        if self.end.core().edges.is_broken() || tasks.is_cancelled() {
+            return None;
+        }
+        // Who has panicked when asked is not asked again.
+        self.items.lock().ok()?.next()
+    }
+}
+
+/// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
+/// allocated for each.
+struct OneOfSeries<'env, I, T, F> {
+    core: Core<'env>,
+    /// What it does next.
+    turn: Mutex<Turn<'env, I, T, F>>,
+}
+
+type Turn<'env, I, T, F> = Option<(I, Arc<Series<'env, T, F>>)>;
+
+impl<'env, I, T, F, E> Run<'env> for OneOfSeries<'env, I, T, F>
+where
+    I: Send + 'env,
+    T: Iterator<Item = I> + Send + 'env,
+    F: Fn(I, &Tasks<'env>) -> Result<(), E> + Send + Sync + 'env,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn core(&self) -> &Core<'env> {
+        &self.core
+    }
+
+    fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
+        // Nobody else wants the lock before it has ended.
+        let mut turn = lock(&self.turn);
+        let (item, series) = turn.take().expect("an item for each time");
+        (series.what)(item, tasks).map_err(Cause::failed)?;
+        *turn = series.next(tasks).map(|item| (item, series));
+        Ok(turn.is_some())
+    }
+
+    fn discard(&self) {
+        let turn = lock(&self.turn).take();
+        drop(turn);
+    }
+}

@@ -1,0 +1,69 @@
+//! Blocked reads: a file's blocks are read while those before them are worked on, written as shortly as a loop.
+//!
+//! ```no_run
+//! use sakiyomi_exec::read::blocked_read;
+//! # fn main() -> Result<(), sakiyomi_exec::read::Error> {
+//! let (longest, _) = blocked_read("log.txt")
+//!     .block(128 << 10)
+//!     .records(b'\n')
+//!     .map(|lines| lines.split(|&byte| byte == b'\n').map(<[u8]>::len).max().unwrap_or(0))
+//!     .reduce(0, |longest, other| longest.max(other))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is mapped is a block: as it is, cut anywhere ([`BlockedRead::map`], for functions that hand over head and tail
+//! as the paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that a boundary
+//! cuts is put together and mapped by itself.
+//!
+//! Results are put together by an associative function, neighbours as they meet, or written in the file's order. So
+//! blocks may be read in any order, and **what is cached goes first**: what is in memory is worked on by the threads that
+//! compute, mapped or copied, whichever is faster, while the I/O thread brings what is not; and if the file has been too
+//! large for the memory, before it does, since what it brings would push it out.
+//!
+//! Of many files ([`blocked_reads`]) the next is read while the last is worked on, and those that come next are opened
+//! and fetched ahead. They are one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own result or
+//! error ([`Mapped::reduce_each`], [`Mapped::each_in_order`]):
+//!
+//! ```no_run
+//! use sakiyomi_exec::read::blocked_reads;
+//! # fn main() -> Result<(), sakiyomi_exec::read::Error> {
+//! let paths = ["a.log", "b.log"];
+//! let count = |lines: &[u8]| lines.iter().filter(|&&byte| byte == b'\n').count();
+//! blocked_reads(paths).map(count).reduce_each(|| 0, |first, next| first + next, |file, counted| {
+//!     match counted {
+//!         Ok((lines, _)) => println!("{lines} {}", paths[file]),
+//!         Err(error) => eprintln!("{error}"),
+//!     }
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is brought and not yet worked on is bounded, and so are results that wait for their turn, by the bytes that they
+//! are of; a record longer than that is an error.
+
+mod ahead;
+mod bring;
+mod builder;
+mod choice;
+mod error;
+mod feed;
+mod fetch;
+mod gather;
+mod look_ahead;
+mod mapped;
+mod plan;
+mod records;
+mod report;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod window;
+mod work;
+
+pub use builder::{BlockedRead, IoThread, blocked_read, blocked_reads};
+pub use error::Error;
+pub use mapped::{Mapped, Records};
+pub use report::{Event, Report, Wanted};

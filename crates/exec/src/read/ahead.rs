@@ -1,0 +1,97 @@
+//! Having the kernel fetch what is read soon, where it does not read far enough ahead by itself.
+
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use sakiyomi_io::page_cache;
+
+/// Bytes that are fetched ahead of what is read.
+pub(super) const FETCHED: u64 = 8 << 20;
+const FETCHED_AT_A_TIME: u64 = 1 << 20;
+/// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
+const ENOUGH: u64 = 2 << 20;
+
+/// How the kernel reads from a device, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    /// How much it fetches at a time when it is asked.
+    pub(super) piece: u64,
+    /// How far it reads ahead by itself, if it says so.
+    read_ahead: Option<u64>,
+}
+
+impl Device {
+    /// Whether the kernel should be asked to fetch, while those who compute will soon have nothing to do or not. What it
+    /// reads by itself is in larger pages, and costs the CPU less.
+    pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
+        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < ENOUGH)
+    }
+}
+
+/// The devices of files that come one after the other, which are mostly the same.
+#[derive(Default)]
+pub(super) struct Devices {
+    last: Option<(u64, Device)>,
+}
+
+impl Devices {
+    pub(super) fn of(&mut self, file: &File, metadata: &Metadata) -> Device {
+        let is_device = metadata.file_type().is_block_device();
+        let number = if is_device { metadata.rdev() } else { metadata.dev() };
+        let device = match self.last {
+            Some((last, device)) if last == number => device,
+            _ => Device {
+                piece: page_cache::piece(file).unwrap_or(128 << 10),
+                read_ahead: page_cache::read_ahead(number),
+            },
+        };
+        self.last = Some((number, device));
+        device
+    }
+}
+
+/// What of a range has been fetched ahead.
+pub(super) struct Ahead<'f> {
+    file: &'f File,
+    piece: u64,
+    /// Not yet fetched.
+    rest: Range<u64>,
+}
+
+impl<'f> Ahead<'f> {
+    pub(super) fn new(file: &'f File, device: Device, range: Range<u64>) -> Ahead<'f> {
+        Ahead { file, piece: device.piece, rest: range }
+    }
+
+    /// What is read is here now.
+    pub(super) fn keep(&mut self, at: u64) {
+        // Others may have brought some meanwhile.
+        self.rest.start = self.rest.start.max(at).min(self.rest.end);
+        let to = (at + FETCHED).min(self.rest.end);
+        if to == self.rest.end || to >= self.rest.start + FETCHED_AT_A_TIME {
+            let range = self.rest.start..to;
+            // What is refused here is read all the same.
+            if !range.is_empty() && page_cache::fetch_in_pieces(self.file, range, self.piece).is_err() {
+                self.rest.start = self.rest.end;
+            }
+            self.rest.start = self.rest.start.max(to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_where_it_reads_little_ahead_and_work_is_low() {
+        let device = |read_ahead| Device { piece: 128 << 10, read_ahead };
+        for (read_ahead, helped) in
+            [(None, true), (Some(0), true), (Some(128 << 10), true), (Some(ENOUGH), false)]
+        {
+            assert_eq!(device(read_ahead).needs_help(true), helped);
+            assert!(!device(read_ahead).needs_help(false), "{read_ahead:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How files are to be read: what a caller can set.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use sakiyomi_io::{Access, EngineSpec};
+
+/// Who reads what is not in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoThread {
+    /// A thread that does nothing else, with a raised priority where that is allowed: the paper's `IO_0`.
+    #[default]
+    Dedicated,
+    /// Every thread that computes reads its own blocks: the paper's `SPE_ANY`.
+    Shared,
+}
+
+/// Files to be read by blocks, one or many.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read until it is reduced or written"]
+pub struct BlockedRead {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) range: Range<u64>,
+    pub(super) block: usize,
+    pub(super) threads: usize,
+    pub(super) method: Option<EngineSpec>,
+    pub(super) access: Access,
+    pub(super) io: IoThread,
+}
+
+/// A part for a thread: small enough to stay in its cache, large enough that starting on it costs nothing beside.
+const BLOCK: usize = 128 << 10;
+/// What is read ahead, in bytes, and in blocks.
+const AHEAD: usize = 16 << 20;
+const AHEAD_BLOCKS: Range<usize> = 4..256;
+
+/// A file, to be read by blocks of 128 KiB on as many threads as there are cores.
+pub fn blocked_read(path: impl AsRef<Path>) -> BlockedRead {
+    blocked_reads([path])
+}
+
+/// Files, in their order, to be read as [`blocked_read`] reads one.
+pub fn blocked_reads(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> BlockedRead {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (method, access, io) = (None, Access::Buffered, IoThread::Dedicated);
+    BlockedRead {
+        paths: paths.into_iter().map(|path| path.as_ref().to_owned()).collect(),
+        range: 0..u64::MAX,
+        block: BLOCK,
+        threads,
+        method,
+        access,
+        io,
+    }
+}
+
+impl BlockedRead {
+    /// Bytes of a block.
+    ///
+    /// # Panics
+    /// If they are none.
+    pub fn block(mut self, bytes: usize) -> BlockedRead {
+        assert!(bytes > 0, "a block of no bytes");
+        self.block = bytes;
+        self
+    }
+
+    /// Only these bytes of each file.
+    pub fn range(mut self, range: Range<u64>) -> BlockedRead {
+        self.range = range;
+        self
+    }
+
+    /// Threads that compute.
+    pub fn threads(mut self, threads: usize) -> BlockedRead {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How all of it is read; otherwise as is best: what is in memory is mapped, or copied if that is faster, and the
+    /// rest is brought by the I/O thread.
+    pub fn method(mut self, method: EngineSpec) -> BlockedRead {
+        self.method = Some(method);
+        self
+    }
+
+    /// Through the page cache or around it.
+    pub fn access(mut self, access: Access) -> BlockedRead {
+        self.access = access;
+        self
+    }
+
+    /// Who reads.
+    pub fn io_thread(mut self, io: IoThread) -> BlockedRead {
+        self.io = io;
+        self
+    }
+
+    /// Blocks that are read ahead, worked on, or wait for their turn, at most.
+    pub(super) fn window(&self) -> usize {
+        (AHEAD / self.block).clamp(AHEAD_BLOCKS.start, AHEAD_BLOCKS.end).max(2 * self.threads)
+    }
+
+    /// The same in bytes.
+    pub(super) fn bytes_ahead(&self) -> u64 {
+        (self.window() * self.block).max(AHEAD) as u64
+    }
+}

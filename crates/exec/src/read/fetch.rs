@@ -1,0 +1,102 @@
+//! How those who compute have the bytes of a file that are in memory, or that they wait for themselves.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sakiyomi_io::read::Single;
+use sakiyomi_io::{Block, Buffer, BufferPool, Memory};
+
+use super::choice::{Choice, Way};
+use super::plan::cut;
+
+/// Of one file.
+pub(super) struct Fetch {
+    pub(super) single: Arc<Single>,
+    /// Bytes that are copied at a time.
+    copied: usize,
+    buffers: Buffers,
+    /// Whether one way may stand in for the other.
+    is_free: bool,
+    choice: Mutex<Choice>,
+}
+
+/// What is copied at a time if one way is as good as the other, in bytes: it stays in a core's cache, and is worth a call.
+const COPIED: Range<usize> = 64 << 10..1 << 20;
+
+impl Fetch {
+    /// The same way for all; what is copied, by `block` bytes.
+    pub(super) fn only(single: Arc<Single>, way: Way, block: usize, buffers: Buffers) -> Fetch {
+        let choice = Mutex::new(Choice::settled(way));
+        Fetch { single, copied: block, buffers, is_free: false, choice }
+    }
+
+    /// The faster way for `bytes` that are in memory, or will be.
+    pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
+        let copied = block.clamp(COPIED.start, COPIED.end);
+        Fetch { single, copied, buffers, is_free: true, choice: Mutex::new(Choice::of(bytes)) }
+    }
+
+    /// How a piece is had, and how much of it before this is asked again.
+    pub(super) fn next(&self, piece: &Range<u64>) -> (Way, Range<u64>) {
+        let (way, length) = self.choice().next(piece.end - piece.start);
+        (way, piece.start..piece.start + length)
+    }
+
+    /// So many bytes were had so, and worked on.
+    pub(super) fn took(&self, way: Way, bytes: u64, time: Duration) {
+        self.choice().took(way, bytes, time);
+    }
+
+    /// Maps a part; none if it cannot be mapped but may be copied, which is tried then and for all that comes after.
+    pub(super) fn map(&self, part: Range<u64>) -> Result<Option<Block>, sakiyomi_io::Error> {
+        match self.single.map(part) {
+            Err(_) if self.is_free => {
+                self.choice().settle(Way::Copy);
+                Ok(None)
+            }
+            mapped => mapped.map(Some),
+        }
+    }
+
+    /// A part in pieces that are copied at a time.
+    pub(super) fn pieces(&self, part: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        cut(part, self.copied as u64)
+    }
+
+    /// Copies such a piece.
+    pub(super) fn copy(&self, piece: Range<u64>) -> Result<Block, sakiyomi_io::Error> {
+        // A direct transfer is widened to the alignment at both ends.
+        let size = self.copied + 2 * self.single.file().alignment().offset;
+        self.single.read(piece, self.buffers.take(size)?)
+    }
+
+    fn choice(&self) -> MutexGuard<'_, Choice> {
+        self.choice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory to copy into, of all files: one for each thread that computes, made when something is copied.
+#[derive(Clone)]
+pub(super) struct Buffers {
+    threads: usize,
+    kept: Arc<Mutex<Option<(usize, BufferPool)>>>,
+}
+
+impl Buffers {
+    pub(super) fn new(threads: usize) -> Buffers {
+        Buffers { threads, kept: Arc::default() }
+    }
+
+    /// One of at least `size` bytes, for a thread that has none.
+    fn take(&self, size: usize) -> Result<Buffer, sakiyomi_io::Error> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = match kept.take().filter(|&(had, _)| had >= size) {
+            Some(large_enough) => large_enough,
+            None => (size, BufferPool::fixed(self.threads + 1, size, Memory::Huge)?),
+        };
+        let buffer = pool.1.take().expect("one for each thread");
+        *kept = Some(pool);
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,113 @@
+//! The files that come next: opened ahead, and their beginnings fetched, so that a device which is slow to answer is
+//! asked for many at the same time.
+
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
+use std::io;
+use std::iter::Peekable;
+use std::path::Path;
+use std::vec;
+
+use sakiyomi_io::page_cache;
+
+use super::ahead::{Devices, FETCHED};
+use super::plan::Plan;
+use super::stream::Stream;
+use super::work::Work;
+
+/// Bytes that are fetched of each file that is opened ahead.
+const FETCHED_OF_ONE: u64 = 4 << 20;
+
+/// What is read.
+pub(super) enum Input<'f> {
+    Path(&'f Path),
+    /// Of what is called so.
+    Stream(&'f Path, Stream<'f>),
+}
+
+impl<'f> Input<'f> {
+    fn path(&self) -> &'f Path {
+        match self {
+            Input::Path(path) | Input::Stream(path, _) => path,
+        }
+    }
+}
+
+/// A file that is opened, and what of it was in memory then.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) metadata: Metadata,
+    pub(super) plan: Option<Plan>,
+    fetched: u64,
+}
+
+impl Opened {
+    pub(super) fn open<T: Send>(work: &Work<'_, T>, path: &Path) -> io::Result<Opened> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let plan = (work.is_usual() && metadata.is_file()).then(|| {
+            let range = &work.read.range;
+            Plan::of(&file, range.start.min(metadata.len())..range.end.min(metadata.len()))
+        });
+        Ok(Opened { file, metadata, plan, fetched: 0 })
+    }
+
+    /// Has the kernel fetch what will be read first.
+    fn fetch_beginning(&mut self, devices: &mut Devices) {
+        let Some(first) = self.plan.as_ref().and_then(|plan| plan.cold.first()) else { return };
+        let device = devices.of(&self.file, &self.metadata);
+        let range = first.start..first.end.min(first.start + FETCHED_OF_ONE);
+        self.fetched = range.end - range.start;
+        // What is refused here is read all the same.
+        let _ = page_cache::fetch_in_pieces(&self.file, range, device.piece);
+    }
+}
+
+/// What comes next, in its order.
+pub(super) struct LookAhead<'w> {
+    inputs: Peekable<vec::IntoIter<Input<'w>>>,
+    opened: VecDeque<(&'w Path, Opened)>,
+    fetched: u64,
+}
+
+impl<'w> LookAhead<'w> {
+    pub(super) fn new(inputs: Vec<Input<'w>>) -> LookAhead<'w> {
+        LookAhead { inputs: inputs.into_iter().peekable(), opened: VecDeque::new(), fetched: 0 }
+    }
+
+    pub(super) fn is_at_end(&mut self) -> bool {
+        self.opened.is_empty() && self.inputs.peek().is_none()
+    }
+
+    /// Opens the files that come next, as long as they are regular ones: others may wait for somebody.
+    pub(super) fn look<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
+        while self.opened.len() < work.files.most() && self.fetched < FETCHED {
+            let Some(&Input::Path(path)) = self.inputs.peek() else { return };
+            if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+                return;
+            }
+            let Ok(mut opened) = Opened::open(work, path) else { return };
+            self.inputs.next();
+            opened.fetch_beginning(devices);
+            self.fetched += opened.fetched;
+            self.opened.push_back((path, opened));
+        }
+    }
+
+    /// The next, opened if that was possible.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(super) fn next(&mut self) -> (&'w Path, Result<Opened, Input<'w>>) {
+        match self.opened.pop_front() {
+            Some((path, opened)) => {
+                self.fetched -= opened.fetched;
+                (path, Ok(opened))
+            }
+            None => {
+                let input = self.inputs.next().expect("not at the end");
+                (input.path(), Err(input))
+            }
+        }
+    }
+}

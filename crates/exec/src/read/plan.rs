@@ -1,0 +1,156 @@
+//! What is in memory and what is not, and so who brings it.
+
+use std::fs::File;
+use std::ops::Range;
+
+use sakiyomi_io::page_cache::residency;
+
+/// The parts of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) resident: Vec<Range<u64>>,
+    pub(super) cold: Vec<Range<u64>>,
+    /// The file has been pushed out of memory before: what is brought now would push out what is resident.
+    pub(super) is_too_large: bool,
+}
+
+/// What is looked at at a time, in bytes. A part of it that is missing makes all of it cold.
+const GRAIN: u64 = 4 << 20;
+
+impl Plan {
+    pub(super) fn all_cold(range: Range<u64>) -> Plan {
+        Plan { cold: vec![range], ..Plan::default() }
+    }
+
+    /// As the page cache is now. Where nothing can be known, all is taken to be cold.
+    pub(super) fn of(file: &File, range: Range<u64>) -> Plan {
+        let Ok(whole) = residency(file, range.clone()) else { return Plan::all_cold(range) };
+        if whole.is_whole() {
+            return Plan { resident: vec![range], ..Plan::default() };
+        }
+        let is_too_large = whole.detail.is_some_and(|detail| detail.evicted > 0);
+        if whole.cached == 0 {
+            return Plan::all_cold(range);
+        }
+        let is_resident =
+            |grain: &Range<u64>| residency(file, grain.clone()).is_ok_and(|residency| residency.is_whole());
+        Plan { is_too_large, ..Plan::by(range, is_resident) }
+    }
+
+    fn by(range: Range<u64>, is_resident: impl Fn(&Range<u64>) -> bool) -> Plan {
+        let mut plan = Plan::default();
+        for grain in cut(range, GRAIN) {
+            let parts = if is_resident(&grain) { &mut plan.resident } else { &mut plan.cold };
+            match parts.last_mut() {
+                Some(last) if last.end == grain.start => last.end = grain.end,
+                _ => parts.push(grain),
+            }
+        }
+        plan
+    }
+
+    /// Whether it is of this range.
+    pub(super) fn covers(&self, range: &Range<u64>) -> bool {
+        let bytes = self.bytes();
+        let parts = || self.resident.first().into_iter().chain(self.cold.first());
+        bytes == range.end - range.start && parts().map(|part| part.start).min() == Some(range.start)
+    }
+
+    pub(super) fn resident_bytes(&self) -> u64 {
+        bytes_of(&self.resident)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.resident_bytes() + bytes_of(&self.cold)
+    }
+}
+
+fn bytes_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// What is handed over at a time at most, in bytes, a power of two: so little that of `bytes` there are sixteen pieces for
+/// each thread, unless they became too small to be worth it, and of what there is `room` for at the same time, two.
+pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
+    let threads = threads as u64;
+    let most = (bytes / (16 * threads)).max(WORTH_IT).min(room / (2 * threads));
+    1 << most.max(1).ilog2()
+}
+
+/// A smaller piece takes longer to be mapped than to be worked on, in bytes.
+const WORTH_IT: u64 = 256 << 10;
+
+/// A range in pieces that are small at its beginning and its end, so that who works on them begins soon and all end
+/// together, and of up to a quarter of what was before or comes in between. Both sizes are powers of two, and pieces begin
+/// at multiples of their size where they can.
+pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let most = (at - range.start).min(range.end - at) / 4;
+        let size = (1 << most.max(1).ilog2()).clamp(sizes.start, sizes.end);
+        let piece = at..((at / size + 1) * size).min(range.end);
+        at = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// A range in pieces that begin at multiples of `size`.
+pub(super) fn cut(range: Range<u64>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
+    let first = range.start / size;
+    let count = if range.is_empty() { 0 } else { range.end.div_ceil(size) - first };
+    (0..count).map(move |index| {
+        let start = (first + index) * size;
+        start.max(range.start)..(start + size).min(range.end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_lies_side_by_side_is_one_part() {
+        let range = 100..GRAIN * 5 + 7;
+        let plan = Plan::by(range.clone(), |grain| (GRAIN * 2..GRAIN * 4).contains(&grain.start));
+        assert_eq!(plan.cold, [100..GRAIN * 2, GRAIN * 4..range.end]);
+        assert_eq!((plan.resident.len(), &plan.resident[0]), (1, &(GRAIN * 2..GRAIN * 4)));
+    }
+
+    proptest! {
+        #[test]
+        fn tapered_pieces_have_no_gaps_and_are_small_at_both_ends(start in 0u64..40 << 20, length in 0u64..40 << 20) {
+            let (range, sizes) = (start..start + length, 256 << 10..2 << 20);
+            let pieces: Vec<Range<u64>> = tapered(range.clone(), sizes.clone()).collect();
+            let mut at = start;
+            for piece in &pieces {
+                prop_assert!(piece.start == at && piece.end > at);
+                at = piece.end;
+                let edge = (piece.start - start).min(range.end - piece.start);
+                prop_assert!(at - piece.start <= (edge / 4).clamp(sizes.start, sizes.end));
+                prop_assert!(piece.start / sizes.end == (at - 1) / sizes.end, "{piece:?}");
+            }
+            prop_assert_eq!(at, range.end);
+            let most = 4 * 16 + length / sizes.end * 2;
+            prop_assert!(pieces.len() as u64 <= most, "{} pieces", pieces.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_so_small_that_all_threads_have_one(
+            bytes in 0u64..1 << 40, room in 1u64 << 20..1 << 32, threads in 1usize..1024,
+        ) {
+            let most = piece_max(bytes, room, threads);
+            prop_assert!(most.is_power_of_two());
+            prop_assert!(most == 1 || room / most >= 2 * threads as u64);
+            prop_assert!(most <= WORTH_IT || bytes / most >= 16 * threads as u64);
+        }
+    }
+
+    #[test]
+    fn pieces_have_no_gaps() {
+        assert_eq!(cut(5..25, 10).collect::<Vec<_>>(), [5..10, 10..20, 20..25]);
+        assert_eq!(cut(7..7, 10).count(), 0);
+    }
+}

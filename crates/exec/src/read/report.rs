@@ -1,0 +1,57 @@
+//! What a blocked read did, and what it hands over while it does it.
+
+use std::time::Duration;
+
+use sakiyomi_io::EngineSpec;
+
+use super::error::Error;
+
+/// What a blocked read did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes of them that were in memory, and so were not waited for.
+    pub resident_bytes: u64,
+    /// Bytes that were worked on where the page cache has them; the others were copied.
+    pub mapped_bytes: u64,
+    /// How those that were not were read; none if all were.
+    pub method: Option<EngineSpec>,
+    /// From start to end.
+    pub elapsed: Duration,
+    /// Time in the function that maps, of all threads.
+    pub computing: Duration,
+    /// Whether the I/O thread has the priority that it asked for; none if there was none.
+    pub io_is_urgent: Option<bool>,
+}
+
+impl Report {
+    /// What was done besides.
+    pub fn add(&mut self, more: &Report) {
+        self.bytes += more.bytes;
+        self.resident_bytes += more.resident_bytes;
+        self.mapped_bytes += more.mapped_bytes;
+        self.computing += more.computing;
+        self.elapsed += more.elapsed;
+        self.method = self.method.or(more.method);
+        self.io_is_urgent = self.io_is_urgent.or(more.io_is_urgent);
+    }
+}
+
+/// What comes of a file, as it comes.
+#[derive(Debug)]
+pub enum Event<T> {
+    /// The next result.
+    Result(T),
+    /// There are no more: what was done, or why not.
+    End(Result<Report, Error>),
+}
+
+/// Whether more of a file is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The next result.
+    More,
+    /// Nothing more of this file.
+    NextFile,
+}

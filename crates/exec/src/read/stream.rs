@@ -1,0 +1,172 @@
+//! Bytes of a block, wherever they come from, and blocks of what is read from its beginning to its end.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sakiyomi_io::readiness::is_readable_now;
+use sakiyomi_io::{Block, Buffer};
+
+/// A block's bytes.
+pub(super) enum Bytes {
+    /// Of a file.
+    Block(Block),
+    /// Of a stream.
+    Buffer(Buffer),
+    /// Of a small file.
+    Small(Small),
+}
+
+impl Bytes {
+    /// Whether they are the file's own pages.
+    pub(super) fn are_mapped(&self) -> bool {
+        matches!(self, Bytes::Block(block) if block.is_mapped())
+    }
+
+    /// Whether they are the file's; only a mapping can lose some after it was made.
+    pub(super) fn intact(&self) -> Result<(), sakiyomi_io::Error> {
+        match self {
+            Bytes::Block(block) => block.intact(),
+            Bytes::Buffer(_) | Bytes::Small(_) => Ok(()),
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Block(block) => block,
+            Bytes::Buffer(buffer) => buffer,
+            Bytes::Small(small) => &small.bytes[..small.filled],
+        }
+    }
+}
+
+/// An input without offsets, such as a pipe, which is read sequentially.
+pub(super) struct Stream<'f> {
+    /// Bytes that were read earlier.
+    before: Cursor<Vec<u8>>,
+    from: From<'f>,
+    /// Whether a block ends where further reading would block: the block's results may be wanted before more bytes
+    /// arrive, or may cause them to arrive.
+    is_eager: bool,
+}
+
+enum From<'f> {
+    File(File),
+    Any(Box<dyn Read + Send + 'f>),
+}
+
+impl<'f> Stream<'f> {
+    pub(super) fn of(from: impl Read + Send + 'f) -> Stream<'f> {
+        let before = Cursor::default();
+        Stream { before, from: From::Any(Box::new(from)), is_eager: false }
+    }
+
+    pub(super) fn of_file(file: File, is_eager: bool) -> Stream<'f> {
+        Stream { before: Cursor::default(), from: From::File(file), is_eager }
+    }
+
+    /// The same with bytes that were read of it before.
+    pub(super) fn behind(self, before: Vec<u8>) -> Stream<'f> {
+        Stream { before: Cursor::new(before), ..self }
+    }
+
+    /// Whether the next read would block, so that results of earlier blocks must be delivered first.
+    pub(super) fn would_wait(&self) -> bool {
+        let From::File(file) = &self.from else { return false };
+        let is_behind = self.before.position() >= self.before.get_ref().len() as u64;
+        self.is_eager && is_behind && !is_readable_now(file)
+    }
+
+    /// Reads until `space` is full, the input ends, or further reading would block; returns true in the last case. An
+    /// error comes with the number of bytes read before it.
+    pub(super) fn fill(&mut self, space: &mut [u8]) -> (usize, io::Result<bool>) {
+        let mut filled = 0;
+        while filled < space.len() {
+            match self.read(&mut space[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return (filled, Err(error)),
+            }
+            if filled < space.len() && self.would_wait() {
+                return (filled, Ok(true));
+            }
+        }
+        (filled, Ok(false))
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.before.read(bytes)? {
+            0 => match &mut self.from {
+                From::File(file) => file.read(bytes),
+                From::Any(from) => from.read(bytes),
+            },
+            count => Ok(count),
+        }
+    }
+}
+
+/// Memory for small files, used again: one for each thread that works on one.
+#[derive(Clone, Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<Box<[u8]>>>>);
+
+/// What was read of a small file. Its memory is used again when it is dropped.
+pub(super) struct Small {
+    bytes: Box<[u8]>,
+    filled: usize,
+    home: Kept,
+}
+
+impl Kept {
+    /// Reads up to `most` bytes, which is the same number in every call, or to the end; also returns the error that
+    /// ended it early, if any.
+    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (Small, io::Result<()>) {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
+        let mut small = Small { bytes, filled: 0, home: self.clone() };
+        let (filled, outcome) = fill(from, &mut small.bytes);
+        small.filled = filled;
+        (small, outcome)
+    }
+}
+
+impl Small {
+    pub(super) fn len(&self) -> usize {
+        self.filled
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+}
+
+/// Fills a buffer as far as [`Stream::fill`] does. After an error it holds the bytes read before the error.
+pub(super) fn fill_buffer(from: &mut Stream<'_>, buffer: &mut Buffer) -> io::Result<()> {
+    buffer.set_len(0);
+    let (filled, outcome) = from.fill(buffer.space());
+    buffer.set_len(filled);
+    outcome.map(drop)
+}
+
+fn fill(from: &mut (impl Read + ?Sized), space: &mut [u8]) -> (usize, io::Result<()>) {
+    let mut filled = 0;
+    while filled < space.len() {
+        match from.read(&mut space[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Err(error)),
+        }
+    }
+    (filled, Ok(()))
+}

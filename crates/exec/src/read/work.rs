@@ -1,0 +1,380 @@
+//! What the tasks of a blocked read share, and what each does with its block.
+
+use std::any::Any;
+use std::io::Read;
+use std::ops::{Deref, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
+
+use super::builder::BlockedRead;
+use super::choice::Way;
+use super::error::Error;
+use super::fetch::Fetch;
+use super::gather::{Gather, Sink};
+use super::records::{Cut, Joined, Joiner, TooLong};
+use super::report::Report;
+use super::stream::{Bytes, Kept};
+use super::window::{Permit, Window};
+use crate::manager::Failure;
+
+/// A file up to this size is read at once by who works on it: a hand-over would take longer.
+pub(super) const SMALL: usize = 256 << 10;
+/// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
+const FILES: u64 = 64;
+/// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
+const DESCRIPTORS_LEFT: u64 = 16;
+const DESCRIPTORS: u64 = 4;
+
+/// The offset of a failure that concerns no block: beyond every block that was handed over.
+const BEHIND_ALL: u64 = u64::MAX - 1;
+
+/// What the tasks share.
+pub(super) struct Work<'g, T> {
+    pub(super) read: &'g BlockedRead,
+    map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
+    cut: Option<Cut>,
+    pub(super) in_order: bool,
+    sink: Sink<'g, T>,
+    /// Blocks, and files.
+    pub(super) window: Window,
+    pub(super) files: Window,
+    pub(super) kept: Kept,
+    /// Why all of it was stopped, if it was.
+    stopped: Mutex<Option<Error>>,
+}
+
+impl<'g, T: Send> Work<'g, T> {
+    pub(super) fn new(
+        read: &'g BlockedRead,
+        map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
+        end: Option<u8>,
+        in_order: bool,
+        sink: Sink<'g, T>,
+    ) -> Work<'g, T> {
+        let (window, files) = (Window::new(read.window()), Window::new(files_max()));
+        let (cut, kept, stopped) = (end.map(Cut), Kept::default(), Mutex::default());
+        Work { read, map, cut, in_order, sink, window, files, kept, stopped }
+    }
+
+    /// Ends all of it.
+    pub(super) fn stop(&self, error: Error) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.window.close();
+        self.files.close();
+    }
+
+    pub(super) fn into_stopped(self) -> Result<(), Error> {
+        self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    /// Waits until there is room for so many bytes and what comes of them; none if there will be no more.
+    pub(super) fn room_for(&self, bytes: u64) -> Option<Permit> {
+        let most = self.window.most() as u64;
+        let count = (bytes * most).div_ceil(self.read.bytes_ahead());
+        self.window.permits(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// How a file is read that is not in memory.
+    pub(super) fn method(&self) -> EngineSpec {
+        let usual = if self.read.access == Access::Direct { EngineKind::Pread } else { EngineKind::Read };
+        self.read.method.unwrap_or(EngineSpec::usual(usual))
+    }
+
+    /// Whether files are read as is best.
+    pub(super) fn is_usual(&self) -> bool {
+        self.read.method.is_none() && self.read.access == Access::Buffered
+    }
+
+    /// Whether the whole of a file is wanted, so that a small one can be read at once.
+    pub(super) fn takes_small(&self) -> bool {
+        self.is_usual() && self.read.range == (0..u64::MAX)
+    }
+
+    pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> Hold<'w, 'g, T> {
+        let start = self.read.range.start;
+        let most = self.read.bytes_ahead();
+        Hold(Some(Arc::new(OneFile {
+            work: self,
+            index,
+            path,
+            gather: self.sink.file(index),
+            joiner: Mutex::new(Joiner::new(most, start)),
+            begun: Instant::now(),
+            permit,
+            failed_at: AtomicU64::new(u64::MAX),
+            failure: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            mapped_bytes: AtomicU64::new(0),
+            computing_ns: AtomicU64::new(0),
+            plan: Mutex::default(),
+        })))
+    }
+
+    /// Reads what has little in it with no other thread.
+    pub(super) fn alone(self, path: &Path, from: &mut dyn Read) -> Result<(), Error> {
+        let permit = self.files.permit().expect("the first");
+        self.file(0, path, permit).read_small(from, None);
+        self.into_stopped()
+    }
+}
+
+/// A file that is being read.
+pub(super) struct OneFile<'w, 'g, T> {
+    pub(super) work: &'w Work<'g, T>,
+    index: usize,
+    pub(super) path: &'w Path,
+    gather: Gather<'w, 'g, T>,
+    joiner: Mutex<Joiner>,
+    begun: Instant,
+    permit: Permit,
+    /// Offset of the first failure in bytes, as in `failure`; `u64::MAX` if nothing has failed.
+    failed_at: AtomicU64,
+    failure: Mutex<Option<(u64, Error)>>,
+    bytes: AtomicU64,
+    mapped_bytes: AtomicU64,
+    computing_ns: AtomicU64,
+    /// What was in memory, in bytes, and how the rest was read.
+    plan: Mutex<(u64, Option<EngineSpec>)>,
+}
+
+/// A hold on a file: when nobody has one any more, the file has ended.
+pub(super) struct Hold<'w, 'g, T: Send>(Option<Arc<OneFile<'w, 'g, T>>>);
+
+impl<T: Send> Clone for Hold<'_, '_, T> {
+    fn clone(&self) -> Self {
+        Hold(self.0.clone())
+    }
+}
+
+impl<'w, 'g, T: Send> Deref for Hold<'w, 'g, T> {
+    type Target = OneFile<'w, 'g, T>;
+
+    fn deref(&self) -> &OneFile<'w, 'g, T> {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl<T: Send> Drop for Hold<'_, '_, T> {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take().and_then(Arc::into_inner) {
+            file.end();
+        }
+    }
+}
+
+impl<T: Send> OneFile<'_, '_, T> {
+    fn joiner(&self) -> MutexGuard<'_, Joiner> {
+        self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was found out before it is read.
+    pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<EngineSpec>) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
+    }
+
+    /// Stops reading this file after the blocks already handed over.
+    pub(super) fn fail(&self, error: Error) {
+        self.fail_at(BEHIND_ALL, error);
+    }
+
+    /// Stops reading this file at an offset. Of several failures the one with the lowest offset is reported, so that
+    /// the outcome does not depend on which thread was first.
+    fn fail_at(&self, offset: u64, error: Error) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
+            *failure = Some((offset, error));
+            self.failed_at.store(offset, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn fail_if(&self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            self.fail(error);
+        }
+    }
+
+    /// Whether no further block of it is handed over.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed_at.load(Ordering::Relaxed) != u64::MAX || self.is_enough()
+    }
+
+    fn is_enough(&self) -> bool {
+        self.gather.is_enough() || self.work.window.is_closed()
+    }
+
+    /// Whether the block at an offset that was handed over is still worked on. Results in order include all that
+    /// precedes a failure; otherwise a failure leaves no result.
+    fn wants(&self, offset: u64) -> bool {
+        let failed_at = self.failed_at.load(Ordering::Relaxed);
+        !self.is_enough() && (failed_at == u64::MAX || self.work.in_order && offset < failed_at)
+    }
+
+    /// Runs a step: an error ends only this file, at `offset`; a panic ends all of them.
+    fn try_to(&self, offset: u64, what: impl FnOnce() -> Result<(), Error>) {
+        match catch_unwind(AssertUnwindSafe(what)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.fail_at(offset, error),
+            Err(panic) => self.work.stop(panicked(&*panic)),
+        }
+    }
+
+    /// Hands over what came of a place.
+    fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) {
+        if let Err(error) = self.gather.put(place, result, permit) {
+            self.work.stop(error);
+        }
+    }
+
+    /// Reads a file from its beginning to its end, `SMALL` bytes at a time, and works on them here. Some, as those in
+    /// /proc, have more in them than their size says.
+    pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
+        let mut offset = 0;
+        while !self.is_over() {
+            let (small, outcome) = self.work.kept.read(from, SMALL);
+            let length = small.len();
+            if length > 0 {
+                self.piece(offset, Bytes::Small(small), permit.take());
+            }
+            if let Err(source) = outcome {
+                return self.fail(Error::Stream { path: self.path.to_owned(), source });
+            }
+            if length < SMALL {
+                return;
+            }
+            offset += length as u64;
+        }
+    }
+
+    /// Fetches a piece and works on it.
+    pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
+        let mut rest = piece;
+        while !rest.is_empty() && self.wants(rest.start) {
+            let (way, part) = fetch.next(&rest);
+            rest.start = part.end;
+            let (offset, length, begun) = (part.start, part.end - part.start, Instant::now());
+            match self.fetched_so(way, part, fetch, permit.as_ref()) {
+                Ok(way) => fetch.took(way, length, begun.elapsed()),
+                Err(error) => self.fail_at(offset, error.into()),
+            }
+        }
+    }
+
+    /// Says which way it went in the end.
+    fn fetched_so(
+        &self,
+        way: Way,
+        part: Range<u64>,
+        fetch: &Fetch,
+        permit: Option<&Permit>,
+    ) -> Result<Way, sakiyomi_io::Error> {
+        if way == Way::Map
+            && let Some(block) = fetch.map(part.clone())?
+        {
+            self.piece(block.offset(), Bytes::Block(block), permit.cloned());
+            return Ok(Way::Map);
+        }
+        for piece in fetch.pieces(part).take_while(|piece| self.wants(piece.start)) {
+            let block = fetch.copy(piece)?;
+            self.piece(block.offset(), Bytes::Block(block), permit.cloned());
+        }
+        Ok(Way::Copy)
+    }
+
+    /// Works on a block, of more than no bytes, and on the records that are whole by it.
+    pub(super) fn piece(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) {
+        if self.wants(offset) {
+            self.try_to(offset, || self.work_on(offset, bytes, permit));
+        }
+    }
+
+    fn work_on(&self, offset: u64, bytes: Bytes, permit: Option<Permit>) -> Result<(), Error> {
+        let (start, end) = (offset, offset + bytes.len() as u64);
+        self.bytes.fetch_add(end - start, Ordering::Relaxed);
+        if bytes.are_mapped() {
+            self.mapped_bytes.fetch_add(end - start, Ordering::Relaxed);
+        }
+        // At each boundary there are two places: that of the record that it cuts, and that of what follows.
+        let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
+            None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
+            Some(None) => (2 * start..2 * end, None, self.joined_by(start..end, &bytes, None)?),
+            Some(Some((head, body, tail))) => {
+                let joined = self.joined_by(start..end, head, Some(tail))?;
+                let result = (!body.is_empty()).then(|| self.mapped(body));
+                (2 * start + 1..2 * end, result, joined)
+            }
+        };
+        bytes.intact()?;
+        // The buffer is free before the permit is.
+        drop(bytes);
+        self.put(place, result, permit);
+        joined.into_iter().for_each(|joined| self.put_joined(joined));
+        Ok(())
+    }
+
+    fn joined_by(&self, block: Range<u64>, head: &[u8], tail: Option<&[u8]>) -> Result<Vec<Joined>, Error> {
+        let joined = self.joiner().add(block, head, tail);
+        joined.map_err(|TooLong(most)| Error::LongRecord { path: self.path.to_owned(), most })
+    }
+
+    /// Works on a record that was put together.
+    fn put_joined(&self, (at, record): Joined) {
+        let result = (!record.is_empty()).then(|| self.mapped(&record));
+        self.put(2 * at..2 * at + 1, result, None);
+    }
+
+    fn mapped(&self, bytes: &[u8]) -> T {
+        let begun = Instant::now();
+        let result = (self.work.map)(self.index, bytes);
+        self.computing_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        result
+    }
+
+    /// All blocks have come, or no more will.
+    fn end(self) {
+        if self.work.window.is_closed() {
+            return;
+        }
+        if self.work.cut.is_some() && !self.is_over() {
+            // The record at the end of the file.
+            self.try_to(BEHIND_ALL, || {
+                let last = self.joiner().finish();
+                last.into_iter().for_each(|joined| self.put_joined(joined));
+                Ok(())
+            });
+        }
+        let OneFile { work, gather, begun, permit, failure, bytes, mapped_bytes, computing_ns, plan, .. } =
+            self;
+        let (resident_bytes, method) = plan.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let report = Report {
+            bytes: bytes.into_inner(),
+            resident_bytes,
+            mapped_bytes: mapped_bytes.into_inner(),
+            method,
+            elapsed: begun.elapsed(),
+            computing: Duration::from_nanos(computing_ns.into_inner()),
+            io_is_urgent: None,
+        };
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let end = failure.map_or(Ok(report), |(_, error)| Err(error));
+        match catch_unwind(AssertUnwindSafe(|| gather.end(end, permit))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => work.stop(error),
+            Err(panic) => work.stop(panicked(&*panic)),
+        }
+    }
+}
+
+/// As many files as there may be descriptors for.
+fn files_max() -> usize {
+    let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_LEFT);
+    (room / DESCRIPTORS).clamp(1, FILES) as usize
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    Error::Task(Failure::of_panic("block", panic))
+}

@@ -1,0 +1,78 @@
+//! Threads that each perform one operation at a time, for the engines whose system calls block.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::{Completion, Engine, Op, OpKind};
+use crate::IoFile;
+use crate::thread_pool::{self, Ended, ThreadPool};
+
+/// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
+pub(super) type Call = thread_pool::Call<Op>;
+
+/// Memory of operations that wait for a thread, in bytes and in number. They take a buffer only when a thread comes to
+/// them, so that few are in use while the caller keeps up.
+const QUEUE_BYTES: usize = 8 << 20;
+const QUEUE_MAX: usize = 8;
+
+/// Slots of an engine with some threads, for operations of `block` bytes: in flight, queued, or not yet reaped.
+pub(super) fn ahead(threads: usize, block: usize) -> usize {
+    threads + (QUEUE_BYTES / block).min(QUEUE_MAX).max(threads)
+}
+
+/// One queue, and threads that take operations from it.
+pub(super) struct Threads {
+    pool: ThreadPool<Op>,
+    /// Kept for its capacity.
+    ended: Vec<Ended<Op>>,
+}
+
+impl Threads {
+    /// Starts threads that each run a function made by `call`, as the caller does while it waits; with `ahead` slots.
+    pub(super) fn start(
+        name: &str,
+        threads: usize,
+        ahead: usize,
+        call: impl Fn() -> Call,
+    ) -> io::Result<Threads> {
+        let calls = (0..threads).map(|_| call()).collect();
+        Ok(Threads { pool: ThreadPool::new(name, calls, Some(call()), ahead)?, ended: Vec::new() })
+    }
+}
+
+impl Engine for Threads {
+    fn free_slots(&self) -> usize {
+        self.pool.room()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.pool.start(op);
+    }
+
+    fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.pool.finish(at_least, &mut self.ended);
+        let ended = self.ended.drain(..);
+        completions.extend(ended.map(|Ended { job, result, took }| Completion {
+            op: job,
+            result,
+            service: took,
+        }));
+        Ok(())
+    }
+}
+
+/// Performs one call of an operation on the calling thread; reads are done by `read`.
+pub(crate) fn perform(
+    op: &mut Op,
+    read: impl FnOnce(&IoFile, &mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    op.payload.take_reserved()?;
+    let (range, at) = (op.next_call(), op.offset + op.done as u64);
+    let count = match op.kind {
+        OpKind::Read => read(&op.file, &mut op.payload.buffer().space()[range], at)?,
+        OpKind::Write => op.file.file().write_at(&op.payload.bytes()[range], at)?,
+        OpKind::Sync => op.file.file().sync_data().map(|()| 0)?,
+    };
+    op.advance(count);
+    Ok(count)
+}

@@ -1,0 +1,41 @@
+//! Reading and writing files by every method that Linux has: engines, buffers, streams, and the page cache.
+//!
+//! | subject | module |
+//! |---|---|
+//! | files as streams of blocks that are read while the caller works | [`read`] |
+//! | an engine and a budget of memory that streams share | [`shared`] |
+//! | I/O engines: a thread, threads, Linux AIO, io_uring, mappings; for any number of files | [`engine`] |
+//! | an engine over files in memory, with faults, for the tests of everything above | [`fake`] |
+//! | aligned and huge memory, lent and given back | [`buffer`] |
+//! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
+//! | writing a file while the caller makes the next block | [`writer`] |
+//! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
+//! | a file without name or descriptor | [`file_handle`] |
+//!
+//! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
+//! to conclude from a measurement. This is the only crate with unsafe code, in the modules that say
+//! `allow(unsafe_code)`: memory that the kernel writes into, and the system interfaces that no library covers (Linux
+//! AIO, mappings that shrink, the page cache, loop devices, character classes).
+
+pub mod buffer;
+pub mod engine;
+pub mod fake;
+pub mod file;
+pub mod file_handle;
+pub mod page_cache;
+pub mod read;
+pub mod readiness;
+pub mod shared;
+pub mod writer;
+
+mod error;
+mod mapping;
+mod thread_pool;
+
+pub use buffer::{Buffer, BufferPool, Granted, Memory};
+pub use engine::{EngineKind, EngineSpec};
+pub use error::Error;
+pub use file::{Access, Alignment, IoFile, open_files_max};
+pub use mapping::Mapping;
+pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
+pub use shared::{Io, IoOptions};

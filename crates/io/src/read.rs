@@ -1,0 +1,657 @@
+//! Files as streams of blocks that are read while the caller works; the read path of all crates above.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), sakiyomi_io::Error> {
+//! use sakiyomi_io::{ReadOptions, ReadStream};
+//! let mut lines = 0;
+//! for block in ReadStream::open("data.csv".as_ref(), &ReadOptions::default())? {
+//!     lines += block?.iter().filter(|&&byte| byte == b'\n').count();
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in one
+//! piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one with
+//! other streams, and a budget of memory with it ([`Io`]).
+//!
+//! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
+//! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
+//! size is that of the file when it was opened: bytes appended later are not read, and bytes truncated later are an
+//! error.
+//!
+//! Short reads, interrupted calls, the limit of a single call and the unaligned end of a file under direct I/O are
+//! handled here once for all engines: a read continues after the bytes received until it is whole, or the file ends.
+
+mod block;
+mod plan;
+mod progress;
+mod sequence;
+mod single;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use block::{Held, Late, shrunk};
+use plan::{Plan, Planned};
+use progress::{Next, Progress, Span};
+use sequence::Sequence;
+
+pub use block::Block;
+pub use plan::FileRange;
+pub use single::Single;
+
+use crate::Error;
+use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
+use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
+use crate::file::{Access, IoFile};
+use crate::shared::{Io, Stream, Traits};
+
+/// In which order blocks are given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they were asked for, however they arrive.
+    #[default]
+    File,
+    /// As they arrive.
+    Arrival,
+}
+
+/// In which order blocks are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// One after the other.
+    #[default]
+    Sequential,
+    /// Each once, in an order that the seed decides.
+    Random {
+        /// The same seed gives the same order.
+        seed: u64,
+    },
+}
+
+/// How a file is read by a stream with an engine of its own.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// The engine and its depth.
+    pub engine: EngineSpec,
+    /// Through the page cache or around it.
+    pub access: Access,
+    /// Bytes of a block; the last one may be shorter.
+    pub block: usize,
+    /// The memory to read into.
+    pub memory: Memory,
+    /// Whether the buffers are registered with the kernel, if the engine can and the machine allows it.
+    pub register: bool,
+    /// How blocks are given out.
+    pub order: Order,
+    /// How blocks are asked for.
+    pub pattern: Pattern,
+    /// Only these bytes of the file.
+    pub range: Option<Range<u64>>,
+    /// Whether it begins again when all blocks were read, for ever.
+    pub endless: bool,
+    /// Blocks that the caller keeps at the same time.
+    pub hold: usize,
+}
+
+/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const USUAL_BLOCK: usize = 1 << 20;
+
+impl Default for ReadOptions {
+    /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
+    fn default() -> ReadOptions {
+        ReadOptions {
+            engine: EngineSpec::usual(EngineKind::Read),
+            access: Access::Buffered,
+            block: USUAL_BLOCK,
+            memory: Memory::Huge,
+            register: true,
+            order: Order::File,
+            pattern: Pattern::Sequential,
+            range: None,
+            endless: false,
+            hold: 1,
+        }
+    }
+}
+
+/// How a stream reads that shares an [`Io`].
+#[derive(Clone, Copy, Debug)]
+pub struct SharedOptions {
+    /// Bytes of a block at most. It is smaller while many streams share the budget.
+    pub block: usize,
+    /// Blocks that are read ahead of the caller at most.
+    pub ahead: usize,
+    /// How blocks are given out.
+    pub order: Order,
+    /// Ranges of a file are read at once if no more than this lies between them, in bytes.
+    pub gap: u64,
+}
+
+/// Bytes that are cheaper to read than to pass over by another request, on most devices.
+const USUAL_GAP: u64 = 64 << 10;
+
+impl Default for SharedOptions {
+    /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of 64 KiB are read over.
+    fn default() -> SharedOptions {
+        SharedOptions { block: USUAL_BLOCK, ahead: 4, order: Order::File, gap: USUAL_GAP }
+    }
+}
+
+/// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
+pub const BLOCK_MIN: usize = 64 << 10;
+
+/// The part of the requested memory and registration that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The memory of the buffers; none if the engine has its own.
+    pub memory: Option<Granted>,
+    /// Whether the kernel knows them beforehand.
+    pub registered: bool,
+}
+
+/// Counters of a stream's reads so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStats {
+    /// Bytes that were read, those between ranges included.
+    pub bytes: u64,
+    /// System calls that have completed.
+    pub calls: u64,
+    /// Sum of the durations of those calls; more than the elapsed time if they were concurrent.
+    pub service: Duration,
+}
+
+/// The stream. It ends after the last block, unless it is endless.
+pub struct ReadStream {
+    // Before the account: operations in flight hold memory that it has claimed.
+    stream: Stream,
+    account: Account,
+    plan: Plan,
+    order: Order,
+    block: usize,
+    /// Smallest block, and guarantee of the account.
+    block_min: usize,
+    /// Reads in flight, by tag.
+    flying: Vec<Option<Flying>>,
+    free: Vec<usize>,
+    /// Places in the order of the next range to read, and of the next block to give out.
+    planned: u64,
+    given: u64,
+    ready: BinaryHeap<Reverse<Ready>>,
+    /// Blocks in flight and ready at the same time, at most.
+    window: usize,
+    /// Kept for its capacity.
+    completions: Vec<Completion>,
+    stats: ReadStats,
+    /// Errors found late, in blocks that the caller already has.
+    late: Late,
+    failed: bool,
+}
+
+struct Flying {
+    /// The place of its first range.
+    place: u64,
+    first: Range<u64>,
+    others: Vec<Range<u64>>,
+    progress: Progress,
+    service: Duration,
+}
+
+struct Ready {
+    place: u64,
+    block: Result<Block, Error>,
+}
+
+impl Ord for Ready {
+    fn cmp(&self, other: &Ready) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Ready) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Ready) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for Ready {}
+
+/// Why no further read was submitted.
+enum Full {
+    /// Enough are in flight and ready, or there is nothing more to read.
+    Window,
+    /// No memory is available now.
+    Memory(Released),
+}
+
+impl ReadStream {
+    /// Opens a regular file or a block device, with an engine and memory of its own.
+    ///
+    /// # Errors
+    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
+    /// does not offer the engine.
+    ///
+    /// # Panics
+    /// If the block is of no bytes.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<ReadStream, Error> {
+        assert!(options.block > 0, "a block of no bytes");
+        let file = Arc::new(IoFile::open(path, options.access)?);
+        let alignment = file.alignment().offset;
+        if !options.block.is_multiple_of(alignment) {
+            return Err(Error::Unaligned { path: path.to_owned(), block: options.block, alignment });
+        }
+        let spec = options.engine;
+        let buffers = if spec.kind.uses_buffers() { spec.ahead(options.block) + options.hold } else { 0 };
+        let pool = match buffers {
+            0 => BufferPool::with_budget(0, options.memory),
+            _ => BufferPool::fixed(buffers, options.block, options.memory)?,
+        };
+        let opened = engine::open(spec, options.block, Some(&pool).filter(|_| options.register))?;
+        let stream = Stream::alone(opened.engine, pool, Traits::of(spec, opened.registered));
+        ReadStream::alone(stream, spec.ahead(options.block), &file, options)
+    }
+
+    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Of the options, those of the
+    /// engine and of memory are not used.
+    ///
+    /// # Errors
+    /// If the pool does not have a block.
+    ///
+    /// # Panics
+    /// If the block is of no bytes, or no multiple of the alignment.
+    pub fn over(
+        engine: Box<dyn Engine>,
+        pool: BufferPool,
+        file: &Arc<IoFile>,
+        options: &ReadOptions,
+    ) -> Result<ReadStream, Error> {
+        let ahead = engine.free_slots();
+        ReadStream::alone(Stream::alone(engine, pool, Traits::UNKNOWN), ahead, file, options)
+    }
+
+    fn alone(
+        mut stream: Stream,
+        ahead: usize,
+        file: &Arc<IoFile>,
+        options: &ReadOptions,
+    ) -> Result<ReadStream, Error> {
+        let alignment = file.alignment().offset;
+        assert!(options.block > 0 && options.block.is_multiple_of(alignment), "an unaligned block");
+        stream.attach(file);
+        let size = file.size();
+        let range = options.range.clone().unwrap_or(0..u64::MAX);
+        let range = range.start.min(size)..range.end.min(size);
+        let sequence = Sequence::new(range, options.block as u64, options.pattern, options.endless);
+        let plan = Plan::Fixed { file: Arc::clone(file), sequence, next: None };
+        ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
+    }
+
+    /// Reads a range of a file, and shares an engine and a budget with other streams. The range is cut at the file's
+    /// end.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if the budget has no room for another stream.
+    ///
+    /// # Panics
+    /// If the block is of no bytes.
+    pub fn shared(
+        io: &Io,
+        file: &Arc<IoFile>,
+        range: Range<u64>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
+        assert!(options.block > 0, "a block of no bytes");
+        let block = options.block.next_multiple_of(file.alignment().offset);
+        let (size, least) = (file.size(), BLOCK_MIN.next_multiple_of(file.alignment().offset).min(block));
+        let rest = range.start.min(size)..range.end.min(size);
+        let plan = Plan::Blocks { file: Arc::clone(file), rest };
+        let mut stream = io.stream();
+        stream.attach(file);
+        ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
+    }
+
+    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, also one of
+    /// no bytes; one that its file does not have is an error in its place.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] if the budget has no room for another stream.
+    pub fn ranges(
+        io: &Io,
+        ranges: impl IntoIterator<Item = FileRange, IntoIter: Send + 'static>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
+        let ranges = Box::new(ranges.into_iter());
+        let plan = Plan::Ranges { ranges, next: Default::default(), gap: options.gap };
+        let least = BLOCK_MIN.min(options.block);
+        ReadStream::new(io.stream(), plan, options.order, least..options.block, options.ahead, 1)
+    }
+
+    fn new(
+        stream: Stream,
+        plan: Plan,
+        order: Order,
+        block: Range<usize>,
+        ahead: usize,
+        hold: usize,
+    ) -> Result<ReadStream, Error> {
+        let ahead = ahead.max(1);
+        // Ranges near each other are not joined to more than there is memory for.
+        let maps = stream.traits().maps;
+        let most = if maps { usize::MAX } else { stream.pool().budget().max(1) };
+        let block = block.start.min(most)..block.end.min(most);
+        let account = stream.pool().account(if maps { 0 } else { block.start })?;
+        Ok(ReadStream {
+            stream,
+            account,
+            plan,
+            order,
+            block: block.end,
+            block_min: block.start,
+            flying: (0..ahead).map(|_| None).collect(),
+            free: (0..ahead).rev().collect(),
+            planned: 0,
+            given: 0,
+            ready: BinaryHeap::new(),
+            window: ahead + hold,
+            completions: Vec::with_capacity(ahead),
+            stats: ReadStats::default(),
+            late: Late::default(),
+            failed: false,
+        })
+    }
+
+    /// The part of the requested memory and registration that was granted.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        Grant { memory: self.stream.pool().granted(), registered: self.stream.traits().registered }
+    }
+
+    /// Counters of its reads so far.
+    #[must_use]
+    pub fn stats(&self) -> ReadStats {
+        self.stats
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flying.len() - self.free.len()
+    }
+
+    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and one in
+    /// flight.
+    fn block_now(&self) -> usize {
+        if self.block_min == self.block {
+            return self.block;
+        }
+        let share = self.stream.pool().budget() / (2 * self.stream.sharing());
+        // A power of two, so that blocks of different streams can take each other's memory.
+        let share = (share + 1).next_power_of_two() / 2;
+        share.clamp(self.block_min, self.block)
+    }
+
+    /// Submits as many reads as may be in flight and ready.
+    fn fill(&mut self) -> Full {
+        let mut block = self.block_now();
+        while !self.free.is_empty() && self.in_flight() + self.ready.len() < self.window {
+            let Some(planned) = self.plan.next(block) else { return Full::Window };
+            if planned.span().is_empty() {
+                self.give_empty(&planned);
+                continue;
+            }
+            let alignment = planned.file.alignment().offset as u64;
+            let span = match Span::checked(planned.span(), alignment, planned.file.size()) {
+                Ok(span) => span,
+                Err(at) => {
+                    self.refuse(planned, at);
+                    continue;
+                }
+            };
+            let (wanted, budget) = (span.length as u64, self.stream.pool().budget() as u64);
+            if wanted > budget && !self.stream.traits().maps {
+                let place = self.planned;
+                self.planned += 1 + planned.others.len() as u64;
+                self.give_errors(place, planned.others.len(), || Error::Budget {
+                    wanted,
+                    left: budget,
+                    budget,
+                });
+                continue;
+            }
+            let payload = match self.payload(span.length) {
+                Ok(payload) => payload,
+                Err(released) => {
+                    self.plan.put_back(planned);
+                    let is_idle = self.in_flight() == 0 && self.ready.is_empty();
+                    if block > self.block_min && is_idle {
+                        // One of this size is guaranteed, unless the caller has it.
+                        block = self.block_min;
+                        continue;
+                    }
+                    return Full::Memory(released);
+                }
+            };
+            self.submit(planned, span, payload);
+        }
+        Full::Window
+    }
+
+    /// Memory for a read, or the system's error; `Err` with the state of releases if the budget is exhausted.
+    fn payload(&self, length: usize) -> Result<io::Result<Payload>, Released> {
+        let traits = self.stream.traits();
+        if traits.maps {
+            return Ok(Ok(Payload::Nothing));
+        }
+        if traits.takes_late {
+            return self.account.reserve(length).map(|reserved| Ok(Payload::Reserved(reserved)));
+        }
+        self.account.take(length).map(|taken| taken.map(Payload::Buffer))
+    }
+
+    fn submit(&mut self, planned: Planned, span: Span, payload: io::Result<Payload>) {
+        let place = self.planned;
+        self.planned += 1 + planned.others.len() as u64;
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(source) => {
+                return self.fail_all(place, planned.others.len(), &planned.file, &span, &source);
+            }
+        };
+        let slot = self.free.pop().expect("looked at by the caller");
+        let Planned { file, first, others } = planned;
+        let op = Op::read(slot as u64, file, span.offset, span.length, payload);
+        let progress = Progress::new(span);
+        self.flying[slot] = Some(Flying { place, first, others, progress, service: Duration::ZERO });
+        self.stream.submit(op);
+    }
+
+    /// A range of no bytes is there at once.
+    fn give_empty(&mut self, planned: &Planned) {
+        let block = Block {
+            held: Held::One(Payload::Nothing),
+            within: 0..0,
+            offset: planned.first.start,
+            service: Duration::ZERO,
+            late: None,
+            file: Arc::clone(&planned.file),
+        };
+        self.ready.push(Reverse(Ready { place: self.planned, block: Ok(block) }));
+        self.planned += 1;
+    }
+
+    /// The file never had all of it.
+    fn refuse(&mut self, planned: Planned, at: u64) {
+        let place = self.planned;
+        self.planned += 1 + planned.others.len() as u64;
+        for (index, part) in std::iter::once(&planned.first).chain(&planned.others).enumerate() {
+            let (path, offset) = (planned.file.path().to_owned(), part.start);
+            let length = usize::try_from(part.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+            let source = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ends at {at}"));
+            let block = Err(Error::Read { path, offset, length, source });
+            self.ready.push(Reverse(Ready { place: place + index as u64, block }));
+        }
+    }
+
+    /// A read has failed, and with it each of its ranges.
+    fn fail_all(&mut self, place: u64, others: usize, file: &IoFile, span: &Span, source: &io::Error) {
+        self.give_errors(place, others, || Error::Read {
+            path: file.path().to_owned(),
+            offset: span.offset,
+            length: span.length,
+            source: same_error(source),
+        });
+    }
+
+    /// Puts the same error in the place of a range and of the `others` after it.
+    fn give_errors(&mut self, place: u64, others: usize, error: impl Fn() -> Error) {
+        for index in 0..=others as u64 {
+            self.ready.push(Reverse(Ready { place: place + index, block: Err(error()) }));
+        }
+    }
+
+    /// Drives the engine and processes its completions; with `waits`, blocks until an operation completes. Returns
+    /// false if nothing was in flight.
+    fn reap(&mut self, waits: bool) -> Result<bool, Error> {
+        let mut completions = std::mem::take(&mut self.completions);
+        let outcome = if waits {
+            self.stream.wait(&mut completions)
+        } else {
+            self.stream.poll(&mut completions).map(|()| true)
+        };
+        completions.drain(..).for_each(|completion| self.take(completion));
+        self.completions = completions;
+        outcome.map_err(|source| Error::System { what: "wait for reads".into(), source })
+    }
+
+    /// Processes the completion of a call: its read continues, or its blocks are ready.
+    fn take(&mut self, completion: Completion) {
+        let Completion { mut op, result, service } = completion;
+        let slot = op.tag as usize;
+        let mut flying = self.flying[slot].take().expect("a read in flight");
+        flying.service += service;
+        self.stats.calls += 1;
+        self.stats.service += service;
+        match flying.progress.after(&mut op, result) {
+            Next::GoOn => {
+                self.flying[slot] = Some(flying);
+                return self.stream.submit(op);
+            }
+            Next::Whole => self.give(flying, op),
+            Next::Shrunk { at } => {
+                self.give_errors(flying.place, flying.others.len(), || shrunk(&op.file, at));
+            }
+            Next::Failed(source) => {
+                let span = flying.progress.span();
+                self.fail_all(flying.place, flying.others.len(), &op.file, span, &source);
+            }
+        }
+        self.free.push(slot);
+    }
+
+    /// Makes the blocks of a complete read ready.
+    fn give(&mut self, flying: Flying, op: Op) {
+        let Flying { place, first, others, progress, service } = flying;
+        let Op { payload, file, .. } = op;
+        let span = progress.span();
+        self.stats.bytes += span.within.len() as u64;
+        let late = matches!(payload, Payload::Mapping(_)).then(|| Arc::clone(&self.late));
+        let block = |held, part: &Range<u64>, file| Block {
+            held,
+            within: (part.start - span.offset) as usize..(part.end - span.offset) as usize,
+            offset: span.offset,
+            service,
+            late: late.clone(),
+            file,
+        };
+        if others.is_empty() {
+            let block = Ok(block(Held::One(payload), &first, file));
+            return self.ready.push(Reverse(Ready { place, block }));
+        }
+        let payload = Arc::new(payload);
+        for (index, part) in std::iter::once(&first).chain(&others).enumerate() {
+            let block = Ok(block(Held::Shared(Arc::clone(&payload)), part, Arc::clone(&file)));
+            self.ready.push(Reverse(Ready { place: place + index as u64, block }));
+        }
+    }
+
+    /// The next block if it is ready.
+    fn pop_ready(&mut self) -> Option<Result<Block, Error>> {
+        let next = self.ready.peek()?;
+        if self.order == Order::File && next.0.place != self.given {
+            return None;
+        }
+        self.given += 1;
+        self.ready.pop().map(|Reverse(ready)| ready.block)
+    }
+
+    fn cannot_wait(&mut self, error: Error) -> Option<Result<Block, Error>> {
+        self.failed = true;
+        Some(Err(error))
+    }
+
+    /// Waits for memory when the budget is exhausted and this stream has nothing in flight.
+    fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
+        let waited = self.reap(true)?;
+        let pool = self.stream.pool();
+        if waited || pool.wait_for_release(since) {
+            return Ok(());
+        }
+        Err(Error::AllHeld { budget: pool.budget() as u64 })
+    }
+}
+
+/// The same error once more; it has no copy.
+fn same_error(error: &io::Error) -> io::Error {
+    error
+        .raw_os_error()
+        .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+}
+
+impl Iterator for ReadStream {
+    type Item = Result<Block, Error>;
+
+    fn next(&mut self) -> Option<Result<Block, Error>> {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(error) = late {
+            return Some(Err(error));
+        }
+        if self.failed {
+            return None;
+        }
+        loop {
+            let full = self.fill();
+            if let Some(block) = self.pop_ready() {
+                // Starts the submitted operations, so that they are in flight while the caller works.
+                return match self.reap(false) {
+                    Ok(_) => Some(block),
+                    Err(error) => self.cannot_wait(error),
+                };
+            }
+            if self.in_flight() > 0 {
+                if let Err(error) = self.reap(true) {
+                    return self.cannot_wait(error);
+                }
+                continue;
+            }
+            match full {
+                Full::Memory(since) => {
+                    if let Err(error) = self.wait_for_memory(since) {
+                        return Some(Err(error));
+                    }
+                }
+                Full::Window if self.plan.is_at_end() && self.ready.is_empty() => return None,
+                Full::Window => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Threads that each do one job at a time, for system calls that wait.
+//!
+//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much as
+//! a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A caller
+//! that always comes back at once, because the storage is the slower one, has nothing to hide the job behind; it then
+//! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
+//! are threads, and who only waits pays what a plain system call costs.
+
+#[cfg(all(test, loom))]
+mod model;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
+
+/// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
+mod system {
+    #[cfg(all(test, loom))]
+    pub(super) use super::model::system::*;
+    #[cfg(not(all(test, loom)))]
+    pub(super) use std::{
+        sync::{Arc, Condvar, Mutex, MutexGuard},
+        thread::{self, JoinHandle},
+        time::Instant,
+    };
+}
+
+/// What a thread does with a job; it says how many bytes were moved.
+pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
+
+/// A job that has been done, well or not.
+pub(crate) struct Ended<J> {
+    pub(crate) job: J,
+    pub(crate) result: io::Result<usize>,
+    /// From its start on a thread to its end.
+    pub(crate) took: Duration,
+}
+
+/// Jobs wait for a thread in one queue.
+pub(crate) struct ThreadPool<J> {
+    shared: Arc<Shared<J>>,
+    threads: Vec<JoinHandle<()>>,
+    in_flight: usize,
+    ahead: usize,
+    /// What the caller does with a job, if it helps.
+    own: Option<Call<J>>,
+    away: Away,
+}
+
+struct Shared<J> {
+    state: Mutex<State<J>>,
+    work: Condvar,
+    ended: Condvar,
+}
+
+struct State<J> {
+    todo: VecDeque<J>,
+    done: Vec<Ended<J>>,
+    /// How many ends the caller sleeps for, 0 while it does not.
+    wanted: usize,
+    /// Threads that do a job or look for one.
+    awake: usize,
+    /// Threads that shall.
+    needed: usize,
+    stopping: bool,
+}
+
+impl<J> Shared<J> {
+    fn new(threads: usize) -> Shared<J> {
+        let (todo, done) = (VecDeque::new(), Vec::new());
+        let state = State { todo, done, wanted: 0, awake: threads, needed: threads, stopping: false };
+        Shared { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        // Nothing that is done under the lock can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `needed` threads at work, as far as there is work.
+    fn call_up(&self, state: &mut State<J>, needed: usize) {
+        state.needed = needed;
+        let missing = needed.saturating_sub(state.awake);
+        (0..missing.min(state.todo.len())).for_each(|_| self.work.notify_one());
+    }
+}
+
+/// How long the caller is gone between two visits.
+struct Away {
+    left: Option<Instant>,
+    /// The longest of the last visits, which fades.
+    longest: Duration,
+}
+
+/// Work of the caller's that is worth handing a job over for: a little more than the hand-over takes.
+const WORTHWHILE: Duration = Duration::from_micros(10);
+
+impl Away {
+    /// Until it is known, it is taken to have work.
+    fn new() -> Away {
+        Away { left: None, longest: 100 * WORTHWHILE }
+    }
+
+    fn is_back(&mut self) {
+        if let Some(left) = self.left.take() {
+            self.was_gone(left.elapsed());
+        }
+    }
+
+    fn was_gone(&mut self, time: Duration) {
+        self.longest = time.max(self.longest * 3 / 4);
+    }
+
+    fn is_worthwhile(&self) -> bool {
+        self.longest >= WORTHWHILE
+    }
+
+    fn leaves(&mut self) {
+        self.left = Some(Instant::now());
+    }
+}
+
+impl<J: Send + 'static> ThreadPool<J> {
+    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps while it
+    /// waits.
+    pub(crate) fn new(
+        name: &str,
+        calls: Vec<Call<J>>,
+        own: Option<Call<J>>,
+        ahead: usize,
+    ) -> io::Result<ThreadPool<J>> {
+        let shared = Arc::new(Shared::new(calls.len()));
+        let mut pool =
+            ThreadPool { shared, threads: Vec::new(), in_flight: 0, ahead, own, away: Away::new() };
+        for call in calls {
+            let shared = Arc::clone(&pool.shared);
+            // Threads that were started already end with `pool` if this one cannot be.
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(move || serve(&shared, call))?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+}
+
+impl<J> ThreadPool<J> {
+    /// How many jobs it takes on now.
+    pub(crate) fn room(&self) -> usize {
+        self.ahead - self.in_flight
+    }
+
+    /// How many jobs it has, done or not, that were not asked for.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Takes on a job. If the caller helps, a thread may begin it only when the caller leaves or waits
+    /// ([`ThreadPool::finish`]).
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub(crate) fn start(&mut self, job: J) {
+        assert!(self.room() > 0, "more jobs than fit");
+        self.in_flight += 1;
+        self.away.is_back();
+        let mut state = self.shared.lock();
+        state.todo.push_back(job);
+        if self.own.is_none() {
+            self.shared.call_up(&mut state, self.threads.len());
+        }
+    }
+
+    /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
+    /// done, in the order of their ends. With 0 the caller leaves: it goes about its own work.
+    pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
+        self.away.is_back();
+        let mut state = self.shared.lock();
+        let threads = self.threads.len();
+        let enough = at_least.min(self.in_flight);
+        while state.done.len() < enough {
+            let helps = self.own.as_mut().filter(|_| state.awake < threads);
+            let Some((call, job)) = helps.and_then(|call| Some((call, state.todo.pop_front()?))) else {
+                state.wanted = enough;
+                state = self.shared.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            self.shared.call_up(&mut state, threads - 1);
+            drop(state);
+            let done = done(job, call);
+            state = self.shared.lock();
+            state.done.push(done);
+        }
+        state.wanted = 0;
+        self.in_flight -= state.done.len();
+        ended.append(&mut state.done);
+        if at_least == 0 && self.own.is_some() {
+            // Who comes back at once does one himself.
+            self.shared.call_up(&mut state, threads - usize::from(!self.away.is_worthwhile()));
+            self.away.leaves();
+        }
+    }
+}
+
+impl<J> Drop for ThreadPool<J> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.stopping = true;
+        state.todo.clear();
+        drop(state);
+        self.shared.work.notify_all();
+        for thread in self.threads.drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of a thread.
+fn serve<J>(shared: &Shared<J>, mut call: Call<J>) {
+    while let Some(job) = next(shared) {
+        let done = done(job, &mut call);
+        let mut state = shared.lock();
+        state.done.push(done);
+        let enough = state.wanted > 0 && state.done.len() >= state.wanted;
+        if enough {
+            state.wanted = 0;
+            drop(state);
+            shared.ended.notify_one();
+        }
+    }
+}
+
+fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
+    let begun = Instant::now();
+    let result = call(&mut job);
+    Ended { job, result, took: begun.elapsed() }
+}
+
+/// The next job, none when there will be no more.
+fn next<J>(shared: &Shared<J>) -> Option<J> {
+    let mut state = shared.lock();
+    loop {
+        if state.stopping {
+            return None;
+        }
+        let is_needed = state.awake <= state.needed;
+        if let Some(job) = is_needed.then(|| state.todo.pop_front()).flatten() {
+            return Some(job);
+        }
+        state.awake -= 1;
+        if state.wanted > 0 && !state.todo.is_empty() {
+            // The caller waits, and can do it now.
+            shared.ended.notify_one();
+        }
+        state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.awake += 1;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Jobs that count how many are done at the same time, and where.
+    #[derive(Clone, Default)]
+    struct Watch {
+        now: Arc<AtomicUsize>,
+        most: Arc<AtomicUsize>,
+        by_caller: Arc<AtomicUsize>,
+    }
+
+    impl Watch {
+        fn call(&self, takes: Duration) -> Call<u32> {
+            let (watch, caller) = (self.clone(), thread::current().id());
+            Box::new(move |_: &mut u32| {
+                watch.most.fetch_max(1 + watch.now.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                watch.by_caller.fetch_add(usize::from(thread::current().id() == caller), Ordering::SeqCst);
+                thread::sleep(takes);
+                watch.now.fetch_sub(1, Ordering::SeqCst);
+                Ok(0)
+            })
+        }
+    }
+
+    /// Has all jobs done by a caller that works for `work` after each visit; gives them in the order of their ends.
+    fn all_done(threads: usize, helps: bool, jobs: u32, work: Duration, watch: &Watch) -> Vec<u32> {
+        let takes = Duration::from_micros(200);
+        let calls = (0..threads).map(|_| watch.call(takes)).collect();
+        let mut pool =
+            ThreadPool::new("test", calls, helps.then(|| watch.call(takes)), 2 * threads + 3).unwrap();
+        let (mut todo, mut order, mut ended) = (0..jobs, Vec::new(), Vec::new());
+        loop {
+            while pool.room() > 0
+                && let Some(job) = todo.next()
+            {
+                pool.start(job);
+            }
+            if pool.in_flight() == 0 {
+                return order;
+            }
+            pool.finish(1, &mut ended);
+            pool.finish(0, &mut ended);
+            order.extend(ended.drain(..).map(|ended| ended.job));
+            thread::sleep(work);
+        }
+    }
+
+    #[test]
+    fn every_job_is_done_once_and_no_more_at_a_time_than_there_are_threads() {
+        for threads in [1, 2, 4] {
+            for helps in [false, true] {
+                for work in [Duration::ZERO, Duration::from_micros(300)] {
+                    let watch = Watch::default();
+                    let mut order = all_done(threads, helps, 200, work, &watch);
+                    order.sort_unstable();
+                    assert!(order.into_iter().eq(0..200));
+                    assert!(watch.most.load(Ordering::SeqCst) <= threads);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_thread_keeps_the_order_whoever_does_the_jobs() {
+        for work in [Duration::ZERO, Duration::from_micros(300)] {
+            assert!(all_done(1, true, 300, work, &Watch::default()).into_iter().eq(0..300));
+        }
+    }
+
+    #[test]
+    fn who_always_comes_back_at_once_does_the_jobs_himself() {
+        let watch = Watch::default();
+        let calls = vec![watch.call(Duration::from_micros(50))];
+        let mut pool = ThreadPool::new("test", calls, Some(watch.call(Duration::ZERO)), 4).unwrap();
+        let mut ended = Vec::new();
+        for job in 0..100 {
+            pool.away.longest = Duration::ZERO;
+            pool.start(job);
+            pool.finish(0, &mut ended);
+            pool.finish(1, &mut ended);
+        }
+        // The thread may have begun one before it was known, and one more before it saw.
+        assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
+    }
+
+    #[test]
+    fn how_long_a_caller_is_gone_is_learnt_at_once_and_forgotten_slowly() {
+        let mut away = Away::new();
+        assert!(away.is_worthwhile());
+        (0..20).for_each(|_| away.was_gone(Duration::from_micros(1)));
+        assert!(!away.is_worthwhile());
+        away.was_gone(Duration::from_micros(50));
+        (0..5).for_each(|_| away.was_gone(Duration::from_micros(1)));
+        assert!(away.is_worthwhile());
+    }
+
+    #[test]
+    fn dropping_it_ends_the_threads_and_forgets_the_rest() {
+        let watch = Watch::default();
+        let calls = vec![watch.call(Duration::from_millis(1))];
+        let mut pool = ThreadPool::new("test", calls, None, 1000).unwrap();
+        (0..1000).for_each(|job| pool.start(job));
+        drop(pool);
+        assert!(watch.most.load(Ordering::SeqCst) <= 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! A model check of [`super`]: loom runs each of these in every order in which threads can take locks and wake up, up to
+//! a number of times that one is stopped in favour of another, and tells of one in which nobody can go on.
+
+use super::*;
+use loom::model::Builder;
+
+pub(super) mod system {
+    pub(in crate::thread_pool) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(in crate::thread_pool) use loom::thread::{self, JoinHandle};
+
+    use std::time::Duration;
+
+    /// A clock that stands still, so that every run of a model does the same.
+    #[derive(Clone, Copy, Debug)]
+    pub(in crate::thread_pool) struct Instant;
+
+    impl Instant {
+        pub(in crate::thread_pool) fn now() -> Instant {
+            Instant
+        }
+
+        pub(in crate::thread_pool) fn elapsed(self) -> Duration {
+            Duration::ZERO
+        }
+    }
+}
+
+/// What a caller does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Start,
+    /// Waits for so many, or with 0 looks what is there and leaves.
+    Finish(usize),
+    /// From now on it is taken to be gone for so long.
+    Away(Duration),
+}
+
+use Step::{Away as Gone, Finish, Start};
+
+const LONG: Step = Gone(Duration::from_secs(1));
+const SHORT: Step = Gone(Duration::ZERO);
+
+/// Jobs done at this moment must never be more than threads.
+fn call(now: &Arc<Mutex<usize>>, threads: usize) -> Call<u32> {
+    let now = Arc::clone(now);
+    Box::new(move |_: &mut u32| {
+        let mut held = now.lock().unwrap();
+        *held += 1;
+        assert!(*held <= threads, "more at a time than there are threads");
+        drop(held);
+        thread::yield_now();
+        *now.lock().unwrap() -= 1;
+        Ok(0)
+    })
+}
+
+/// Goes through the steps, then drops the pool with all jobs that are left; each end must come once.
+fn run(threads: usize, helps: bool, ahead: usize, steps: &[Step]) {
+    let now = Arc::new(Mutex::new(0));
+    let calls = (0..threads).map(|_| call(&now, threads)).collect();
+    let mut pool = ThreadPool::new("model", calls, helps.then(|| call(&now, threads)), ahead).unwrap();
+    let (mut started, mut ended) = (0, Vec::new());
+    for step in steps {
+        match *step {
+            Start => {
+                pool.start(started);
+                started += 1;
+            }
+            Finish(at_least) => {
+                let before = ended.len();
+                let enough = at_least.min(pool.in_flight());
+                pool.finish(at_least, &mut ended);
+                assert!(ended.len() - before >= enough);
+                assert_eq!(pool.in_flight() + ended.len(), started as usize);
+            }
+            Gone(time) => pool.away.longest = time,
+        }
+    }
+    drop(pool);
+    let mut jobs: Vec<u32> = ended.iter().map(|ended| ended.job).collect();
+    assert!(threads > 1 || jobs.is_sorted(), "one thread keeps the order");
+    jobs.sort_unstable();
+    jobs.dedup();
+    assert_eq!(jobs.len(), ended.len(), "a job was done twice");
+}
+
+/// In every order in which a thread is stopped at most so often before it waits by itself.
+fn check(threads: usize, helps: bool, stops: usize, steps: &'static [Step]) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(stops);
+    builder.check(move || run(threads, helps, 3, steps));
+}
+
+#[test]
+fn a_caller_that_waits_for_all_gets_all() {
+    for helps in [false, true] {
+        check(1, helps, 5, &[Start, Start, Finish(2)]);
+        check(2, helps, 3, &[Start, Start, Start, Finish(3)]);
+    }
+}
+
+#[test]
+fn a_caller_that_leaves_and_comes_back_gets_the_next() {
+    const WORKS: &[Step] = &[LONG, Start, Finish(0), Start, Finish(1), LONG, Finish(0), Finish(1)];
+    const WAITS: &[Step] = &[SHORT, Start, Finish(0), Start, Finish(1), SHORT, Finish(0), Finish(1)];
+    for helps in [false, true] {
+        check(1, helps, 5, WORKS);
+        check(1, helps, 5, WAITS);
+        check(2, helps, 3, WAITS);
+    }
+}
+
+#[test]
+fn a_caller_that_gets_or_loses_work_of_its_own_is_not_forgotten() {
+    const GETS: &[Step] = &[SHORT, Start, Start, Finish(0), LONG, Finish(0), Start, Finish(3)];
+    const LOSES: &[Step] = &[LONG, Start, Start, Finish(0), SHORT, Finish(0), Start, Finish(3)];
+    check(1, true, 5, GETS);
+    check(1, true, 5, LOSES);
+    check(2, true, 3, GETS);
+    check(2, true, 3, LOSES);
+}
+
+#[test]
+fn it_can_be_dropped_whatever_is_left() {
+    for helps in [false, true] {
+        check(1, helps, 5, &[]);
+        check(1, helps, 5, &[Start, Start]);
+        check(2, helps, 3, &[LONG, Start, Start, Finish(0)]);
+        check(2, helps, 3, &[SHORT, Start, Start, Start, Finish(1)]);
+    }
+}

@@ -1,0 +1,28 @@
+//! Processes, CPUs and devices of Linux: what the system knows of programs, and what it does for threads.
+//!
+//! | subject | module |
+//! |---|---|
+//! | information about processes from `/proc`; running a command transparently | [`process`] |
+//! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
+//! | the latency of a thread that is woken | [`priority`] |
+//! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | a block device made of a file | [`loop_device`] |
+//! | messages to a file system in user space | [`ioctl_channel`] |
+//! | which standard streams the program was started without | [`stdio`] |
+//! | character classes of the C library | [`ctype`] |
+//!
+//! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
+//! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
+
+pub mod cpu;
+pub mod ctype;
+pub mod ioctl_channel;
+pub mod loop_device;
+pub mod priority;
+pub mod process;
+pub mod stdio;
+pub mod tracefs;
+
+mod error;
+
+pub use error::Error;

@@ -1,0 +1,380 @@
+//! What `/proc` tells about processes: children, open files and positions in them, times of threads, memory.
+//!
+//! A process is held by a descriptor of its directory, so it is never mistaken for another that has its number later:
+//! once it has ended, everything here fails with `ESRCH` or `ENOENT`. What is asked for often is held open as well and
+//! read again from its start, which takes a microsecond or two instead of ten.
+//!
+//! | what | where |
+//! |---|---|
+//! | a process: children, open files, command line, directory | here |
+//! | an open file of a process: position, flags, identity | [`Descriptor`] |
+//! | whether two open files are one | [`Process::shares`] |
+//! | the `read` that a thread sleeps in | [`ReadCall`] |
+//! | files that it has mapped | [`Mapped`] |
+//! | whose it is, and when it ends | [`Status`], [`Process::end`] |
+//! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
+//! | how much memory may be filled | [`memory`] |
+//! | running a command as if nobody stood between | [`command`] |
+//!
+//! A process may only be looked at by its own user, and where a security module allows it; what is not allowed fails
+//! with `EACCES` or `EPERM`.
+
+pub mod command;
+pub mod memory;
+
+mod descriptor;
+mod directory;
+mod kin;
+mod mappings;
+mod shared;
+mod thread;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::str;
+
+use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
+use rustix::io::pread;
+
+pub use rustix::fs::CWD;
+
+pub use descriptor::{Descriptor, Identity, Kind, Open, identity, identity_at};
+pub use directory::{Entry, entries, open_beside, open_directory};
+pub use kin::{Status, all, is_of_our_namespace};
+pub use mappings::{Mapped, process_of};
+pub use thread::{Sleeps, Thread, Times};
+
+/// A process, by its directory in `/proc`.
+#[derive(Debug)]
+pub struct Process {
+    number: u32,
+    directory: OwnedFd,
+    /// `io`, kept open; none until it is asked for.
+    io: Option<OwnedFd>,
+    /// That of its first thread, likewise.
+    thread_io: Option<OwnedFd>,
+    /// `stat`, likewise.
+    stat: Option<OwnedFd>,
+}
+
+impl Process {
+    /// The process with this number now.
+    ///
+    /// # Errors
+    /// If there is none, or if `/proc` has other numbers than we.
+    pub fn open(number: u32) -> io::Result<Process> {
+        if !numbers_are_ours() {
+            return Err(io::Error::other("/proc shows the processes of another namespace"));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, format!("/proc/{number}"), flags, Mode::empty())?;
+        Ok(Process { number, directory, io: None, thread_io: None, stat: None })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it is there and has not ended. One that has ended stays until its parent asks for its status.
+    #[must_use]
+    pub fn is_alive(&mut self) -> bool {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer);
+        stat.is_ok_and(|stat| !matches!(stat.after_name().next(), None | Some("Z" | "X")))
+    }
+
+    /// Whether it is stopped, as by Ctrl-Z.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn is_stopped(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; STAT];
+        Ok(self.stat(&mut buffer)?.after_name().next() == Some("T"))
+    }
+
+    /// Appends the processes that these threads of it have started and that have not been waited for.
+    pub fn children(&self, threads: &[u32], children: &mut Vec<u32>) {
+        let mut text = String::new();
+        for thread in threads {
+            let Ok(file) = self.at(&format!("task/{thread}/children")) else { continue };
+            text.clear();
+            // One that ends in the meantime has none.
+            if File::from(file).read_to_string(&mut text).is_ok() {
+                children.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            }
+        }
+    }
+
+    /// The numbers of its threads.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn threads(&self) -> io::Result<Vec<u32>> {
+        self.numbers_in("task")
+    }
+
+    /// The numbers of its open files.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn open_files(&self) -> io::Result<Vec<u32>> {
+        self.numbers_in("fd")
+    }
+
+    /// What one of its open files is, without touching its file system.
+    ///
+    /// # Errors
+    /// If it is not open any more.
+    pub fn identity(&self, file: u32) -> io::Result<Identity> {
+        identity_at(self.directory.as_fd(), Path::new(&format!("fd/{file}")))
+    }
+
+    /// One of its open files, to look at its position again and again.
+    ///
+    /// # Errors
+    /// If it is not open any more.
+    pub fn descriptor(&self, file: u32) -> io::Result<Descriptor> {
+        Ok(Descriptor::new(self.at(&format!("fdinfo/{file}"))?))
+    }
+
+    /// Opens the same file a second time, for reading only; it need not have a name any more.
+    ///
+    /// # Errors
+    /// If it is not open any more, or we may not read it.
+    pub fn reopen(&self, file: u32) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let name = format!("fd/{file}");
+        // Who reads ahead is not the one who has accessed the file; only its owner may ask for that.
+        let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
+        Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
+    }
+
+    /// One of its directories that is open, as a place to begin from; nothing is asked of the file system.
+    ///
+    /// # Errors
+    /// If it is not open any more, or is no directory.
+    pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)
+    }
+
+    /// The directory that its relative paths begin in.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn working_directory(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(openat(&self.directory, "cwd", flags, Mode::empty())?)
+    }
+
+    /// The words it was called with.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn command_line(&self) -> io::Result<Vec<OsString>> {
+        let mut bytes = Vec::new();
+        File::from(self.at("cmdline")?).read_to_end(&mut bytes)?;
+        let ended = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+        Ok(ended.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
+    }
+
+    /// Where an open file lies, for people; ` (deleted)` behind it where it has no name any more.
+    ///
+    /// # Errors
+    /// If it is not open any more.
+    pub fn name_of(&self, file: u32) -> io::Result<PathBuf> {
+        let name = readlinkat(&self.directory, format!("fd/{file}"), Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
+    }
+
+    /// Bytes that it has got from all its files, pipes and sockets so far; it, and those of its children that it has
+    /// waited for.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn bytes_read(&mut self) -> io::Result<u64> {
+        bytes_read(keep(&mut self.io, &self.directory, || "io".to_owned())?)
+    }
+
+    /// The same of its first thread alone, without any children.
+    ///
+    /// # Errors
+    /// If it has ended, or belongs to another user.
+    pub fn bytes_read_by_first_thread(&mut self) -> io::Result<u64> {
+        let name = || format!("task/{}/io", self.number);
+        bytes_read(keep(&mut self.thread_io, &self.directory, name)?)
+    }
+
+    /// A number that changes when it becomes another program: where the memory of that begins. 0 where it is hidden.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn incarnation(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        Ok(stat.after_name().nth(START_OF_STACK).and_then(|field| field.parse().ok()).unwrap_or(0))
+    }
+
+    /// Pages so far that it had to wait for because they were mapped and not in memory.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn major_faults(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        Ok(stat.after_name().nth(MAJOR_FAULTS).and_then(|field| field.parse().ok()).unwrap_or(0))
+    }
+
+    /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
+    #[must_use]
+    pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
+        let file = self.at(&format!("task/{thread}/syscall")).ok()?;
+        let mut buffer = [0; 256];
+        ReadCall::of(reread(file.as_fd(), &mut buffer).ok()?)
+    }
+
+    /// Pages of mappings so far that it had touched and that were not mapped yet, whether in memory or not.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn all_faults(&mut self) -> io::Result<u64> {
+        let mut buffer = [0; STAT];
+        let stat = self.stat(&mut buffer)?;
+        let fields = stat.after_name().enumerate();
+        let faults = fields.filter(|(index, _)| [MINOR_FAULTS, MAJOR_FAULTS].contains(index));
+        Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
+    }
+
+    /// How much of the files that it has mapped it has in memory and mapped now, in bytes.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn mapped_file_bytes(&self) -> io::Result<u64> {
+        let mut buffer = [0; 128];
+        let file = self.at("statm")?;
+        let pages = reread(file.as_fd(), &mut buffer)?.split_ascii_whitespace().nth(2);
+        let pages: u64 = pages.and_then(|field| field.parse().ok()).unwrap_or(0);
+        Ok(pages * rustix::param::page_size() as u64)
+    }
+
+    /// One of its threads.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn thread(&self, number: u32) -> io::Result<Thread> {
+        Thread::open(self.directory.as_fd(), number)
+    }
+
+    fn stat<'a>(&mut self, buffer: &'a mut [u8; STAT]) -> io::Result<Stat<'a>> {
+        Ok(Stat(reread(keep(&mut self.stat, &self.directory, || "stat".to_owned())?, buffer)?))
+    }
+
+    fn at(&self, name: &str) -> io::Result<OwnedFd> {
+        open_in(&self.directory, name)
+    }
+
+    fn numbers_in(&self, name: &str) -> io::Result<Vec<u32>> {
+        numbers_in(&self.directory, name)
+    }
+}
+
+/// Whether `/proc` shows processes under the numbers by which we know them: it does not in a new namespace of process
+/// numbers, until it is mounted anew. Where there is none, it shows nothing.
+fn numbers_are_ours() -> bool {
+    readlinkat(CWD, "/proc/self", Vec::new())
+        .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
+}
+
+/// A call that reads from where a file's position is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadCall {
+    /// The number of the open file.
+    pub file: u32,
+    /// How much has been asked for, in bytes.
+    pub bytes: u64,
+}
+
+impl ReadCall {
+    /// The number of the call, then what it was called with; a word or -1 instead if the thread is in none.
+    fn of(text: &str) -> Option<ReadCall> {
+        let mut words = text.split_ascii_whitespace();
+        let call: i64 = words.next()?.parse().ok()?;
+        let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let (file, _, bytes) = (next()?, next()?, next()?);
+        (call == libc::SYS_read).then_some(ReadCall { file: u32::try_from(file).ok()?, bytes })
+    }
+}
+
+/// The names in a directory that are numbers.
+fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(directory, name, flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    let mut numbers = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// As long as a line of `stat` can be.
+const STAT: usize = 1024;
+
+/// Fields of `stat`, counted from the one after the name.
+const MINOR_FAULTS: usize = 7;
+const MAJOR_FAULTS: usize = 9;
+const START_OF_STACK: usize = 25;
+
+struct Stat<'a>(&'a str);
+
+impl<'a> Stat<'a> {
+    /// A name may hold anything, also spaces and brackets: it ends at the last one.
+    fn after_name(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.0.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
+    }
+}
+
+fn open_in(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    Ok(openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A file of a process that is kept open from when it is first asked for.
+fn keep<'a>(
+    kept: &'a mut Option<OwnedFd>,
+    directory: &OwnedFd,
+    name: impl FnOnce() -> String,
+) -> io::Result<BorrowedFd<'a>> {
+    let file = match kept.take() {
+        Some(file) => file,
+        None => open_in(directory, &name())?,
+    };
+    let file: &OwnedFd = kept.insert(file);
+    Ok(file.as_fd())
+}
+
+/// As `io` of a process or of a thread says it.
+fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut buffer = [0; 64];
+    let text = reread(io, &mut buffer)?;
+    let read = text.strip_prefix("rchar: ").and_then(|rest| rest.split('\n').next()?.parse().ok());
+    read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// What a file of `/proc` says now, as far as it fits.
+fn reread<'a>(file: BorrowedFd<'_>, buffer: &'a mut [u8]) -> io::Result<&'a str> {
+    let length = pread(file, &mut *buffer, 0)?;
+    str::from_utf8(&buffer[..length]).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Where the fields of an event stand in its record. Pure.
+
+use super::{Kind, Touch, device_of};
+use rustix::param::page_size;
+
+/// Where a field stands, and how long it is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+impl Field {
+    /// From a line such as `field:unsigned long i_ino; offset:8; size:8; signed:0;`.
+    pub(super) fn find(text: &str, name: &str) -> Option<Field> {
+        text.lines().find_map(|line| {
+            let mut parts = line.trim().split(';').map(str::trim);
+            let declared = parts.next()?.strip_prefix("field:")?;
+            if declared.trim_end().rsplit([' ', '*']).next()? != name {
+                return None;
+            }
+            let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse().ok();
+            Some(Field { offset: number("offset:")?, size: number("size:")? })
+        })
+    }
+
+    /// An unsigned number; none if it is not there.
+    pub(super) fn read(self, record: &[u8]) -> Option<u64> {
+        let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
+        Some(match *bytes {
+            [byte] => u64::from(byte),
+            [_, _] => u64::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
+            [_, _, _, _] => u64::from(u32::from_ne_bytes(bytes.try_into().ok()?)),
+            _ => u64::from_ne_bytes(bytes.try_into().ok()?),
+        })
+    }
+}
+
+/// An event's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    number: u64,
+    kind: Field,
+    thread: Field,
+    device: Field,
+    inode: Field,
+    first: Field,
+    /// None where one page is told.
+    last: Option<Field>,
+}
+
+impl Format {
+    /// As an event's file `format` says it; none if fields are missing.
+    pub(super) fn parse(text: &str) -> Option<Format> {
+        let number = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
+        let field = |name| Field::find(text, name);
+        Some(Format {
+            number,
+            kind: field("common_type")?,
+            thread: field("common_pid")?,
+            device: field("s_dev")?,
+            inode: field("i_ino")?,
+            first: field("index")?,
+            last: field("last_index"),
+        })
+    }
+
+    /// What a record tells; none if it is another event's, or is cut short.
+    pub(super) fn touch(&self, kind: Kind, time: u64, record: &[u8]) -> Option<Touch> {
+        if self.kind.read(record)? != self.number {
+            return None;
+        }
+        let first = self.first.read(record)?;
+        let last = self.last.map_or(Some(first), |last| last.read(record))?;
+        let page = page_size() as u64;
+        let range = first.saturating_mul(page)..last.max(first).saturating_add(1).saturating_mul(page);
+        Some(Touch {
+            time,
+            thread: u32::try_from(self.thread.read(record)?).ok()?,
+            device: device_of(u32::try_from(self.device.read(record)?).ok()?),
+            inode: self.inode.read(record)?,
+            range,
+            kind,
+        })
+    }
+}

@@ -1,0 +1,375 @@
+//! Counting lines, words, characters and columns of a text from its parts, in any order: what `wc` counts.
+//!
+//! A part is counted without knowing what is before and behind it. As in the word count of Kohagura & Kono (2014,
+//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts are
+//! put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting together
+//! is associative, so that parts may be counted in any order, and neighbours merged as they meet.
+//!
+//! What a word is follows GNU: what is printable and no space begins or continues one, a space ends it, and anything
+//! else (control characters, bytes that are no character) does neither.
+
+mod columns;
+mod kernel;
+mod odd;
+mod plain;
+#[cfg(test)]
+mod tests;
+mod utf8;
+
+use std::sync::{Arc, OnceLock};
+
+use memchr::memchr_iter;
+use sakiyomi_os::ctype::{Characters, Class, Encoding};
+
+use columns::Columns;
+use utf8::{Decoded, FOLLOWING_MAX, cut_off, decode, is_following};
+
+/// What is to be counted. Bytes and lines cost nothing beside any of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Words.
+    pub words: bool,
+    /// Characters, where they are not bytes.
+    pub chars: bool,
+    /// The longest line.
+    pub columns: bool,
+}
+
+/// The figures of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Newlines.
+    pub lines: u64,
+    /// Words.
+    pub words: u64,
+    /// Characters.
+    pub chars: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Columns of the longest line.
+    pub columns: u64,
+}
+
+/// Counts parts of a text in the characters of a locale.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    characters: Arc<Characters>,
+    wanted: Wanted,
+    utf8: bool,
+    /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
+    no_break_ends: bool,
+    /// What each byte is, as a character of its own.
+    bytes: [Kind; PAGE],
+    /// What each character of two or three bytes is, so many at a time, when one of them is met.
+    pages: Vec<OnceLock<Box<[Kind; PAGE]>>>,
+    arch: pulp::Arch,
+}
+
+/// What a character means for words and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It begins or continues a word, and takes so many columns.
+    Word(u8),
+    /// It ends a word, and takes so many columns.
+    Space(u8),
+    Tab,
+    Newline,
+    /// It ends a word and goes to the first column.
+    Return,
+    /// It leaves a word as it is.
+    Nothing,
+}
+
+/// Characters of which it is asked together what they are.
+const PAGE: usize = 256;
+
+/// Spaces that do not break a line, and the word joiner: GNU lets them end a word.
+fn is_no_break(code: u32) -> bool {
+    matches!(code, 0x00a0 | 0x2007 | 0x202f | 0x2060)
+}
+
+impl Counter {
+    /// A counter for some characters; none if their encoding is neither one of single bytes nor UTF-8.
+    #[must_use]
+    pub fn new(characters: Arc<Characters>, wanted: Wanted, no_break_ends: bool) -> Option<Counter> {
+        let utf8 = match characters.encoding() {
+            Encoding::Bytes => false,
+            Encoding::Utf8 => true,
+            Encoding::Other(_) => return None,
+        };
+        let arch = pulp::Arch::new();
+        let pages = vec![OnceLock::new(); if utf8 { 0x1_0000 / PAGE } else { 0 }];
+        let bytes = [Kind::Nothing; PAGE];
+        let mut counter = Counter { characters, wanted, utf8, no_break_ends, bytes, pages, arch };
+        counter.bytes = std::array::from_fn(|byte| counter.kind(byte as u32));
+        Some(counter)
+    }
+
+    /// Whether every byte is a character.
+    #[must_use]
+    pub fn chars_are_bytes(&self) -> bool {
+        !self.utf8
+    }
+
+    fn kind(&self, code: u32) -> Kind {
+        let class: Class = self.characters.class(code);
+        let width = class.width() as u8;
+        match char::from_u32(code) {
+            Some('\n') => Kind::Newline,
+            Some('\r' | '\u{c}') => Kind::Return,
+            Some('\t') => Kind::Tab,
+            Some(' ') => Kind::Space(1),
+            Some('\u{b}') => Kind::Space(0),
+            _ if !class.is_printable() => Kind::Nothing,
+            _ if class.is_space() || self.no_break_ends && self.utf8 && is_no_break(code) => {
+                Kind::Space(width)
+            }
+            _ => Kind::Word(width),
+        }
+    }
+
+    /// As [`Counter::kind`], and quickly again.
+    #[inline(always)]
+    fn known_kind(&self, code: u32) -> Kind {
+        let (page, index) = (code as usize / PAGE, code as usize % PAGE);
+        let Some(kinds) = self.pages.get(page) else { return self.kind(code) };
+        let ask = || Box::new(std::array::from_fn(|index| self.kind((page * PAGE + index) as u32)));
+        kinds.get_or_init(ask)[index]
+    }
+
+    /// Counts a part.
+    #[must_use]
+    pub fn count(&self, part: &[u8]) -> Part {
+        let (head, rest) = part.split_at(self.head_of(part));
+        let (core, tail) = rest.split_at(rest.len() - if self.utf8 { cut_off(rest) } else { 0 });
+        let open = core.is_empty() && tail.is_empty();
+        Part {
+            bytes: part.len() as u64,
+            head: Edge::new(head),
+            open,
+            core: self.core(core),
+            tail: Edge::new(tail),
+        }
+    }
+
+    /// How many bytes at the start may be the rest of a character that began before.
+    fn head_of(&self, part: &[u8]) -> usize {
+        let most = if self.utf8 { FOLLOWING_MAX.min(part.len()) } else { 0 };
+        part[..most].iter().take_while(|&&byte| is_following(byte)).count()
+    }
+
+    /// This part, and `next` behind it.
+    #[must_use]
+    pub fn join(&self, mut part: Part, next: &Part) -> Part {
+        part.bytes += next.bytes;
+        if part.open {
+            // All that is known of it is bytes that may go on with a character.
+            let mut between = part.head;
+            let surplus = between.append(&next.head);
+            part.head = between;
+            if surplus > 0 || !next.open {
+                // Bytes beyond the longest character belong to none: they count nothing.
+                (part.open, part.core, part.tail) = (false, next.core, next.tail);
+            }
+            return part;
+        }
+        let mut between = part.tail;
+        let surplus = between.append(&next.head);
+        if next.open && surplus == 0 {
+            let cut = cut_off(between.bytes());
+            let (whole, tail) = between.bytes().split_at(between.bytes().len() - cut);
+            part.core.then(&self.core(whole));
+            part.tail = Edge::new(tail);
+            return part;
+        }
+        part.core.then(&self.core(between.bytes()));
+        part.core.then(&next.core);
+        part.tail = next.tail;
+        part
+    }
+
+    /// The figures, if the part is the whole text.
+    #[must_use]
+    pub fn figures(&self, part: &Part) -> Figures {
+        // Bytes at the edges are of no character: those at the head have no beginning, those at the tail no end.
+        let core = &part.core;
+        let chars = if self.utf8 { core.chars } else { part.bytes };
+        let columns = core.columns.longest();
+        Figures { lines: core.lines, words: core.words, chars, bytes: part.bytes, columns }
+    }
+
+    /// Counts bytes at whose ends no character is cut.
+    fn core(&self, bytes: &[u8]) -> Core {
+        if !(self.wanted.words || self.wanted.columns || self.wanted.chars && self.utf8) {
+            let lines = memchr_iter(b'\n', bytes).count() as u64;
+            return Core { lines, ..Core::default() };
+        }
+        let mut core = Core::default();
+        self.in_pieces(bytes, &mut core);
+        core
+    }
+
+    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few are.
+    fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, behind) = self.whole(rest, kernel::PIECE);
+            rest = behind;
+            if self.wanted.columns || !self.plain(piece, core) {
+                self.in_small_pieces(piece, core);
+            }
+        }
+    }
+
+    fn in_small_pieces(&self, bytes: &[u8], core: &mut Core) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, behind) = self.whole(rest, odd::PIECE);
+            rest = behind;
+            if self.wanted.columns || !self.plain(piece, core) {
+                self.odd(piece, core);
+            }
+        }
+    }
+
+    /// The first bytes, `most` or a few less, so that no character is cut; and the rest.
+    fn whole<'b>(&self, bytes: &'b [u8], most: usize) -> (&'b [u8], &'b [u8]) {
+        if bytes.len() <= most {
+            return (bytes, &[]);
+        }
+        bytes.split_at(most - if self.utf8 { cut_off(&bytes[..most]) } else { 0 })
+    }
+
+    /// Lines and words of a piece, if it is plain.
+    // Not inlined, as the compiler finds vectors for it when it is by itself.
+    #[inline(never)]
+    fn tally(&self, piece: &[u8]) -> kernel::Tally {
+        self.arch.dispatch(InVectors(piece))
+    }
+
+    /// Counts a piece if it is plain.
+    fn plain(&self, piece: &[u8], core: &mut Core) -> bool {
+        let tally = self.tally(piece);
+        if tally.plain {
+            core.then(&Core::plain(piece, tally));
+        }
+        tally.plain
+    }
+
+    /// What the first character is, and how many bytes it has; none for a byte that belongs to no character.
+    #[inline(always)]
+    fn first_of(&self, bytes: &[u8]) -> (Option<Kind>, usize) {
+        if !self.utf8 || bytes[0] < 0x80 {
+            return (Some(self.bytes[usize::from(bytes[0])]), 1);
+        }
+        match decode(bytes) {
+            Decoded::Character(code, length) => (Some(self.known_kind(code)), length),
+            Decoded::Invalid | Decoded::Cut => (None, 1),
+        }
+    }
+}
+
+/// A piece, to be counted by code that is compiled for the CPU that is there.
+struct InVectors<'a>(&'a [u8]);
+
+impl pulp::WithSimd for InVectors<'_> {
+    type Output = kernel::Tally;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> kernel::Tally {
+        kernel::tally(self.0)
+    }
+}
+
+/// A few bytes at an end of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Edge {
+    bytes: [u8; 2 * FOLLOWING_MAX],
+    len: u8,
+}
+
+impl Edge {
+    fn new(bytes: &[u8]) -> Edge {
+        let mut edge = Edge::default();
+        edge.bytes[..bytes.len()].copy_from_slice(bytes);
+        edge.len = bytes.len() as u8;
+        edge
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Takes bytes up to those that a character may go on with; says how many were too many.
+    fn append(&mut self, other: &Edge) -> usize {
+        let room = if self.len > 0 && !is_following(self.bytes[0]) {
+            FOLLOWING_MAX + 1 - usize::from(self.len)
+        } else {
+            FOLLOWING_MAX - usize::from(self.len)
+        };
+        let taken = room.min(other.bytes().len());
+        let len = usize::from(self.len);
+        self.bytes[len..len + taken].copy_from_slice(&other.bytes()[..taken]);
+        self.len += taken as u8;
+        other.bytes().len() - taken
+    }
+}
+
+/// A part of a text, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    bytes: u64,
+    /// Bytes that may be the rest of a character that began before.
+    head: Edge,
+    /// Whether there is nothing behind the head.
+    open: bool,
+    core: Core,
+    /// The start of a character that may go on behind.
+    tail: Edge,
+}
+
+impl Default for Part {
+    /// The part of no bytes.
+    fn default() -> Part {
+        Part { bytes: 0, head: Edge::default(), open: true, core: Core::default(), tail: Edge::default() }
+    }
+}
+
+/// Whole characters, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Core {
+    lines: u64,
+    /// Words that begin in it, as if a space were before it.
+    words: u64,
+    chars: u64,
+    /// Whether the first character that begins or ends a word begins one.
+    first: Option<bool>,
+    /// Whether the last one does, so that a word is open at the end.
+    last: Option<bool>,
+    columns: Columns,
+}
+
+impl Core {
+    #[inline(always)]
+    fn plain(piece: &[u8], tally: kernel::Tally) -> Core {
+        Core {
+            lines: tally.lines,
+            words: tally.words,
+            chars: piece.len() as u64,
+            first: Some(kernel::is_word(piece[0])),
+            last: Some(kernel::is_word(piece[piece.len() - 1])),
+            columns: Columns::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn then(&mut self, next: &Core) {
+        let goes_on = self.last == Some(true) && next.first == Some(true);
+        self.lines += next.lines;
+        self.words = self.words + next.words - u64::from(goes_on);
+        self.chars += next.chars;
+        self.first = self.first.or(next.first);
+        self.last = next.last.or(self.last);
+        self.columns.then(&next.columns);
+    }
+}
