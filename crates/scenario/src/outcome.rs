@@ -37,8 +37,10 @@ pub struct ProcessOutcome {
     pub name: String,
     /// From its start to its end.
     pub elapsed: Nanos,
-    /// Time on a core.
+    /// Time on a core, hops included.
     pub ran: Nanos,
+    /// Time on a core for hops between cores, and for waking one up.
+    pub hops: Nanos,
     /// Time in which it wanted a core and shared it.
     pub queued: Nanos,
     /// Time in which it waited for what it reads.

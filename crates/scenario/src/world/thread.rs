@@ -349,7 +349,7 @@ impl World<'_> {
                 Some(0)
             }
             Action::Read { file, at, length, is_partial } => {
-                let file = self.file(thread, file);
+                let file = self.cached_range(thread, file, at, at + length);
                 self.begin_call(thread, file, at, length, is_partial);
                 self.read_on(thread)
             }
@@ -361,17 +361,17 @@ impl World<'_> {
                 self.read_on(thread)
             }
             Action::ReadDirect { file, at, length } => {
-                let file = self.file(thread, file);
+                let file = self.range(thread, file, at, at + length);
                 let requests = self.read_direct(thread, file, at, length);
                 self.threads[thread].now_at(now, Doing::ReadingDirect { file, at, length, requests });
                 None
             }
             Action::Touch { file, at, end } => {
-                let file = self.file(thread, file);
+                let file = self.cached_range(thread, file, at, end);
                 self.touch_from(thread, file, at, end)
             }
             Action::Write { file, at, length } => {
-                let file = self.file(thread, file);
+                let file = self.cached_range(thread, file, at, at + length);
                 self.write(file, at, at + length);
                 self.threads[thread].written_bytes += length;
                 if self.write_back.is_full() {
@@ -416,6 +416,21 @@ impl World<'_> {
         let file = user.files.0 + file;
         assert!(file < user.files.1, "workload {} named a file that it has not", user.setup.name);
         FileId(file)
+    }
+
+    /// The same, of which a thread uses a range.
+    fn range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
+        let file = self.file(thread, file);
+        let size = self.files[file.0].size;
+        assert!(at < end && end <= size, "a thread uses the bytes from {at} to {end} of a file of {size}");
+        file
+    }
+
+    /// The same through the page cache.
+    fn cached_range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
+        let file = self.range(thread, file, at, end);
+        assert!(self.cache.pages(file) > 0, "a thread uses the page cache on a file that is bypassed");
+        file
     }
 
     /// A workload has ended.
