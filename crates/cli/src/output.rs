@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use sakiyomi_io::AtomicFile;
 use sakiyomi_report::chart::{self, Chart};
-use sakiyomi_trace::atomic::AtomicFile;
 
 /// Whether files that are not from sakiyomi may be overwritten.
 #[derive(Clone, Copy, Debug, Args)]

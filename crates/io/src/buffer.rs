@@ -138,7 +138,12 @@ impl BufferPool {
     /// # Errors
     /// [`Error::Budget`] if the budget, less the memory used by and guaranteed to others, is smaller than that.
     pub fn account(&self, guarantee: usize) -> Result<Account, Error> {
-        let guarantee = if guarantee == 0 { 0 } else { self.size_of(guarantee) };
+        self.account_for(usize::from(guarantee > 0), guarantee)
+    }
+
+    /// Opens an account that can always have `count` buffers of `capacity` bytes.
+    pub(crate) fn account_for(&self, count: usize, capacity: usize) -> Result<Account, Error> {
+        let guarantee = count * self.size_of(capacity);
         let (shared, mut state) = (Arc::clone(&self.shared), self.shared.lock());
         let id = state.open_account(guarantee, shared.budget).ok_or(Error::Budget {
             wanted: guarantee as u64,
@@ -169,6 +174,11 @@ impl BufferPool {
     #[must_use]
     pub fn budget(&self) -> usize {
         self.shared.budget
+    }
+
+    /// Bytes that are neither in use nor guaranteed.
+    pub(crate) fn unclaimed(&self) -> usize {
+        self.shared.budget.saturating_sub(self.shared.lock().claimed())
     }
 
     /// Bytes that are resident: in buffers, or kept for the next ones.
@@ -415,6 +425,12 @@ impl Deref for Buffer {
     fn deref(&self) -> &[u8] {
         // SAFETY: as for `space`; shared references to this buffer exclude `&mut self`, and so any writer.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.filled) }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 

@@ -57,26 +57,43 @@ pub struct Op {
     pub done: usize,
     /// Memory of the operation. Engines that bring their own memory need none.
     pub payload: Payload,
+    /// The calls that earlier submissions of this operation have made.
+    pub earlier: Calls,
+}
+
+/// System calls that an operation has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calls {
+    /// Their number.
+    pub count: u64,
+    /// Sum of their service times.
+    pub service: Duration,
+    /// How many of the last ones in a row have transferred nothing.
+    pub fruitless: u32,
 }
 
 impl Op {
     /// A read of `length` bytes.
     #[must_use]
     pub fn read(tag: u64, file: Arc<IoFile>, offset: u64, length: usize, payload: Payload) -> Op {
-        Op { tag, file, kind: OpKind::Read, offset, length, done: 0, payload }
+        Op::new(tag, file, OpKind::Read, offset, length, payload)
     }
 
     /// A write of a buffer's content.
     #[must_use]
     pub fn write(tag: u64, file: Arc<IoFile>, offset: u64, buffer: Buffer) -> Op {
         let length = buffer.len();
-        Op { tag, file, kind: OpKind::Write, offset, length, done: 0, payload: Payload::Buffer(buffer) }
+        Op::new(tag, file, OpKind::Write, offset, length, Payload::Buffer(buffer))
     }
 
     /// `fdatasync`. Operations in flight are not waited for.
     #[must_use]
     pub fn sync(tag: u64, file: Arc<IoFile>) -> Op {
-        Op { tag, file, kind: OpKind::Sync, offset: 0, length: 0, done: 0, payload: Payload::Nothing }
+        Op::new(tag, file, OpKind::Sync, 0, 0, Payload::Nothing)
+    }
+
+    fn new(tag: u64, file: Arc<IoFile>, kind: OpKind, offset: u64, length: usize, payload: Payload) -> Op {
+        Op { tag, file, kind, offset, length, done: 0, payload, earlier: Calls::default() }
     }
 
     /// The part of the payload's buffer that the next call transfers, as a range of its memory.

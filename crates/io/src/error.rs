@@ -159,3 +159,27 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+/// The same error once more; it has no copy.
+pub(crate) fn same_error(error: &io::Error) -> io::Error {
+    error
+        .raw_os_error()
+        .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+}
+
+/// The kind stays, for callers that look at it.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        let kind = match &error {
+            Error::Full { .. } | Error::NoRoom { .. } => io::ErrorKind::StorageFull,
+            Error::NoDirect { .. } => io::ErrorKind::Unsupported,
+            Error::Write { source, .. }
+            | Error::Read { source, .. }
+            | Error::Open { source, .. }
+            | Error::Sync { source, .. }
+            | Error::System { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}

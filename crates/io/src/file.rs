@@ -1,12 +1,15 @@
 //! A file for engines: opened for buffered or direct I/O, with its size and alignment.
 
+pub(crate) mod unnamed;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, statx};
 use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
@@ -44,7 +47,8 @@ const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
 pub struct IoFile {
     file: File,
     path: PathBuf,
-    size: u64,
+    /// When it was opened, or up to the end of what was written to it since.
+    size: AtomicU64,
     access: Access,
     alignment: Alignment,
     /// Where `read(2)` continues, in bytes.
@@ -57,20 +61,49 @@ impl IoFile {
     /// # Errors
     /// If it is neither, or cannot be opened, or not for direct I/O.
     pub fn open(path: &Path, access: Access) -> Result<IoFile, Error> {
+        IoFile::open_with(path, access, OpenOptions::new().read(true))
+    }
+
+    /// Opens a regular file or a block device for reading and writing.
+    ///
+    /// # Errors
+    /// As [`IoFile::open`].
+    pub fn open_writable(path: &Path, access: Access) -> Result<IoFile, Error> {
+        IoFile::open_with(path, access, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open_with(path: &Path, access: Access, options: &mut OpenOptions) -> Result<IoFile, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         // A FIFO would wait for a writer if it were opened.
         refuse_what_has_no_offsets(path, &std::fs::metadata(path).map_err(failed)?)?;
-        let mut options = OpenOptions::new();
-        options.read(true);
-        if access == Access::Direct {
-            options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-        }
-        let mut file = options.open(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.to_owned() },
-            _ => failed(error),
-        })?;
+        let file = options.custom_flags(flags_of(access).bits().cast_signed()).open(path);
+        let mut file = file.map_err(|source| open_error(path, access, source))?;
         let size = size_of(&mut file).map_err(failed)?;
         IoFile::new(file, path, size, access)
+    }
+
+    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must never
+    /// see half-written is an [`AtomicFile`](crate::AtomicFile).
+    ///
+    /// # Errors
+    /// If it cannot be created, or not for direct I/O.
+    pub fn create(path: &Path, access: Access) -> Result<IoFile, Error> {
+        let existed = match std::fs::metadata(path) {
+            Ok(metadata) => {
+                refuse_what_has_no_offsets(path, &metadata)?;
+                true
+            }
+            Err(_) => false,
+        };
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(true);
+        let opened = options.custom_flags(flags_of(access).bits().cast_signed()).open(path);
+        if opened.is_err() && !existed && access == Access::Direct {
+            // The kernel refuses direct I/O only after it has created the file.
+            let _ = std::fs::remove_file(path);
+        }
+        let file = opened.map_err(|source| open_error(path, access, source))?;
+        IoFile::new(file, path, 0, access)
     }
 
     /// Takes over an open file, which must have been opened for `access`; `path` is its name in errors.
@@ -87,7 +120,8 @@ impl IoFile {
     fn new(file: File, path: &Path, size: u64, access: Access) -> Result<IoFile, Error> {
         let alignment = if access == Access::Direct { direct_alignment(&file) } else { Some(NO_ALIGNMENT) };
         let alignment = alignment.ok_or_else(|| Error::NoDirect { path: path.to_owned() })?;
-        Ok(IoFile { file, path: path.to_owned(), size, access, alignment, position: Mutex::new(0) })
+        let (path, size) = (path.to_owned(), AtomicU64::new(size));
+        Ok(IoFile { file, path, size, access, alignment, position: Mutex::new(0) })
     }
 
     /// A file that only [`crate::fake::Fake`] knows, with a size and an alignment of one's choice.
@@ -100,7 +134,7 @@ impl IoFile {
         Ok(IoFile {
             file,
             path: path.to_owned(),
-            size,
+            size: AtomicU64::new(size),
             access: Access::Buffered,
             alignment,
             position: Mutex::new(0),
@@ -124,10 +158,32 @@ impl IoFile {
         &self.path
     }
 
-    /// Its size when it was opened, in bytes.
+    /// Its size in bytes: when it was opened, or up to the end of what was written by way of this crate since.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// Bytes up to `end` have been written.
+    pub(crate) fn grow_to(&self, end: u64) {
+        self.size.fetch_max(end, Ordering::Release);
+    }
+
+    /// Bytes that its file system has free for everybody, if it tells.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let found = fstatvfs(&self.file).ok()?;
+        // A tmpfs without a limit has no blocks at all.
+        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// Makes the transfers of a file that was opened for direct I/O go through the page cache, or around it again.
+    pub(crate) fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        if self.access == Access::Buffered {
+            return Ok(());
+        }
+        let flags = fcntl_getfl(&self.file)?;
+        let flags = if is_direct { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };
+        Ok(fcntl_setfl(&self.file, flags)?)
     }
 
     /// Its size now, in bytes.
@@ -136,7 +192,7 @@ impl IoFile {
     /// Those of `fstat`.
     pub(crate) fn size_now(&self) -> io::Result<u64> {
         let metadata = self.file.metadata()?;
-        Ok(if metadata.file_type().is_block_device() { self.size } else { metadata.len() })
+        Ok(if metadata.file_type().is_block_device() { self.size() } else { metadata.len() })
     }
 
     /// How it was opened.
@@ -149,6 +205,18 @@ impl IoFile {
     #[must_use]
     pub fn alignment(&self) -> Alignment {
         self.alignment
+    }
+}
+
+/// Flags of `open` for an access.
+pub(crate) fn flags_of(access: Access) -> OFlags {
+    if access == Access::Direct { OFlags::DIRECT } else { OFlags::empty() }
+}
+
+fn open_error(path: &Path, access: Access, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.to_owned() },
+        _ => Error::Open { path: path.to_owned(), source },
     }
 }
 

@@ -8,7 +8,9 @@
 //! | an engine over files in memory, with faults, for the tests of everything above | [`fake`] |
 //! | aligned and huge memory, lent and given back | [`buffer`] |
 //! | a file opened for buffered or direct I/O, with its size and alignment | [`mod@file`] |
-//! | writing a file while the caller makes the next block | [`writer`] |
+//! | files as streams of buffers that are written while the caller fills the next one | [`mod@write`] |
+//! | data that is written once and read once, in a file without a name | [`spill`] |
+//! | a file that appears under its name when it is whole | [`AtomicFile`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //!
@@ -26,12 +28,16 @@ pub mod page_cache;
 pub mod read;
 pub mod readiness;
 pub mod shared;
-pub mod writer;
+pub mod spill;
+pub mod write;
 
+mod atomic;
 mod error;
 mod mapping;
+mod stats;
 mod thread_pool;
 
+pub use atomic::AtomicFile;
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
@@ -39,3 +45,6 @@ pub use file::{Access, Alignment, IoFile, open_files_max};
 pub use mapping::Mapping;
 pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
+pub use spill::{Run, RunReader, RunWriter, Spill};
+pub use stats::IoStats;
+pub use write::{OwnEngine, WriteOptions, WriteStream, Written};

@@ -35,7 +35,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::{Held, Late, shrunk};
 use plan::{Plan, Planned};
@@ -46,11 +46,12 @@ pub use block::Block;
 pub use plan::FileRange;
 pub use single::Single;
 
-use crate::Error;
 use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
 use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
+use crate::error::same_error;
 use crate::file::{Access, IoFile};
 use crate::shared::{Io, Stream, Traits};
+use crate::{Error, IoStats};
 
 /// In which order blocks are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,17 +157,6 @@ pub struct Grant {
     pub registered: bool,
 }
 
-/// Counters of a stream's reads so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadStats {
-    /// Bytes that were read, those between ranges included.
-    pub bytes: u64,
-    /// System calls that have completed.
-    pub calls: u64,
-    /// Sum of the durations of those calls; more than the elapsed time if they were concurrent.
-    pub service: Duration,
-}
-
 /// The stream. It ends after the last block, unless it is endless.
 pub struct ReadStream {
     // Before the account: operations in flight hold memory that it has claimed.
@@ -188,7 +178,7 @@ pub struct ReadStream {
     window: usize,
     /// Kept for its capacity.
     completions: Vec<Completion>,
-    stats: ReadStats,
+    stats: IoStats,
     /// Errors found late, in blocks that the caller already has.
     late: Late,
     failed: bool,
@@ -312,11 +302,23 @@ impl ReadStream {
         range: Range<u64>,
         options: &SharedOptions,
     ) -> Result<ReadStream, Error> {
+        let size = file.size();
+        let range = range.start.min(size)..range.end.min(size);
+        ReadStream::extents(io, file, vec![range], options)
+    }
+
+    /// Reads some ranges of a file one after the other, in blocks.
+    pub(crate) fn extents(
+        io: &Io,
+        file: &Arc<IoFile>,
+        extents: Vec<Range<u64>>,
+        options: &SharedOptions,
+    ) -> Result<ReadStream, Error> {
         assert!(options.block > 0, "a block of no bytes");
-        let block = options.block.next_multiple_of(file.alignment().offset);
-        let (size, least) = (file.size(), BLOCK_MIN.next_multiple_of(file.alignment().offset).min(block));
-        let rest = range.start.min(size)..range.end.min(size);
-        let plan = Plan::Blocks { file: Arc::clone(file), rest };
+        let alignment = file.alignment().offset;
+        let block = options.block.next_multiple_of(alignment);
+        let least = BLOCK_MIN.next_multiple_of(alignment).min(block);
+        let plan = Plan::Blocks { file: Arc::clone(file), rest: extents.into() };
         let mut stream = io.stream();
         stream.attach(file);
         ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
@@ -366,7 +368,7 @@ impl ReadStream {
             ready: BinaryHeap::new(),
             window: ahead + hold,
             completions: Vec::with_capacity(ahead),
-            stats: ReadStats::default(),
+            stats: IoStats::default(),
             late: Late::default(),
             failed: false,
         })
@@ -375,12 +377,12 @@ impl ReadStream {
     /// The part of the requested memory and registration that was granted.
     #[must_use]
     pub fn grant(&self) -> Grant {
-        Grant { memory: self.stream.pool().granted(), registered: self.stream.traits().registered }
+        self.stream.grant()
     }
 
     /// Counters of its reads so far.
     #[must_use]
-    pub fn stats(&self) -> ReadStats {
+    pub fn stats(&self) -> IoStats {
         self.stats
     }
 
@@ -524,13 +526,20 @@ impl ReadStream {
     fn reap(&mut self, waits: bool) -> Result<bool, Error> {
         let mut completions = std::mem::take(&mut self.completions);
         let outcome = if waits {
-            self.stream.wait(&mut completions)
+            let begun = Instant::now();
+            let outcome = self.stream.wait(&mut completions);
+            self.stats.waiting += begun.elapsed();
+            outcome
         } else {
             self.stream.poll(&mut completions).map(|()| true)
         };
+        self.take_all(completions);
+        outcome
+    }
+
+    fn take_all(&mut self, mut completions: Vec<Completion>) {
         completions.drain(..).for_each(|completion| self.take(completion));
         self.completions = completions;
-        outcome.map_err(|source| Error::System { what: "wait for reads".into(), source })
     }
 
     /// Processes the completion of a call: its read continues, or its blocks are ready.
@@ -601,20 +610,13 @@ impl ReadStream {
 
     /// Waits for memory when the budget is exhausted and this stream has nothing in flight.
     fn wait_for_memory(&mut self, since: Released) -> Result<(), Error> {
-        let waited = self.reap(true)?;
-        let pool = self.stream.pool();
-        if waited || pool.wait_for_release(since) {
-            return Ok(());
-        }
-        Err(Error::AllHeld { budget: pool.budget() as u64 })
+        let mut completions = std::mem::take(&mut self.completions);
+        let begun = Instant::now();
+        let outcome = self.stream.wait_for_memory(since, &mut completions);
+        self.stats.waiting += begun.elapsed();
+        self.take_all(completions);
+        outcome
     }
-}
-
-/// The same error once more; it has no copy.
-fn same_error(error: &io::Error) -> io::Error {
-    error
-        .raw_os_error()
-        .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }
 
 impl Iterator for ReadStream {

@@ -8,12 +8,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
-use crate::buffer::{BufferPool, Memory};
-use crate::engine::{self, Completion, Engine, EngineSpec, Op};
+use crate::buffer::{BufferPool, Memory, Released};
+use crate::engine::{self, Completion, Engine, EngineSpec, Op, OpKind};
 use crate::file::IoFile;
+use crate::read::Grant;
+use crate::write::progress::{Settled, settle};
 
 /// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
@@ -167,11 +170,14 @@ impl Shared {
             return Ok(());
         };
         state.submit_queued(&mut *engine);
-        let mut completions = std::mem::take(&mut state.completions);
+        let mut completions = mem::take(&mut state.completions);
         drop(state);
         let outcome = engine.reap(at_least, &mut completions);
+        // Memory of completed writes is released here, before their streams look at them: another may wait for it.
+        let continued = settle_all(&mut completions);
         let mut state = self.lock();
         state.in_flight -= completions.len();
+        state.queued.extend(continued);
         for completion in completions.drain(..) {
             // The memory of a stream that is gone is released here.
             if let Some(inbox) = state.inboxes.get_mut(&(completion.op.tag >> STREAM_SHIFT)) {
@@ -188,6 +194,20 @@ impl Shared {
     }
 }
 
+/// Leaves those that are final, and returns the operations that go on.
+fn settle_all(completions: &mut Vec<Completion>) -> Vec<Op> {
+    let mut continued = Vec::new();
+    if completions.iter().any(|completion| completion.op.kind == OpKind::Write) {
+        for completion in mem::take(completions) {
+            match settle(completion) {
+                Settled::Final(completion) => completions.push(completion),
+                Settled::Continues(op) => continued.push(op),
+            }
+        }
+    }
+    continued
+}
+
 impl State {
     fn submit_queued(&mut self, engine: &mut dyn Engine) {
         while engine.free_slots() > 0
@@ -196,6 +216,10 @@ impl State {
             engine.submit(op);
         }
     }
+}
+
+fn cannot_wait(source: io::Error) -> Error {
+    Error::System { what: "wait for I/O".into(), source }
 }
 
 /// Operations of one stream, on an engine of its own or a shared one.
@@ -224,6 +248,10 @@ impl Stream {
 
     pub(crate) fn traits(&self) -> Traits {
         self.traits
+    }
+
+    pub(crate) fn grant(&self) -> Grant {
+        Grant { memory: self.pool.granted(), registered: self.traits.registered }
     }
 
     /// Streams that share the pool.
@@ -266,24 +294,38 @@ impl Stream {
         }
     }
 
-    /// Waits until an operation has completed, of this stream or another, and appends those of this stream; false if none
+    /// Waits until an operation has completed, of this stream or another, and gives those of this stream; false if none
     /// is in flight.
-    pub(crate) fn wait(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
-        self.reap(1, completions)
+    pub(crate) fn wait(&mut self, completions: &mut Vec<Completion>) -> Result<bool, Error> {
+        self.reap(1, completions).map_err(cannot_wait)
+    }
+
+    /// Waits when the budget is exhausted and this stream has nothing in flight: until any operation has completed, or
+    /// memory was released after `since`.
+    pub(crate) fn wait_for_memory(
+        &mut self,
+        since: Released,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), Error> {
+        if self.wait(completions)? || self.pool.wait_for_release(since) {
+            return Ok(());
+        }
+        Err(Error::AllHeld { budget: self.pool.budget() as u64 })
     }
 
     /// Drives the engine without blocking, so that submitted operations begin; appends this stream's completions.
-    pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.reap(0, completions).map(drop)
+    pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> Result<(), Error> {
+        self.reap(0, completions).map(drop).map_err(cannot_wait)
     }
 
     fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<bool> {
         match &mut self.handle {
             Handle::Own { engine, in_flight } => {
-                let before = completions.len();
+                debug_assert!(completions.is_empty());
                 let was_in_flight = *in_flight > 0;
                 let outcome = engine.reap(at_least, completions);
-                *in_flight -= completions.len() - before;
+                settle_all(completions).into_iter().for_each(|op| engine.submit(op));
+                *in_flight -= completions.len();
                 outcome.map(|()| was_in_flight)
             }
             Handle::Shared { io, id } => {
@@ -295,11 +337,11 @@ impl Stream {
                 } else {
                     drop(state);
                 }
-                let before = completions.len();
+                debug_assert!(completions.is_empty());
                 let mut state = io.shared.lock();
                 completions.append(state.inboxes.get_mut(id).expect("an open stream"));
                 drop(state);
-                for completion in &mut completions[before..] {
+                for completion in completions {
                     completion.op.tag &= (1 << STREAM_SHIFT) - 1;
                 }
                 Ok(is_in_flight)
@@ -316,7 +358,7 @@ impl Drop for Stream {
         state.queued.retain(|op| op.tag >> STREAM_SHIFT != *id);
         state.in_flight -= before - state.queued.len();
         state.inboxes.remove(id);
-        let attached = std::mem::take(&mut self.attached);
+        let attached = mem::take(&mut self.attached);
         match &mut state.engine {
             Some(engine) => attached.iter().for_each(|file| engine.detach(file)),
             None => state.detached.extend(attached),

@@ -152,6 +152,7 @@ impl<J> ThreadPool<J> {
     }
 
     /// How many jobs it has, done or not, that were not asked for.
+    #[cfg(any(test, loom))]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }

@@ -12,10 +12,10 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
+use sakiyomi_io::AtomicFile;
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_os::process::is_of_our_namespace;
 use sakiyomi_regulate::Serves;
-use sakiyomi_trace::atomic::AtomicFile;
 
 use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;

@@ -18,7 +18,6 @@
 //! This crate reads and writes files, but has no clock and no threads: the same file and options give the same records,
 //! the same seed the same trace.
 
-pub mod atomic;
 pub mod generate;
 pub mod stats;
 pub mod table;

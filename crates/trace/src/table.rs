@@ -17,8 +17,8 @@ mod parquet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::atomic::AtomicFile;
 use crate::pack::{Packed, Packing};
+use sakiyomi_io::AtomicFile;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

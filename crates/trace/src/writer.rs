@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::atomic::AtomicFile;
 use crate::error::TraceError;
 use crate::format::sakiyomi::{Field, row};
 use crate::format::{FIO_HEADER, one_of, write_disksim, write_fio, write_mqsim};
@@ -13,6 +12,7 @@ use crate::input::is_stdin;
 use crate::pack::{Packed, Packing};
 use crate::record::Record;
 use crate::table::{TableFormat, TableWriter};
+use sakiyomi_io::AtomicFile;
 
 /// A format that traces can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,8 +34,8 @@ impl Planned {
 pub(super) enum Plan {
     /// Blocks of one size, as probes want them.
     Fixed { file: Arc<IoFile>, sequence: Sequence, next: Option<Range<u64>> },
-    /// A range of a file, in blocks of a size that may change on the way.
-    Blocks { file: Arc<IoFile>, rest: Range<u64> },
+    /// Ranges of a file one after the other, in blocks of a size that may change on the way.
+    Blocks { file: Arc<IoFile>, rest: VecDeque<Range<u64>> },
     /// Given ranges, each of which arrives whole.
     Ranges { ranges: Box<dyn Iterator<Item = FileRange> + Send>, next: VecDeque<FileRange>, gap: u64 },
 }
@@ -44,7 +44,12 @@ impl Plan {
     pub(super) fn is_at_end(&mut self) -> bool {
         match self {
             Plan::Fixed { sequence, next, .. } => next.is_none() && sequence.is_at_end(),
-            Plan::Blocks { rest, .. } => rest.is_empty(),
+            Plan::Blocks { rest, .. } => {
+                while rest.front().is_some_and(Range::is_empty) {
+                    rest.pop_front();
+                }
+                rest.is_empty()
+            }
             Plan::Ranges { ranges, next, .. } => {
                 if next.is_empty() {
                     next.extend(ranges.next());
@@ -66,9 +71,10 @@ impl Plan {
             }
             Plan::Blocks { file, rest } => {
                 // Blocks end at multiples of their size, so that those after the first are aligned.
-                let end = (rest.start / block as u64 + 1) * block as u64;
-                let part = rest.start..end.min(rest.end);
-                rest.start = part.end;
+                let range = rest.front_mut()?;
+                let end = (range.start / block as u64 + 1) * block as u64;
+                let part = range.start..end.min(range.end);
+                range.start = part.end;
                 Planned::one(file, part)
             }
             Plan::Ranges { ranges, next, gap } => {
@@ -95,7 +101,7 @@ impl Plan {
     pub(super) fn put_back(&mut self, planned: Planned) {
         match self {
             Plan::Fixed { next, .. } => *next = Some(planned.first),
-            Plan::Blocks { rest, .. } => rest.start = planned.span().start,
+            Plan::Blocks { rest, .. } => rest.push_front(planned.span()),
             Plan::Ranges { next, .. } => {
                 for part in planned.others.into_iter().rev().chain([planned.first]) {
                     next.push_front((Arc::clone(&planned.file), part));

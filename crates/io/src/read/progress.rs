@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::engine::Op;
+use crate::write::progress::is_interruption;
 
 /// What one read asks for, and which part of it was wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Progress {
     /// A call of `op` has ended with `result`.
     pub(super) fn after(&mut self, op: &mut Op, result: io::Result<usize>) -> Next {
         match result {
-            Err(error) if may_be_repeated(&error) && self.retries < RETRIES_MAX => {
+            Err(error) if is_interruption(&error) && self.retries < RETRIES_MAX => {
                 self.retries += 1;
                 Next::GoOn
             }
@@ -102,9 +103,4 @@ impl Progress {
         op.rewind(got / self.span.alignment * self.span.alignment);
         Next::GoOn
     }
-}
-
-/// Interrupted by a signal, or asked to come back: nothing is wrong with the file.
-fn may_be_repeated(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

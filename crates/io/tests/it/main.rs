@@ -4,3 +4,6 @@ mod blocks;
 mod engines;
 mod on_disk;
 mod shared;
+mod spill;
+mod surroundings;
+mod write;

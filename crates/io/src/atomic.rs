@@ -1,0 +1,216 @@
+//! A file that appears under its name only when it is whole.
+
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Error;
+use crate::file::unnamed::{can_link, create_hidden, directory_of, hidden_name, link, open_unnamed};
+use crate::file::{Access, IoFile, flags_of};
+
+/// A file that replaces its target at [`commit`](AtomicFile::commit): under the target's name there is at any instant
+/// either what was there before or all of the new content. Dropped without commit, it leaves nothing.
+///
+/// The content lies in the target's directory: in a file without a name if the file system has such files, of which not
+/// even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is not a
+/// regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a file
+/// that is replaced stay; its owner and group stay if the process may give files to them.
+///
+/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by a
+/// [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
+#[derive(Debug)]
+pub struct AtomicFile {
+    content: Content,
+    target: PathBuf,
+    /// The target, whatever the current directory and after all symbolic links.
+    destination: PathBuf,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// The hidden name is removed if it is still there at the end.
+    Replacement { file: Arc<IoFile>, hidden: Option<PathBuf> },
+    /// Not a regular file.
+    InPlace(File),
+}
+
+impl AtomicFile {
+    /// Begins a file that will appear as `target`, written through the page cache.
+    ///
+    /// # Errors
+    /// Those of creating a file there: the directory is missing, not writable, …
+    pub fn create(target: impl AsRef<Path>) -> io::Result<AtomicFile> {
+        AtomicFile::create_for(target, Access::Buffered)
+    }
+
+    /// Begins a file that will appear as `target`. One for direct I/O is written by a stream.
+    ///
+    /// # Errors
+    /// As [`AtomicFile::create`]; [`Error::NoDirect`] if its file system does not offer direct I/O.
+    pub fn create_for(target: impl AsRef<Path>, access: Access) -> io::Result<AtomicFile> {
+        let target = target.as_ref().to_owned();
+        let replaced = match fs::metadata(&target) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                let content = Content::InPlace(OpenOptions::new().write(true).open(&target)?);
+                return Ok(AtomicFile { content, destination: target.clone(), target });
+            }
+            Ok(found) => Some(found),
+            Err(_) => None,
+        };
+        let destination = match replaced {
+            Some(_) => fs::canonicalize(&target)?,
+            // The process may change its directory before the file is committed.
+            None => std::path::absolute(dangling_to(&target))?,
+        };
+        let (file, hidden) = open_beside(&destination, access)?;
+        let file = AtomicFile::with(file, hidden, target, destination, access)?;
+        if let (Some(replaced), Content::Replacement { file, .. }) = (&replaced, &file.content) {
+            keep_permissions(file.file(), replaced)?;
+        }
+        Ok(file)
+    }
+
+    fn with(
+        file: File,
+        hidden: Option<PathBuf>,
+        target: PathBuf,
+        destination: PathBuf,
+        access: Access,
+    ) -> io::Result<AtomicFile> {
+        let file = IoFile::from_file(file, &target, access).inspect_err(|_| {
+            hidden.iter().for_each(|hidden| drop(fs::remove_file(hidden)));
+        })?;
+        let content = Content::Replacement { file: Arc::new(file), hidden };
+        Ok(AtomicFile { content, target, destination })
+    }
+
+    /// The path under which the content will appear.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the commit.
+    ///
+    /// # Errors
+    /// [`Error::NotAFile`] if the target is written in place and cannot be written at offsets.
+    pub fn file(&self) -> Result<&Arc<IoFile>, Error> {
+        match &self.content {
+            Content::Replacement { file, .. } => Ok(file),
+            Content::InPlace(_) => {
+                Err(Error::NotAFile { path: self.target.clone(), what: "a device, a pipe or a socket" })
+            }
+        }
+    }
+
+    /// Makes the content durable and puts it under the target's name, replacing what was there.
+    ///
+    /// # Errors
+    /// Those of `fsync` and `rename`; the target is then as it was, unless it is only the directory that could not be
+    /// made durable.
+    pub fn commit(mut self) -> io::Result<()> {
+        let Content::Replacement { file, hidden } = &mut self.content else { return self.flush() };
+        file.file().sync_all()?;
+        let name = match hidden {
+            Some(name) => name,
+            None => {
+                // A file without a name can get a new one, but not one that another has.
+                let name = hidden_name(&self.destination)?;
+                link(file.file(), &name)?;
+                hidden.insert(name)
+            }
+        };
+        fs::rename(name, &self.destination)?;
+        *hidden = None;
+        // The rename itself is durable only when the directory is.
+        File::open(directory_of(&self.destination))?.sync_all()
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.content {
+            Content::Replacement { file, .. } => file.file().write(bytes),
+            Content::InPlace(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if let Content::Replacement { hidden: Some(hidden), .. } = &self.content {
+            // Nobody is left to tell; what remains is a hidden file whose name says what it is.
+            let _ = fs::remove_file(hidden);
+        }
+    }
+}
+
+/// A new file in the directory of a path, and its hidden name if it has any.
+fn open_beside(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
+    let opened = open_in(path, access);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.to_owned() }.into(),
+        _ => error,
+    })
+}
+
+fn open_in(path: &Path, access: Access) -> io::Result<(File, Option<PathBuf>)> {
+    if path.file_name().is_none() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let unnamed = open_unnamed(directory_of(path), flags_of(access))?;
+    if let Some(file) = unnamed.filter(can_link) {
+        return Ok((file, None));
+    }
+    create_hidden(path, flags_of(access)).map(|(file, name)| (file, Some(name)))
+}
+
+/// Links to follow, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// The path that a dangling symbolic link leads to; any other path as it is.
+fn dangling_to(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(target) => path = directory_of(&path).join(target),
+            Err(_) => break,
+        }
+    }
+    path
+}
+
+/// Mode bits of a group, and of others.
+const GROUP_BITS: u32 = 0o070;
+const OTHER_BITS: u32 = 0o007;
+
+/// Gives a file the owner, group and mode of another, as far as the process may. Nobody gets a right that he had not.
+fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
+    let own = file.metadata()?;
+    let mut mode = replaced.mode() & 0o7777;
+    if (own.uid(), own.gid()) != (replaced.uid(), replaced.gid())
+        && fchown(file, Some(replaced.uid()), Some(replaced.gid())).is_err()
+    {
+        // The bits for running as the owner or the group would be for another.
+        mode &= 0o777;
+        if own.gid() != replaced.gid() && fchown(file, None, Some(replaced.gid())).is_err() {
+            let others = mode & OTHER_BITS;
+            mode = mode & !GROUP_BITS | mode & GROUP_BITS & others << 3;
+        }
+    }
+    if file.metadata()?.mode() & 0o7777 == mode {
+        Ok(())
+    } else {
+        file.set_permissions(Permissions::from_mode(mode))
+    }
+}
+
+#[cfg(test)]
+mod tests;

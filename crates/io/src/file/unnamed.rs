@@ -1,0 +1,61 @@
+//! Files without a name, in the directory of one's choice: nothing is left of them however the process ends.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, OFlags, linkat};
+
+/// Opens a file without a name for reading and writing; none if the file system has no such files (`O_TMPFILE`).
+pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option<File>> {
+    match open(directory, flags | OFlags::TMPFILE) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Whether an unnamed file can be given a name.
+pub(crate) fn can_link(file: &File) -> bool {
+    fs::metadata(entry_of(file)).is_ok()
+}
+
+/// Gives an unnamed file a name that no file has.
+pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
+    Ok(linkat(CWD, entry_of(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// The name of an open file that needs no privilege to link.
+fn entry_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Creates a file under a hidden name beside a path.
+pub(crate) fn create_hidden(path: &Path, flags: OFlags) -> io::Result<(File, PathBuf)> {
+    let name = hidden_name(path)?;
+    let opened = open(&name, flags | OFlags::CREATE | OFlags::EXCL);
+    if opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+        // The kernel refuses direct I/O only after it has created the file.
+        let _ = fs::remove_file(&name);
+    }
+    Ok((opened?, name))
+}
+
+/// A name beside a path that no other file of this process has.
+pub(crate) fn hidden_name(path: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Ok(directory_of(path).join(format!(".{name}.{}.{number}.tmp", process::id())))
+}
+
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
+}

@@ -1,0 +1,89 @@
+//! Blocks of the file system that are allocated ahead of what is written.
+//!
+//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are allocated
+//! already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
+
+use std::io;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
+
+use crate::{Error, IoFile};
+
+/// Bytes by which a file is allocated ahead: as much again as it has, within these bounds.
+const AHEAD_MIN_BYTES: u64 = 16 << 20;
+const AHEAD_MAX_BYTES: u64 = 256 << 20;
+
+/// No more than one part in this many of the free space is allocated ahead: it must not be kept from others.
+const FREE_PARTS: u64 = 16;
+
+/// How far a file has been allocated ahead.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    /// None if no more is to be allocated: there is little room, or the file system cannot.
+    to: Option<u64>,
+    /// Whether the file was made longer than what is written.
+    extended: bool,
+    /// Largest size of a file (`RLIMIT_FSIZE`). A write beyond it would end the process with SIGXFSZ.
+    limit: u64,
+}
+
+impl Allocation {
+    pub(crate) fn none() -> Allocation {
+        let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+        Allocation { to: Some(0), extended: false, limit }
+    }
+
+    /// Allocates all of the bytes of which it is known that they will be written.
+    pub(crate) fn expecting(file: &IoFile, from: u64, bytes: u64) -> Result<Allocation, Error> {
+        let mut allocation = Allocation::none();
+        let path = || file.path().to_owned();
+        let no_room = |free| Error::NoRoom { path: path(), needed: bytes, free };
+        if let Some(free) = file.free_bytes().filter(|&free| free < bytes) {
+            return Err(no_room(free));
+        }
+        let end = from.saturating_add(bytes);
+        let result = if end > allocation.limit { Err(Errno::FBIG) } else { allocate(file, from, bytes) };
+        match result {
+            Ok(()) => (allocation.to, allocation.extended) = (Some(end), true),
+            Err(Errno::NOSPC) => return Err(no_room(file.free_bytes().unwrap_or(0))),
+            Err(error @ (Errno::FBIG | Errno::DQUOT | Errno::IO)) => {
+                let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+                return Err(Error::Write { path: path(), offset: from, length, source: error.into() });
+            }
+            // The file system cannot, or it is not a file of one.
+            Err(_) => allocation.to = None,
+        }
+        Ok(allocation)
+    }
+
+    /// Refuses what would exceed the limit of the process.
+    pub(crate) fn check_limit(&self, end: u64) -> io::Result<()> {
+        if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
+    }
+
+    /// Bytes up to `end` are about to be written. Only concurrency depends on it: if there is no room, the write fails.
+    pub(crate) fn ahead_of(&mut self, file: &IoFile, end: u64) {
+        let Some(from) = self.to.filter(|&to| end > to) else { return };
+        let ahead = end.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES);
+        let from = from.max(file.size());
+        let to = end.saturating_add(ahead).min(self.limit);
+        let is_plenty = file.free_bytes().is_none_or(|free| free / FREE_PARTS > ahead);
+        let is_done = is_plenty && to > from && allocate(file, from, to - from).is_ok();
+        self.to = is_done.then_some(to);
+        self.extended |= is_done;
+    }
+
+    /// Returns what was allocated beyond the file's end.
+    pub(crate) fn trim(&mut self, file: &IoFile) -> io::Result<()> {
+        if !std::mem::take(&mut self.extended) {
+            return Ok(());
+        }
+        file.file().set_len(file.size())
+    }
+}
+
+fn allocate(file: &IoFile, from: u64, length: u64) -> Result<(), Errno> {
+    retry_on_intr(|| fallocate(file.file(), FallocateFlags::empty(), from, length))
+}
