@@ -5,12 +5,14 @@
 //! workloads in the order in which they were added, each with the fetchers of its files, write-back; and then the block
 //! queue hands over what has gathered. There is one path for all workloads, whatever they are.
 
+mod actions;
 mod build;
 mod experiment;
 mod fetcher;
 mod mapped;
 mod pages;
 mod thread;
+mod workloads;
 mod xnu;
 
 use sakiyomi_drive::spec::SpecError as DriveError;
@@ -30,7 +32,8 @@ use crate::writeback::WriteBack;
 
 pub use experiment::{run, run_with};
 use fetcher::Fetcher;
-use thread::{Thread, User};
+use thread::Thread;
+use workloads::WorkloadState;
 
 /// Why an experiment was not run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -105,7 +108,7 @@ struct World<'a> {
     cores: Cores,
 
     /// The workloads, and the threads and files of all of them.
-    users: Vec<User<'a>>,
+    workloads: Vec<WorkloadState<'a>>,
     threads: Vec<Thread>,
     files: Vec<File>,
     /// Where the next file may lie on the device, in sectors.
@@ -122,7 +125,7 @@ struct World<'a> {
 
 impl World<'_> {
     fn is_running(&self) -> bool {
-        let mut ended = self.awaited().map(User::is_done);
+        let mut ended = self.awaited().map(WorkloadState::is_done);
         match self.until {
             Until::All => ended.any(|has_ended| !has_ended),
             Until::First => ended.all(|has_ended| !has_ended),
@@ -130,8 +133,8 @@ impl World<'_> {
     }
 
     /// The workloads whose ends count.
-    fn awaited(&self) -> impl Iterator<Item = &User<'_>> {
-        self.users.iter().filter(|user| !user.setup.is_background)
+    fn awaited(&self) -> impl Iterator<Item = &WorkloadState<'_>> {
+        self.workloads.iter().filter(|state| !state.setup.is_background)
     }
 
     /// Goes on to the next instant at which something happens.
@@ -142,10 +145,10 @@ impl World<'_> {
             self.cores.next_event(),
             Some(self.write_back.next_event()),
         ];
-        let users = self.users.iter().filter_map(User::next_event);
+        let workloads = self.workloads.iter().filter_map(WorkloadState::next_event);
         let threads = self.threads.iter().filter_map(Thread::next_event);
         let fetchers = self.fetchers.iter().flatten().filter_map(Fetcher::next_event);
-        let next = sources.into_iter().flatten().chain(users).chain(threads).chain(fetchers).min();
+        let next = sources.into_iter().flatten().chain(workloads).chain(threads).chain(fetchers).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
         self.front.advance(self.now, &mut self.done);
@@ -156,9 +159,9 @@ impl World<'_> {
         while let Some(thread) = self.cores.ended(self.now) {
             self.burst_ended(thread);
         }
-        for user in 0..self.users.len() {
-            self.wake(user);
-            self.for_each_fetcher(user, World::poll);
+        for workload in 0..self.workloads.len() {
+            self.wake(workload);
+            self.for_each_fetcher(workload, World::poll);
         }
         self.write_back.look(self.now);
         self.write_out();
@@ -166,9 +169,9 @@ impl World<'_> {
     }
 
     /// For each file of a workload, if there is a prefetcher.
-    fn for_each_fetcher(&mut self, user: usize, each: impl Fn(&mut Self, FileId)) {
+    fn for_each_fetcher(&mut self, workload: usize, each: impl Fn(&mut Self, FileId)) {
         if self.controller.is_some() {
-            let (first, end) = self.users[user].files;
+            let (first, end) = self.workloads[workload].files;
             (first..end).for_each(|file| each(self, FileId(file)));
         }
     }
@@ -190,9 +193,9 @@ impl World<'_> {
                 Purpose::Direct { thread } => self.direct_ended(thread),
             }
         }
-        for user in 0..self.users.len() {
-            self.resume(user);
-            self.for_each_fetcher(user, World::resume_fetcher);
+        for workload in 0..self.workloads.len() {
+            self.resume(workload);
+            self.for_each_fetcher(workload, World::resume_fetcher);
         }
     }
 

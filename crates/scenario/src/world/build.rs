@@ -9,7 +9,8 @@ use sakiyomi_model::{Bytes, Nanos, StreamId};
 use sakiyomi_prefetch::{Controller, Limit};
 use sakiyomi_regulate::Owner;
 
-use super::thread::{Thread, User};
+use super::thread::Thread;
+use super::workloads::WorkloadState;
 use super::{RunError, World};
 use crate::cache::{PageCache, State};
 use crate::cores::Cores;
@@ -61,7 +62,7 @@ impl<'a> World<'a> {
             cache: PageCache::new(memory.size.0.div_ceil(page) as usize, memory.replacement),
             write_back: WriteBack::new(memory),
             cores: Cores::new(scenario.cpu.cores, &scenario.machine),
-            users: Vec::new(),
+            workloads: Vec::new(),
             threads: Vec::new(),
             files: Vec::new(),
             next_place: 0,
@@ -85,19 +86,19 @@ impl<'a> World<'a> {
         workload: Box<dyn Workload + 'a>,
         random: &mut Pcg64,
     ) -> Result<(), RunError> {
-        let user = self.users.len();
+        let number = self.workloads.len();
         let (threads, files) = (self.threads.len(), self.files.len());
-        self.threads.extend(setup.threads.iter().map(|thread| Thread::new(user, thread.is_urgent)));
-        setup.files.iter().for_each(|file| self.place_file(file, StreamId(user as u32), random));
+        self.threads.extend(setup.threads.iter().map(|thread| Thread::new(number, thread.is_urgent)));
+        setup.files.iter().for_each(|file| self.place_file(file, StreamId(number as u32), random));
         if let Some(measure) = &mut self.measure {
             measure.add(&setup.name, setup.rate);
         }
         if let Some(rate) = setup.rate {
-            let given = self.front.set_rate(Nanos::ZERO, Owner(user as u32), rate);
+            let given = self.front.set_rate(Nanos::ZERO, Owner(number as u32), rate);
             given.map_err(|error| RunError::Rate { name: setup.name.clone(), error })?;
         }
         let (threads, files) = ((threads, self.threads.len()), (files, self.files.len()));
-        self.users.push(User::new(setup, workload, threads, files));
+        self.workloads.push(WorkloadState::new(setup, workload, threads, files));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use rand_pcg::Pcg64;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
 
-use super::thread::User;
+use super::workloads::WorkloadState;
 use super::{RunError, World};
 use crate::cache::FileId;
 use crate::job::Job;
@@ -53,23 +53,23 @@ pub fn run_with(
     for (spec, job) in scenario.job.iter().zip(&mut jobs) {
         world.add(Job::setup(spec), Box::new(job), &mut random)?;
     }
-    let programs_and_jobs = world.users.len();
+    let programs_and_jobs = world.workloads.len();
     for (setup, workload) in others {
         world.add(setup, workload, &mut random)?;
     }
     while world.is_running() {
         world.step();
     }
-    let (programs, others) = (programs.count(), programs_and_jobs..world.users.len());
+    let (programs, others) = (programs.count(), programs_and_jobs..world.workloads.len());
     let mut outcome = Outcome {
         elapsed: Nanos::ZERO,
         processes: (0..programs).map(|index| world.process_outcome(index)).collect(),
         jobs: Vec::new(),
-        workloads: others.map(|index| world.user_outcome(index)).collect(),
+        workloads: others.map(|index| world.workload_outcome(index)).collect(),
         usage: world.front.storage().usage(world.now),
         regulation: None,
     };
-    let ends: Vec<Nanos> = world.awaited().map(|user: &User<'_>| user.end(world.now)).collect();
+    let ends: Vec<Nanos> = world.awaited().map(|state: &WorkloadState<'_>| state.end(world.now)).collect();
     outcome.elapsed = ends.iter().copied().max().unwrap_or_default();
     outcome.regulation = world.regulation(ends.into_iter().min().unwrap_or_default())?;
     drop(world);
@@ -80,7 +80,7 @@ pub fn run_with(
 impl World<'_> {
     /// What came of a program: of its thread, and of the file that it reads, which is its first.
     fn process_outcome(&self, index: usize) -> ProcessOutcome {
-        let file = FileId(self.users[index].files.0);
+        let file = FileId(self.workloads[index].files.0);
         let counts = self.cache.counts(file);
         let fetcher = self.fetchers[file.0].as_ref();
         let WorkloadOutcome {
@@ -94,7 +94,7 @@ impl World<'_> {
             slept,
             read_bytes,
             written_bytes,
-        } = self.user_outcome(index);
+        } = self.workload_outcome(index);
         ProcessOutcome {
             name,
             elapsed,

@@ -259,6 +259,33 @@ impl Workload for Nothing {
     }
 }
 
+/// Ends as soon as it is asked, and goes on naming a time.
+#[derive(Debug)]
+struct Stubborn;
+
+impl Workload for Stubborn {
+    fn next_event(&self) -> Option<Nanos> {
+        Some(Nanos::ZERO)
+    }
+
+    fn step(&mut self, _: Nanos, _: &View<'_>) -> Option<(ThreadIndex, Action)> {
+        Some((ThreadIndex(0), Action::Done))
+    }
+
+    fn completed(&mut self, _: Nanos, _: &View<'_>, _: ThreadIndex, _: Completed) -> Option<Action> {
+        None
+    }
+}
+
+#[test]
+fn a_workload_that_has_ended_does_not_hold_the_time_up() {
+    let scenario = Scenario::from_toml(JOB, "job").unwrap();
+    let setup = Setup { threads: vec![ThreadSetup::default()], ..Setup::default() };
+    let outcome = outcome_with(&scenario, vec![(setup, Box::new(Stubborn))]);
+    assert_eq!(outcome.workloads[0].elapsed, Nanos::ZERO);
+    assert!(outcome.elapsed > Nanos::ZERO);
+}
+
 fn restless(scenario: &Scenario, seed: u64, threads: usize) -> (Outcome, Vec<(Nanos, usize, Completed)>) {
     let sizes = [3_000_000, 70_000, 500_000];
     let inner = Restless::new(seed, &sizes, threads, scenario.cpu.cores, 150);
