@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
 use sakiyomi_drive::observe::{Observation, Point};
-use sakiyomi_model::{Class, Completion, Outcome, ReadClass};
+use sakiyomi_model::{Breakdown, Class, Completion, Nanos, Outcome, ReadClass};
 use sakiyomi_trace::op_name;
 use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
@@ -69,7 +69,10 @@ impl Logs {
 
     /// Takes down a command that has ended.
     pub(crate) fn command(&mut self, completion: &Completion) -> io::Result<()> {
-        let (request, parts) = (&completion.request, &completion.breakdown);
+        let request = &completion.request;
+        let part = |of: fn(&Breakdown) -> Nanos| {
+            completion.detail.map_or(Value::Null, |detail| Value::U64(of(&detail.breakdown).0))
+        };
         let outcome = match completion.outcome {
             Outcome::Done => "done",
             Outcome::Error => "error",
@@ -86,13 +89,13 @@ impl Logs {
             Value::U64(completion.submitted.0),
             Value::U64(completion.finish.0),
             Value::Text(outcome),
-            Value::Text(completion.class.name()),
+            completion.class().map_or(Value::Null, |class| Value::Text(class.name())),
             Value::U64(completion.response_time().0),
-            Value::U64(parts.queue.0),
-            Value::U64(parts.overhead.0),
-            Value::U64(parts.seek.0),
-            Value::U64(parts.rotation.0),
-            Value::U64(parts.transfer.0),
+            part(|parts| parts.queue),
+            part(|parts| parts.overhead),
+            part(|parts| parts.seek),
+            part(|parts| parts.rotation),
+            part(|parts| parts.transfer),
         ])
     }
 
@@ -126,15 +129,10 @@ fn command_columns() -> Vec<Column> {
     let mut columns = numbers(&["id", "stream"]);
     columns.extend([Column::new("op", Kind::Text), Column::new("fua", Kind::Bool)]);
     columns.extend(numbers(&["lba", "sectors", "arrival_ns", "submitted_ns", "finish_ns"]));
-    columns.extend([Column::new("outcome", Kind::Text), Column::new("class", Kind::Text)]);
-    columns.extend(numbers(&[
-        "response_ns",
-        "queue_ns",
-        "overhead_ns",
-        "seek_ns",
-        "rotation_ns",
-        "transfer_ns",
-    ]));
+    columns.extend([Column::new("outcome", Kind::Text), Column::new("class", Kind::Text).nullable()]);
+    columns.extend(numbers(&["response_ns"]));
+    let parts = numbers(&["queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns"]);
+    columns.extend(parts.into_iter().map(Column::nullable));
     columns
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail, ensure};
 use sakiyomi_drive::Drive;
-use sakiyomi_model::{Nanos, Op};
+use sakiyomi_model::{Device, Nanos, Op};
 use sakiyomi_trace::{DeviceMap, Fit, HitLabel, Record, Trace};
 use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before, follow_on, in_order};
 

@@ -7,7 +7,7 @@ use sakiyomi_drive::Drive;
 use sakiyomi_drive::observe::{Chunking, Observation, Summary};
 use sakiyomi_drive::replay::{Arrival, HostSide, Replay, Watcher};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::{Completion, Nanos};
+use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_trace::{Fit, Record, Trace, TraceError};
 
 use crate::args::WorkloadArgs;

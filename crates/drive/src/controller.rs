@@ -45,7 +45,7 @@ pub struct Drive {
     cache: CacheSpec,
     interface: InterfaceSpec,
     link: Link,
-    depth: usize,
+    depth: u32,
     window: usize,
 
     now: Nanos,
@@ -136,7 +136,7 @@ impl Drive {
             near_window,
             link: Link::new(&spec.interface, sector),
             interface: spec.interface.clone(),
-            depth: spec.queue.depth as usize,
+            depth: spec.queue.depth,
             window: spec.queue.window as usize,
             now: Nanos::ZERO,
             commands: Commands::default(),
@@ -163,28 +163,10 @@ impl Drive {
         })
     }
 
-    /// Addressable sectors.
-    #[must_use]
-    pub fn capacity(&self) -> Sectors {
-        self.geometry.capacity()
-    }
-
-    /// Bytes in a sector.
-    #[must_use]
-    pub fn sector(&self) -> Bytes {
-        self.geometry.sector()
-    }
-
     /// Commands the drive holds.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.commands.len()
-    }
-
-    /// Commands the drive can hold at once.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.depth
     }
 
     /// The mechanism's account from time 0 until `now`, which lies between the last call and
@@ -342,7 +324,7 @@ impl Device for Drive {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
         self.run_until(now);
         self.now = self.now.max(now);
-        if self.commands.len() >= self.depth {
+        if self.commands.len() >= self.depth as usize {
             return Err(Full(request));
         }
         self.accept(request);
@@ -358,5 +340,21 @@ impl Device for Drive {
         self.run_until(now);
         self.now = self.now.max(now);
         done.append(&mut self.done);
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.geometry.capacity()
+    }
+
+    fn sector(&self) -> Bytes {
+        self.geometry.sector()
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.usage(now).time.idle)
     }
 }

@@ -11,10 +11,7 @@ use std::str::FromStr;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use sakiyomi_model::{
-    Breakdown, Bytes, Class, Completion, Device, Full, Nanos, Op, Outcome, ReadClass, Request, RequestId,
-    WriteClass,
-};
+use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Op, Outcome, Request, RequestId, Sectors};
 
 const SECTOR: Bytes = Bytes(512);
 
@@ -154,30 +151,6 @@ impl Fixed {
         &self.spec
     }
 
-    /// How many requests it takes at once.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.spec.parallel as usize
-    }
-
-    /// How much it holds.
-    #[must_use]
-    pub fn capacity(&self) -> Bytes {
-        self.spec.size
-    }
-
-    /// The unit of its addresses.
-    #[must_use]
-    pub fn sector(&self) -> Bytes {
-        SECTOR
-    }
-
-    /// How long it was busy from time 0 until `now`, the time of the last call.
-    #[must_use]
-    pub fn busy(&self, now: Nanos) -> Nanos {
-        self.busy + self.busy_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
-    }
-
     fn latency(&mut self) -> Nanos {
         // 53 bits make every fraction of an f64 from 0 to 1.
         let share = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -220,30 +193,15 @@ impl Fixed {
         if self.held.is_empty() {
             self.busy += finish - self.busy_since.take().unwrap_or(finish);
         }
-        let fits = held.request.extent.end().0 <= self.spec.size.0 / SECTOR.0;
-        let transfer = held.transfer;
+        let fits = held.request.extent.end().0 <= self.capacity().0;
         self.done.push(Completion {
             request: held.request,
             submitted: held.submitted,
             finish,
             outcome: if fits { Outcome::Done } else { Outcome::Error },
-            class: if fits { class(held.request.op) } else { Class::Refused },
-            breakdown: Breakdown {
-                overhead: finish - held.submitted - transfer,
-                transfer,
-                ..Breakdown::default()
-            },
+            // A latency has neither a cache to hit nor an arm to wait for.
+            detail: None,
         });
-    }
-}
-
-/// Nothing is cached: every access goes to the medium.
-fn class(op: Op) -> Class {
-    match op {
-        Op::Read => Class::Read(ReadClass::PureMiss),
-        Op::Write => Class::Write(WriteClass::Media),
-        Op::Flush => Class::Flush,
-        Op::Discard => Class::Discard,
     }
 }
 
@@ -274,12 +232,28 @@ impl Device for Fixed {
         self.run_until(now);
         done.append(&mut self.done);
     }
+
+    fn capacity(&self) -> Sectors {
+        Sectors(self.spec.size.0 / SECTOR.0)
+    }
+
+    fn sector(&self) -> Bytes {
+        SECTOR
+    }
+
+    fn depth(&self) -> u32 {
+        self.spec.parallel
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        self.busy + self.busy_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_model::{Extent, Lba, Sectors, StreamId};
+    use sakiyomi_model::{Extent, Lba, StreamId};
 
     fn read(id: u64, sectors: u64) -> Request {
         Request {
@@ -333,7 +307,7 @@ mod tests {
         device.submit(Nanos::ZERO, read(0, 4096)).unwrap();
         let mut done = Vec::new();
         device.advance(Nanos::SECOND, &mut done);
-        assert_eq!((done[0].outcome, done[0].class), (Outcome::Error, Class::Refused));
+        assert_eq!((done[0].outcome, done[0].detail), (Outcome::Error, None));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Host {
 
     /// As many requests as the drive takes.
     fn hand_over(&mut self, drive: &mut Drive) {
-        while drive.outstanding() < drive.depth() {
+        while drive.outstanding() < drive.depth() as usize {
             let Some(request) = self.queue.pop_front() else { break };
             if let Err(full) = drive.submit(self.now, request) {
                 self.queue.push_front(full.0);

@@ -2,11 +2,12 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | tasks, what they depend on, and the threads that run them | [`manager`] |
+//! | tasks, what they depend on, and the threads that run them | [`executor`] |
 //! | a file read by blocks, mapped, and reduced or written in order | [`read`] |
 
-pub mod manager;
+pub mod executor;
 pub mod read;
 
 mod queues;
+mod sleep;
 mod sync;

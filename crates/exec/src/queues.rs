@@ -1,43 +1,28 @@
-//! Where tasks wait for a thread: a queue of each thread's own, from which others steal, and how threads go to sleep.
+//! Where the active tasks of a run wait for a thread: a queue of each thread's own, from which others steal.
 //!
 //! All of it is made of locks that are held for a few instructions. A thread takes the newest of its own tasks, whose
 //! data is still in its cache, and when it has none the oldest half of another's: one lock for many tasks.
 //!
-//! No task is overlooked by a thread that goes to sleep: it says that it sleeps before it looks through the queues for
-//! the last time, and who adds a task looks for sleepers after that. The queue's lock orders the two: either the sleeper
-//! sees the task, or its saying so was before. `model.rs` has loom try every order.
-
-#[cfg(all(test, loom))]
-mod model;
+//! Nothing here wakes or sleeps: that is [`sleep`](crate::sleep)'s.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, lock};
-use system::{LOOKS, now, pause};
+use crate::sleep::Look;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
-/// The time, and giving the processor to others; in model checks there is neither.
+/// The time; in model checks there is none.
 mod system {
-    #[cfg(all(test, loom))]
-    pub(super) use super::model::system::*;
-
-    /// How often a thread looks before it sleeps. To be woken costs microseconds.
-    #[cfg(not(all(test, loom)))]
-    pub(super) const LOOKS: usize = 16;
-
-    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: who looks into a queue all
-    /// the time takes its cache line from who fills it.
-    #[cfg(not(all(test, loom)))]
-    pub(super) fn pause(look: usize) {
-        (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
-        std::thread::yield_now();
-    }
-
     /// Nanoseconds since the first call.
     #[cfg(not(all(test, loom)))]
     pub(super) fn now() -> u64 {
         static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         FIRST.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+    }
+
+    /// Every order is tried whatever the time.
+    #[cfg(all(test, loom))]
+    pub(super) fn now() -> u64 {
+        0
     }
 }
 
@@ -53,48 +38,59 @@ pub enum Priority {
     High,
 }
 
-/// Who may take a task.
+/// Which threads may take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// Any thread that computes; it was made by this one, if by one of them.
+    /// Any thread that computes; the task was made by this one, if by one of them.
     Any(Option<usize>),
-    /// This thread.
+    /// This thread of those that compute.
     Thread(usize),
+    /// The threads of this I/O lane.
+    Lane(usize),
+}
+
+/// Which tasks a thread takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// It computes, as this one of those that do. Number 0 is the run's caller.
+    Computes(usize),
+    /// It serves this I/O lane.
+    Lane(usize),
 }
 
 /// Tasks stolen at a time, at most.
 const STOLEN_MAX: usize = 64;
-/// A thread that has just run out leaves another so many, until it would sleep: one that makes tasks is about to make
-/// more, and to steal each singly would cost both more than the tasks.
-const LEFT: usize = 32;
+/// A thread that has just run out leaves a victim this many tasks, until it would sleep: a thread that makes tasks is
+/// about to make more, and to steal each singly would cost both more than the tasks.
+const LEFT_TO_VICTIM: usize = 32;
 /// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
 /// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
-const WORTH_STEALING: u64 = 500;
+const STOLEN_NS_MIN: u64 = 500;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,
-    /// The first so many compute; the others do only what is theirs.
-    computing: usize,
+    lanes: Box<[Bound<T>]>,
     shared: Mutex<Shared<T>>,
     /// How many are urgent among the shared.
     urgent: AtomicUsize,
-    /// Who sleeps; the locks of queues are taken under this one, never the other way round.
-    asleep: Mutex<Vec<bool>>,
-    sleepers: AtomicUsize,
-    closed: AtomicBool,
 }
 
 /// In cache lines of its own: threads write to theirs all the time.
 #[repr(align(128))]
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
-    bound: Mutex<VecDeque<T>>,
-    /// How many are bound to it.
-    bound_count: AtomicUsize,
+    bound: Bound<T>,
     /// How many it stole last, and when.
     stolen: AtomicUsize,
     stolen_at: AtomicU64,
-    wake: Condvar,
+    /// How many it leaves a victim, until it would sleep.
+    left: AtomicUsize,
+}
+
+/// Tasks for one thread, or for those of one lane.
+struct Bound<T> {
+    tasks: Mutex<VecDeque<T>>,
+    count: AtomicUsize,
 }
 
 struct Shared<T> {
@@ -104,10 +100,11 @@ struct Shared<T> {
 }
 
 /// What a thread is to run next.
-struct Found<T> {
-    task: T,
-    /// Whether others came with it, which are now in the thread's own queue.
-    has_stolen_more: bool,
+pub(crate) struct Found<T> {
+    pub(crate) task: T,
+    /// Whether others came with it, which are now in the thread's own queue: whoever looked while they were on their way
+    /// has seen them nowhere, and is to be woken.
+    pub(crate) has_stolen_more: bool,
 }
 
 impl<T> Found<T> {
@@ -116,51 +113,61 @@ impl<T> Found<T> {
     }
 }
 
-impl<T> Thread<T> {
-    fn bind(&self, task: T, priority: Priority) {
-        let mut bound = lock(&self.bound);
-        self.bound_count.fetch_add(1, Ordering::Relaxed);
-        if priority == Priority::High { bound.push_front(task) } else { bound.push_back(task) }
+impl<T> Bound<T> {
+    fn new() -> Bound<T> {
+        Bound { tasks: Mutex::new(VecDeque::new()), count: AtomicUsize::new(0) }
     }
 
-    fn take_bound(&self) -> Option<T> {
-        let task = lock(&self.bound).pop_front()?;
-        self.bound_count.fetch_sub(1, Ordering::Relaxed);
+    fn push(&self, task: T, priority: Priority) {
+        let mut tasks = lock(&self.tasks);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if priority == Priority::High { tasks.push_front(task) } else { tasks.push_back(task) }
+    }
+
+    fn take(&self) -> Option<T> {
+        let task = lock(&self.tasks).pop_front()?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
         Some(task)
+    }
+
+    /// As [`Bound::take`], without the lock while it is known that there are none.
+    fn take_if_any(&self) -> Option<T> {
+        if self.count.load(Ordering::Relaxed) > 0 { self.take() } else { None }
     }
 }
 
 impl<T> Queues<T> {
-    /// For `computing` threads, and `others` behind them.
-    pub(crate) fn new(computing: usize, others: usize) -> Queues<T> {
+    /// For `computing` threads, and this many I/O lanes.
+    pub(crate) fn new(computing: usize, lanes: usize) -> Queues<T> {
         let thread = |_| Thread {
             own: Mutex::new(VecDeque::new()),
-            bound: Mutex::new(VecDeque::new()),
-            bound_count: AtomicUsize::new(0),
+            bound: Bound::new(),
             stolen: AtomicUsize::new(0),
             stolen_at: AtomicU64::new(0),
-            wake: Condvar::new(),
+            left: AtomicUsize::new(0),
         };
         let shared = Shared { high: VecDeque::new(), normal: VecDeque::new(), low: VecDeque::new() };
         Queues {
-            threads: (0..computing + others).map(thread).collect(),
-            computing,
+            threads: (0..computing).map(thread).collect(),
+            lanes: (0..lanes).map(|_| Bound::new()).collect(),
             shared: Mutex::new(shared),
             urgent: AtomicUsize::new(0),
-            asleep: Mutex::new(vec![false; computing + others]),
-            sleepers: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn computing(&self) -> usize {
-        self.computing
+        self.threads.len()
     }
 
-    /// Adds a task, and wakes a thread for it if one sleeps.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Adds a task. A thread that may take it is to be woken after that, if one sleeps.
     pub(crate) fn push(&self, task: T, whose: For, priority: Priority) {
         match (whose, priority) {
-            (For::Thread(thread), _) => self.threads[thread].bind(task, priority),
+            (For::Thread(thread), _) => self.threads[thread].bound.push(task, priority),
+            (For::Lane(lane), _) => self.lanes[lane].push(task, priority),
             (For::Any(Some(thread)), Priority::Normal) => lock(&self.threads[thread].own).push_back(task),
             (For::Any(None), Priority::Normal) => lock(&self.shared).normal.push_back(task),
             (For::Any(_), Priority::Low) => lock(&self.shared).low.push_back(task),
@@ -170,133 +177,55 @@ impl<T> Queues<T> {
                 self.urgent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            match whose {
-                For::Thread(thread) => self.wake(thread),
-                For::Any(_) => self.wake_any(),
-            }
+    }
+
+    /// The next task for a thread.
+    pub(crate) fn find(&self, server: Server, look: Look) -> Option<Found<T>> {
+        let me = match server {
+            Server::Lane(lane) => return self.find_bound(&self.lanes[lane], look),
+            Server::Computes(me) => me,
+        };
+        let mine = &self.threads[me];
+        let bound = self.find_bound(&mine.bound, look);
+        let found = bound.or_else(|| self.find_any(me, mine.left(look)));
+        if found.is_none() && look == Look::First {
+            let left = if mine.has_stolen_small_ones() { usize::MAX } else { LEFT_TO_VICTIM };
+            mine.left.store(left, Ordering::Relaxed);
+        }
+        found
+    }
+
+    fn find_bound(&self, bound: &Bound<T>, look: Look) -> Option<Found<T>> {
+        // The lock orders the last look after all tasks whose makers did not see that the thread sleeps.
+        let task = if look == Look::Last { bound.take() } else { bound.take_if_any() };
+        task.map(Found::alone)
+    }
+
+    /// What is bound to a thread or a lane, and nothing else.
+    pub(crate) fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<T>> {
+        match server {
+            Server::Lane(lane) => self.find_bound(&self.lanes[lane], look),
+            Server::Computes(me) => self.find_bound(&self.threads[me].bound, look),
         }
     }
 
-    /// Has a thread look again, at the latest when it would sleep.
-    pub(crate) fn wake(&self, thread: usize) {
-        self.wake_of(&mut lock(&self.asleep), thread);
+    /// What thread `me` does next, that has just made `task` active, if something else goes before it.
+    pub(crate) fn find_pressing(&self, me: usize) -> Option<T> {
+        self.threads[me].bound.take_if_any().or_else(|| self.take_urgent_if_any())
     }
 
-    fn wake_any(&self) {
-        let mut asleep = lock(&self.asleep);
-        if let Some(thread) = (0..self.computing).find(|&thread| asleep[thread]) {
-            self.wake_of(&mut asleep, thread);
-        }
-    }
-
-    fn wake_of(&self, asleep: &mut [bool], thread: usize) {
-        if std::mem::take(&mut asleep[thread]) {
-            self.sleepers.fetch_sub(1, Ordering::Relaxed);
-            self.threads[thread].wake.notify_one();
-        }
-    }
-
-    /// No thread waits any more: each ends when it finds nothing.
-    pub(crate) fn close(&self) {
-        let mut asleep = lock(&self.asleep);
-        self.closed.store(true, Ordering::Relaxed);
-        (0..self.threads.len()).for_each(|thread| self.wake_of(&mut asleep, thread));
-    }
-
-    /// A task for thread `me`, if there is one that it need not wait for.
-    pub(crate) fn next_at_once(&self, me: usize) -> Option<T> {
-        self.take(me, LEFT)
-    }
-
-    /// The next task for thread `me`, which waits for one until `enough` or until they are closed. What makes it
-    /// enough is to be followed by [`Queues::wake`].
-    pub(crate) fn next(&self, me: usize, enough: impl Fn() -> bool) -> Option<T> {
-        let mut left = usize::MAX;
-        for look in 0..LOOKS {
-            if enough() {
-                return None;
-            }
-            if let Some(task) = self.take(me, left) {
-                return Some(task);
-            }
-            if look == 0 && !self.has_stolen_small_ones(me) {
-                left = LEFT;
-            }
-            pause(look);
-        }
-        loop {
-            let mut asleep = lock(&self.asleep);
-            asleep[me] = true;
-            self.sleepers.fetch_add(1, Ordering::Relaxed);
-            let bound = self.threads[me].take_bound().map(Found::alone);
-            let found = bound.or_else(|| self.find(me, 0));
-            if found.is_some() || enough() || self.closed.load(Ordering::Relaxed) {
-                asleep[me] = false;
-                self.sleepers.fetch_sub(1, Ordering::Relaxed);
-                drop(asleep);
-                return found.map(|found| self.taken(found));
-            }
-            while asleep[me] {
-                asleep = self.threads[me].wake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
-            }
-            drop(asleep);
-            if let Some(task) = self.take(me, 0) {
-                return Some(task);
-            }
-        }
-    }
-
-    /// What thread `me` does next, that has just made `task` active: this one, which need not go through its queue, unless
-    /// something else goes before it.
-    pub(crate) fn instead_of(&self, me: usize, task: T) -> T {
-        match self.take_pressing(me) {
-            None => task,
-            Some(pressing) => {
-                self.push(task, For::Any(Some(me)), Priority::Normal);
-                pressing
-            }
-        }
-    }
-
-    /// A task for thread `me`, stolen if need be from another that has more than `left`.
-    fn take(&self, me: usize, left: usize) -> Option<T> {
-        self.find(me, left).map(|found| self.taken(found))
-    }
-
-    /// A thread that has stolen several runs one of them first, for how long nobody knows. Who looked while they were on
-    /// their way has seen them nowhere, and is woken if it sleeps now.
-    fn taken(&self, Found { task, has_stolen_more }: Found<T>) -> T {
-        if has_stolen_more && self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.wake_any();
-        }
-        task
-    }
-
-    /// As [`Queues::take`], but nobody is woken.
-    fn find(&self, me: usize, left: usize) -> Option<Found<T>> {
-        if let pressing @ Some(_) = self.take_pressing(me) {
-            return pressing.map(Found::alone);
-        }
-        if me >= self.computing {
-            return None;
-        }
-        let own = lock(&self.threads[me].own).pop_back();
-        own.or_else(|| lock(&self.shared).normal.pop_front())
+    fn find_any(&self, me: usize, left: usize) -> Option<Found<T>> {
+        let urgent = self.take_urgent_if_any();
+        urgent
+            .or_else(|| lock(&self.threads[me].own).pop_back())
+            .or_else(|| lock(&self.shared).normal.pop_front())
             .map(Found::alone)
-            .or_else(|| self.steal(me, left))
+            .or_else(|| if left == usize::MAX { None } else { self.steal(me, left) })
             .or_else(|| self.take_last().map(Found::alone))
     }
 
-    /// What goes before a thread's own tasks: what is bound to it, and what is urgent.
-    fn take_pressing(&self, me: usize) -> Option<T> {
-        let mine = &self.threads[me];
-        if mine.bound_count.load(Ordering::Relaxed) > 0
-            && let bound @ Some(_) = mine.take_bound()
-        {
-            return bound;
-        }
-        if me < self.computing && self.urgent.load(Ordering::Relaxed) > 0 { self.take_urgent() } else { None }
+    fn take_urgent_if_any(&self) -> Option<T> {
+        if self.urgent.load(Ordering::Relaxed) > 0 { self.take_urgent() } else { None }
     }
 
     fn take_urgent(&self) -> Option<T> {
@@ -305,20 +234,15 @@ impl<T> Queues<T> {
         Some(task)
     }
 
-    /// What nobody is in a hurry for; or what was urgent, if its number was not yet seen.
+    /// What is least urgent; or what was urgent, if its number was not yet seen.
     fn take_last(&self) -> Option<T> {
         self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
     }
 
-    /// Whether those that it stole last, and has just run, were not worth it.
-    fn has_stolen_small_ones(&self, me: usize) -> bool {
-        let stolen = self.threads[me].stolen.swap(0, Ordering::Relaxed) as u64;
-        stolen > 0 && now() - self.threads[me].stolen_at.load(Ordering::Relaxed) < stolen * WORTH_STEALING
-    }
-
     /// The oldest half of another thread's tasks become those of `me`, but for the first, which it is given.
     fn steal(&self, me: usize, left: usize) -> Option<Found<T>> {
-        (1..self.computing).map(|step| (me + step) % self.computing).find_map(|other| {
+        let computing = self.computing();
+        (1..computing).map(|step| (me + step) % computing).find_map(|other| {
             let mut theirs = lock(&self.threads[other].own);
             if theirs.len() <= left {
                 return None;
@@ -329,10 +253,28 @@ impl<T> Queues<T> {
                 let stolen: VecDeque<T> = theirs.drain(..more).rev().collect();
                 drop(theirs);
                 self.threads[me].stolen.store(1 + more, Ordering::Relaxed);
-                self.threads[me].stolen_at.store(now(), Ordering::Relaxed);
+                self.threads[me].stolen_at.store(system::now(), Ordering::Relaxed);
                 lock(&self.threads[me].own).extend(stolen);
             }
             Some(Found { task: first, has_stolen_more: more > 0 })
         })
+    }
+}
+
+impl<T> Thread<T> {
+    /// How many tasks it leaves a victim.
+    fn left(&self, look: Look) -> usize {
+        match look {
+            Look::Own | Look::First => usize::MAX,
+            Look::Again => self.left.load(Ordering::Relaxed),
+            Look::AtOnce => LEFT_TO_VICTIM,
+            Look::Last | Look::Woken => 0,
+        }
+    }
+
+    /// Whether those that it stole last, and has just run, were not worth it.
+    fn has_stolen_small_ones(&self) -> bool {
+        let stolen = self.stolen.swap(0, Ordering::Relaxed) as u64;
+        stolen > 0 && system::now() - self.stolen_at.load(Ordering::Relaxed) < stolen * STOLEN_NS_MIN
     }
 }

@@ -45,22 +45,22 @@
 //! are of; a record longer than that is an error.
 
 mod ahead;
-mod bring;
 mod builder;
-mod choice;
 mod error;
-mod feed;
 mod fetch;
 mod gather;
+mod load;
 mod look_ahead;
 mod mapped;
 mod plan;
 mod records;
 mod report;
+mod schedule;
+mod semaphore;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod window;
+mod tuner;
 mod work;
 
 pub use builder::{BlockedRead, IoThread, blocked_read, blocked_reads};

@@ -13,9 +13,10 @@ mod request;
 pub mod suggest;
 mod units;
 
-pub use device::{Device, Full};
+pub use device::{Device, Full, UNLIMITED_DEPTH};
 pub use parse::ParseUnitError;
 pub use request::{
-    Breakdown, Class, Completion, Extent, Op, Outcome, ReadClass, Request, RequestId, StreamId, WriteClass,
+    Breakdown, Class, Completion, Detail, Extent, Op, Outcome, ReadClass, Request, RequestId, StreamId,
+    WriteClass,
 };
 pub use units::{Bytes, Lba, Nanos, Sectors};

@@ -171,7 +171,7 @@ impl Class {
 }
 
 /// Where a command's time in the device went. The parts are those of its own access; they add up to its time in the
-/// device.
+/// device, to which a regulator in front of the device adds what it delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
     /// Waiting for other commands, and for room in the write cache.
@@ -186,6 +186,15 @@ pub struct Breakdown {
     pub transfer: Nanos,
 }
 
+/// How a device whose inside is known served a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Hit, miss, absorbed, …
+    pub class: Class,
+    /// Where the time in the device went.
+    pub breakdown: Breakdown,
+}
+
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -197,13 +206,18 @@ pub struct Completion {
     pub finish: Nanos,
     /// How it ended.
     pub outcome: Outcome,
-    /// Hit, miss, absorbed, …
-    pub class: Class,
-    /// Where the time in the device went.
-    pub breakdown: Breakdown,
+    /// How the device served it. None where that is not known: the device does not show its inside (a file, a fixed
+    /// latency), or never had the request.
+    pub detail: Option<Detail>,
 }
 
 impl Completion {
+    /// The class, where the device knows it.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        self.detail.map(|detail| detail.class)
+    }
+
     /// Time in the device: from acceptance to the end.
     #[must_use]
     pub fn device_time(&self) -> Nanos {

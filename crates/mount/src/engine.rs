@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 
 use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
-use crate::live::{Access, Live, Question, Stopped, Timeline};
+use crate::live::{Access, Question, RealtimeDevice, Stopped, Timeline};
 use crate::watch::{Ended, Watch};
 use crate::workers::Workers;
 
@@ -21,7 +21,7 @@ pub(crate) struct Engine {
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
     /// None where only the backing directory's own time counts, and nobody has a rate.
-    live: Option<Live>,
+    live: Option<RealtimeDevice>,
     /// What is live is a drive, and not the backing directory itself.
     emulated: bool,
     workers: Arc<Workers>,
@@ -85,7 +85,7 @@ impl Engine {
         layout: Layout,
         metadata: Option<Metadata>,
         sector: Bytes,
-        (live, emulated): (Option<Live>, bool),
+        (live, emulated): (Option<RealtimeDevice>, bool),
         timeline: Timeline,
         watch: Arc<Watch>,
         workers: Arc<Workers>,
@@ -111,7 +111,7 @@ impl Engine {
 
     /// How long the drive was busy; nothing where that is not known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
-        self.live.as_ref().map(Live::busy)
+        self.live.as_ref().map(RealtimeDevice::busy)
     }
 
     /// Whether accesses take a drive's time, or else only the backing file's.

@@ -13,7 +13,6 @@
 //! | what | where |
 //! |---|---|
 //! | where files lie on the drive (pure) | [`layout`] |
-//! | devices, and one whose time does not depend on places (pure) | [`device`] |
 //! | a device in real time | [`live`] |
 //! | who has which rate | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
@@ -21,7 +20,6 @@
 //!
 //! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides what is held back.
 
-pub mod device;
 pub mod layout;
 pub mod live;
 

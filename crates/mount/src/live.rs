@@ -1,25 +1,22 @@
-//! A device in real time: requests go in when they come, and are answered when the model says so.
+//! A device in real time: requests are submitted when they arrive, and answered when the model says so.
 //!
-//! The model has its own time line. Who wakes up late finds what was due at the instants it was due, and requests that
-//! wait for room in the device's queue enter it at the instant there was room: [`Schedule`] sees to that, without a
-//! clock, and is held to the replay in virtual time by a property test. [`Live`] is the thread that sleeps.
+//! The model has its own time line. After a late wake-up, events are carried out at the instants at which they were due,
+//! and requests that wait for room in the device's queue enter it at the instant at which there was room: [`Schedule`]
+//! does this without a clock; a property test compares it with the replay in virtual time. [`RealtimeDevice`] is the
+//! thread that sleeps.
 
 mod backing;
-mod behind;
 mod driver;
-mod kept;
-mod machine;
+mod rates;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
-pub(crate) use backing::Backing;
-pub(crate) use behind::Behind;
+pub(crate) use backing::{BACKING_SECTOR, Backing};
 pub(crate) use driver::Question;
-pub use driver::{Access, Answer, Live, Stopped};
-pub use kept::Past;
-pub(crate) use kept::{Figures, Kept, Seen};
-pub(crate) use machine::Machine;
+pub use driver::{Access, LiveDevice, OnCompletion, RealtimeDevice, Stopped};
+pub use rates::Past;
+pub(crate) use rates::{OwnerStats, Rates, RatesSnapshot};
 pub use schedule::Schedule;
 pub use timeline::Timeline;

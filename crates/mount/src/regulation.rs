@@ -14,7 +14,7 @@
 //! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
 //! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
-//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/kept.rs`).
+//! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
 
 mod bypass;
 mod disk;
@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
-use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report};
+use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
 
 use crate::engine::Engine;
 use crate::fs::direct::Issued;
-use crate::live::{Figures, Kept, Past, Seen, Stopped};
+use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
 pub(crate) use disk::Disk;
 use ended::Ended;
 pub(crate) use keeper::Keeper;
@@ -51,6 +51,13 @@ pub struct Regulate {
     pub policy: Policy,
     /// What one I/O counts for, where that has been found out before; none: as measured while it works.
     pub service: Option<Nanos>,
+}
+
+impl Regulate {
+    /// The settings of the regulator.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { service: self.service, ..self.policy.settings() }
+    }
 }
 
 /// Owners that one answer has at most; it has as many as fit.
@@ -183,13 +190,13 @@ impl Regulation {
             return Ok(Err(Refusal::TooMany { most: self.room.awaited }));
         }
         let number = self.owners.number(&held);
-        let given = self.ask(move |kept, now| kept.set(now, number, rate, best_effort))?;
+        let given = self.ask(move |rates, now| rates.set(now, number, rate, best_effort))?;
         let best_effort = match given {
             Ok(best_effort) => best_effort,
             Err(error) => return Ok(Err(no_room(error))),
         };
         if self.owners.add(number, held, user).is_err() {
-            self.ask(move |kept, now| kept.clear(now, number))?;
+            self.ask(move |rates, now| rates.clear(now, number))?;
             return Ok(Err(gone(&target)));
         }
         Ok(Ok(Answer::Given { best_effort }))
@@ -211,7 +218,7 @@ impl Regulation {
             return Ok(Err(refusal));
         }
         self.owners.remove(number);
-        self.ask(move |kept, now| kept.clear(now, number))?;
+        self.ask(move |rates, now| rates.clear(now, number))?;
         Ok(Ok(Answer::Cleared))
     }
 
@@ -219,7 +226,7 @@ impl Regulation {
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
-            let seen = self.ask(move |kept, now| kept.look(now, after, all, PAGE))?;
+            let seen = self.ask(move |rates, now| rates.look(now, after, all, PAGE))?;
             let known = seen.owners.iter().filter_map(|(number, figures, report)| {
                 let (target, name) = self.owners.who(*number)?;
                 Some(owner(*number, target, name, figures, report.as_ref()))
@@ -231,7 +238,7 @@ impl Regulation {
                 _ => break (seen, known),
             }
         };
-        let Seen { device: report, busy, more, .. } = seen;
+        let RatesSnapshot { device: report, busy, more, .. } = seen;
         let device = DeviceView {
             name: self.name.clone(),
             policy: in_words(self.policy).to_owned(),
@@ -249,7 +256,7 @@ impl Regulation {
 
     /// How all rates together are kept.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
-        let seen = self.ask(|kept, now| kept.look(now, u32::MAX, false, 0))?;
+        let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
@@ -268,12 +275,12 @@ impl Regulation {
     /// Asks on the device's thread.
     fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
+        question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.engine.ask(Box::new(move |kept, now| {
+        self.engine.ask(Box::new(move |rates, now| {
             // Who has asked waits.
-            let _ = sender.send(question(kept, now));
+            let _ = sender.send(question(rates, now));
         }))?;
         receiver.recv().map_err(|_| Stopped)
     }
@@ -288,7 +295,7 @@ impl Regulation {
         }
         for number in self.owners.take_ended(&ended) {
             // A device that has stopped keeps no rates.
-            let _ = self.ask(move |kept, now| kept.gone(now, number));
+            let _ = self.ask(move |rates, now| rates.gone(now, number));
         }
         Ok(())
     }
@@ -316,7 +323,7 @@ impl Regulation {
     }
 }
 
-fn owner(number: u32, target: Target, name: String, figures: &Figures, report: Option<&Report>) -> Owner {
+fn owner(number: u32, target: Target, name: String, figures: &OwnerStats, report: Option<&Report>) -> Owner {
     let without = Owner {
         number: number.into(),
         target,
@@ -366,7 +373,10 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
 
 fn no_room(error: RateError) -> Refusal {
     let words = error.to_string();
-    let (RateError::NoRoom { best, .. } | RateError::TooFast { best, .. }) = error;
+    let best = match error {
+        RateError::NoRoom { best, .. } | RateError::TooFast { best, .. } => best,
+        RateError::Unregulated => None,
+    };
     let (best_percent, best_every_ns) = match best {
         Some(Rate::Percent(percent)) => (Some(percent.get()), None),
         Some(Rate::Every(time)) => (None, Some(time.0)),

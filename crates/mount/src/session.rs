@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
+use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_io::AtomicFile;
-use sakiyomi_model::{Bytes, Nanos};
+use sakiyomi_model::{Bytes, Device, Nanos};
 use sakiyomi_os::process::is_of_our_namespace;
-use sakiyomi_regulate::Serves;
+use sakiyomi_regulate::{RegulatedDevice, Serves, Settings};
 
-use crate::device::{Emulated, Fixed, FixedSpec};
 use crate::engine::Engine;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
 use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
-use crate::live::{Backing, Behind as BehindRates, Kept, Live, Machine, Timeline};
+use crate::live::{BACKING_SECTOR, Backing, RealtimeDevice, Timeline};
 use crate::record::{Recording, StartError};
 use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
@@ -58,11 +58,19 @@ pub enum Behind {
 }
 
 impl Behind {
-    fn device(&self, seed: u64) -> Result<Box<dyn Emulated>, Error> {
+    fn device(&self, seed: u64) -> Result<Box<dyn Device + Send>, Error> {
         Ok(match self {
             Behind::Drive(spec) => Box::new(Drive::new(spec)?),
             Behind::Fixed(spec) => Box::new(Fixed::new(*spec, seed)),
         })
+    }
+
+    /// How it works on several requests.
+    fn serves(&self) -> Serves {
+        match self {
+            Behind::Fixed(spec) if spec.parallel > 1 => Serves::Several,
+            Behind::Drive(_) | Behind::Fixed(_) => Serves::OneByOne,
+        }
     }
 }
 
@@ -175,11 +183,15 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let root = rustix::fs::open(&backing, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| Error::Scan { path: backing.clone(), source: error.into() })?;
     let device = options.behind.as_ref().map(|behind| behind.device(options.seed)).transpose()?;
-    let sector = device.as_ref().map_or(Bytes(512), |device| device.sector());
+    let sector = device.as_ref().map_or(BACKING_SECTOR, |device| device.sector());
     if !BLOCK.is_multiple_of(sector.0) {
         return Err(Error::Sector(sector.0));
     }
-    let layout = start_layout(&root, device.as_deref(), options)?;
+    let capacity = match &device {
+        Some(device) => device.capacity().to_bytes(sector),
+        None => backing_capacity(&root)?,
+    };
+    let layout = start_layout(capacity, options)?;
     let (recorder, recording) = match &options.record {
         Some(path) => Some(Recording::start(path).map_err(cannot_record)?).unzip(),
         None => (None, None),
@@ -192,7 +204,11 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     let timeline = Timeline::new(options.speed);
     let workers = Arc::new(Workers::start(BACKING_THREADS).map_err(no_threads)?);
     let emulated = device.is_some();
-    let live = start_live(device, options.regulate, &timeline, &workers).map_err(no_threads)?;
+    let live = match device {
+        Some(device) => Some(start_emulated(device, options, &timeline)),
+        None => options.regulate.map(|how| start_backing(capacity, how, &timeline, &workers)),
+    };
+    let live = live.transpose().map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
     let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
     scan::place_all(&backing, &root, &engine, options.go_on)?;
@@ -212,35 +228,33 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
     Ok(Mounted { session, directory, device, engine, keeper, issued, recording, layout, begun, speed })
 }
 
-/// What takes its time: a drive, with rates in front of it or not, or the backing directory with rates in front of it.
-fn start_live(
-    device: Option<Box<dyn Emulated>>,
-    regulate: Option<Regulate>,
+/// Starts an emulated device, with a regulator if there can be rates.
+fn start_emulated(
+    device: Box<dyn Device + Send>,
+    options: &Options,
+    timeline: &Timeline,
+) -> io::Result<RealtimeDevice> {
+    let device = match (&options.regulate, &options.behind) {
+        (Some(how), Some(behind)) => {
+            RegulatedDevice::new(device, Settings { serves: behind.serves(), ..how.settings() })
+        }
+        _ => RegulatedDevice::unregulated(device),
+    };
+    RealtimeDevice::start(device, timeline.clone())
+}
+
+/// Starts the backing directory as a device, whose I/O is regulated.
+fn start_backing(
+    capacity: Bytes,
+    how: Regulate,
     timeline: &Timeline,
     workers: &Arc<Workers>,
-) -> io::Result<Option<Live>> {
-    let Some(how) = regulate else {
-        return device.map(|device| Live::start(device, timeline.clone())).transpose();
-    };
-    let mut settings = how.policy.settings();
-    settings.service = how.service;
-    let live = Live::start_machine(timeline.clone(), |waker| {
-        let (behind, sector) = match device {
-            Some(device) => {
-                settings.depth = settings.depth.min(u32::try_from(device.depth()).unwrap_or(u32::MAX));
-                settings.serves = if device.parallel() > 1 { Serves::Several } else { Serves::OneByOne };
-                let sector = device.sector();
-                (BehindRates::Emulated(device), sector)
-            }
-            None => {
-                settings.path = PATH;
-                let files = Backing::new(timeline.clone(), Arc::clone(workers), waker);
-                (BehindRates::Files(files), Bytes(512))
-            }
-        };
-        Machine::Kept(Box::new(Kept::new(behind, sector, settings)))
-    });
-    live.map(Some)
+) -> io::Result<RealtimeDevice> {
+    RealtimeDevice::start_with(timeline.clone(), |waker| {
+        let backing = Backing::new(capacity, timeline.clone(), Arc::clone(workers), waker);
+        let jobs = backing.jobs();
+        (RegulatedDevice::new(Box::new(backing), Settings { path: PATH, ..how.settings() }), jobs)
+    })
 }
 
 fn start_regulation(
@@ -282,19 +296,17 @@ fn no_threads(source: io::Error) -> Error {
     Error::System { what: "start the threads of a mount", source }
 }
 
+/// Size of the backing file system: without a drive, addresses in a trace are those of a drive of that size.
+fn backing_capacity(root: &OwnedFd) -> Result<Bytes, Error> {
+    let backing = rustix::fs::fstatvfs(root).map_err(|error| Error::System {
+        what: "ask for the size of the backing file system",
+        source: error.into(),
+    })?;
+    Ok(Bytes(backing.f_blocks.saturating_mul(backing.f_frsize).clamp(1 << 30, 1 << 60)))
+}
+
 /// The places, as they were at the last mount if they were kept.
-fn start_layout(root: &OwnedFd, device: Option<&dyn Emulated>, options: &Options) -> Result<Layout, Error> {
-    let capacity = match device {
-        Some(device) => device.capacity(),
-        // Without a drive, addresses in a trace are those of one as large as the backing file system.
-        None => {
-            let backing = rustix::fs::fstatvfs(root).map_err(|error| Error::System {
-                what: "ask for the size of the backing file system",
-                source: error.into(),
-            })?;
-            Bytes(backing.f_blocks.saturating_mul(backing.f_frsize).clamp(1 << 30, 1 << 60))
-        }
-    };
+fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
     let mut layout = Layout::new(capacity, options.placement, options.seed);
     if options.metadata {
         layout.reserve_metadata();

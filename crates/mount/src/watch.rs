@@ -33,7 +33,7 @@ pub struct Totals {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// Requests to the drive by class, in the order of [`Class::ALL`].
+    /// Requests to the drive by class, in the order of [`Class::ALL`]; none of a device that does not class them.
     pub by_class: [u64; Class::ALL.len()],
     /// Accesses under way.
     pub in_flight: u64,
@@ -44,7 +44,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Reads by the drive, and those of them that were hits.
+    /// Reads by the drive whose class is known, and those of them that were hits.
     #[must_use]
     pub fn reads_and_hits(&self) -> (u64, u64) {
         let of = |wanted: fn(&Class) -> bool| {
@@ -72,8 +72,10 @@ impl Totals {
             Op::Flush | Op::Discard => {}
         }
         for end in ended.ends {
-            let place = Class::ALL.iter().position(|&class| class == end.class);
-            self.by_class[place.expect("every class is listed")] += 1;
+            let place = end.class().and_then(|own| Class::ALL.iter().position(|&class| class == own));
+            if let Some(place) = place {
+                self.by_class[place] += 1;
+            }
         }
         if let Some(last) = ended.ends.last() {
             self.lateness.record(ended.answered.saturating_sub(last.finish));

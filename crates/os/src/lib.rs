@@ -4,6 +4,8 @@
 //! |---|---|
 //! | information about processes from `/proc`; running a command transparently | [`process`] |
 //! | CPU time of threads, of the kernel's own threads, and of cores | [`cpu`] |
+//! | cores, SMT siblings, caches and NUMA nodes | [`topology`] |
+//! | which CPUs a thread may run on | [`affinity`] |
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | a block device made of a file | [`loop_device`] |
@@ -14,6 +16,7 @@
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
 //! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
 
+pub mod affinity;
 pub mod cpu;
 pub mod ctype;
 pub mod ioctl_channel;
@@ -21,6 +24,7 @@ pub mod loop_device;
 pub mod priority;
 pub mod process;
 pub mod stdio;
+pub mod topology;
 pub mod tracefs;
 
 mod error;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{
-    Breakdown, Bytes, Class, Completion, Device, Full, Nanos, Outcome, Request, RequestId, StreamId,
+    Bytes, Completion, Detail, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, StreamId,
 };
 
 use crate::rate::{Owner, Rate};
@@ -27,15 +27,26 @@ pub struct Timing {
 ///
 /// A stream is an owner of its own until it is put into a group. Completions come when they are answered: `submitted`
 /// is when the request came, and `finish` when its end was made known; what it waited for on the way in and on the way
-/// out is in `breakdown.queue`.
+/// out is in `breakdown.queue`, if the device has a breakdown.
+///
+/// Without a rate, requests pass through in the order in which they come, while the regulator measures the device, so
+/// that it knows its service time when a rate comes. [`unregulated`](Self::unregulated), nothing is measured either: it
+/// is the device itself.
 #[derive(Debug)]
-pub struct Regulated<D> {
+pub struct RegulatedDevice<D> {
     device: D,
+    /// None: nothing is regulated.
+    regulation: Option<Box<Regulation>>,
+}
+
+/// The regulator, and the requests between it and the device.
+#[derive(Debug)]
+struct Regulation {
     regulator: Regulator,
     sector: Bytes,
     now: Nanos,
     groups: BTreeMap<StreamId, Owner>,
-    requests: BTreeMap<RequestId, Held>,
+    requests: BTreeMap<RequestId, Unanswered>,
     actions: Vec<Action>,
     ended: Vec<Completion>,
     answered: Vec<Completion>,
@@ -44,20 +55,20 @@ pub struct Regulated<D> {
 
 /// A request that has not been answered.
 #[derive(Debug)]
-struct Held {
+struct Unanswered {
     request: Request,
     owner: Owner,
     came: Nanos,
     done: Option<Completion>,
 }
 
-impl<D: Device> Regulated<D> {
-    /// In front of `device`, whose sectors have the size `sector`.
-    pub fn new(device: D, sector: Bytes, settings: Settings) -> Regulated<D> {
-        Regulated {
-            device,
+impl<D: Device> RegulatedDevice<D> {
+    /// Regulates `device`, which is given no more requests at once than it takes.
+    pub fn new(device: D, settings: Settings) -> RegulatedDevice<D> {
+        let settings = Settings { depth: settings.depth.min(device.depth()), ..settings };
+        let regulation = Regulation {
             regulator: Regulator::new(settings),
-            sector,
+            sector: device.sector(),
             now: Nanos::ZERO,
             groups: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -65,7 +76,13 @@ impl<D: Device> Regulated<D> {
             ended: Vec::new(),
             answered: Vec::new(),
             timings: None,
-        }
+        };
+        RegulatedDevice { device, regulation: Some(Box::new(regulation)) }
+    }
+
+    /// `device` as it is: no owner can have a rate.
+    pub fn unregulated(device: D) -> RegulatedDevice<D> {
+        RegulatedDevice { device, regulation: None }
     }
 
     /// The device behind.
@@ -73,122 +90,162 @@ impl<D: Device> Regulated<D> {
         &self.device
     }
 
-    /// The device behind, to tell it what has nothing to do with its time line.
-    pub fn device_mut(&mut self) -> &mut D {
-        &mut self.device
-    }
-
-    /// What decides.
-    pub fn regulator(&self) -> &Regulator {
-        &self.regulator
+    /// The regulator; none if it is [`unregulated`](Self::unregulated).
+    pub fn regulator(&self) -> Option<&Regulator> {
+        self.regulation.as_ref().map(|regulation| &regulation.regulator)
     }
 
     /// Counts what `stream` asks for as `owner`'s from now on.
     pub fn assign(&mut self, stream: StreamId, owner: Owner) {
-        self.groups.insert(stream, owner);
+        if let Some(regulation) = &mut self.regulation {
+            regulation.groups.insert(stream, owner);
+        }
     }
 
     /// Counts what `stream` asks for as its own again.
     pub fn unassign(&mut self, stream: StreamId) {
-        self.groups.remove(&stream);
+        if let Some(regulation) = &mut self.regulation {
+            regulation.groups.remove(&stream);
+        }
     }
 
     /// See [`Regulator::set_rate`].
     ///
     /// # Errors
-    /// As there.
+    /// As there, and [`RateError::Unregulated`].
     pub fn set_rate(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) -> Result<(), RateError> {
-        self.run_until(now);
-        let given = self.regulator.set_rate(self.now, owner, rate, &mut self.actions);
-        self.carry_out();
-        given
+        let given = self.change(now, |regulation| {
+            regulation.regulator.set_rate(regulation.now, owner, rate, &mut regulation.actions)
+        });
+        given.unwrap_or(Err(RateError::Unregulated))
     }
 
     /// See [`Regulator::set_rate_anyway`].
-    pub fn set_rate_anyway(&mut self, now: Nanos, owner: Owner, rate: impl Into<Rate>) {
-        self.run_until(now);
-        self.regulator.set_rate_anyway(self.now, owner, rate, &mut self.actions);
-        self.carry_out();
+    ///
+    /// # Errors
+    /// [`RateError::Unregulated`].
+    pub fn set_rate_anyway(
+        &mut self,
+        now: Nanos,
+        owner: Owner,
+        rate: impl Into<Rate>,
+    ) -> Result<(), RateError> {
+        let given = self.change(now, |regulation| {
+            regulation.regulator.set_rate_anyway(regulation.now, owner, rate, &mut regulation.actions);
+        });
+        given.ok_or(RateError::Unregulated)
     }
 
     /// See [`Regulator::clear_rate`].
     pub fn clear_rate(&mut self, now: Nanos, owner: Owner) {
-        self.run_until(now);
-        self.regulator.clear_rate(self.now, owner, &mut self.actions);
-        self.carry_out();
+        self.change(now, |regulation| {
+            regulation.regulator.clear_rate(regulation.now, owner, &mut regulation.actions);
+        });
     }
 
     /// See [`Regulator::answered_late`].
     pub fn answered_late(&mut self, owner: Owner, by: Nanos) -> Option<Nanos> {
-        self.regulator.answered_late(owner, by)
+        self.regulation.as_mut()?.regulator.answered_late(owner, by)
     }
 
-    /// Whoever asked for `id` does not want it any more: it ends as [`Outcome::Cancelled`], at once where it waits,
-    /// and with the device where that has it. One that has ended, or is unknown, is left alone.
+    /// Withdraws `id`: it ends as [`Outcome::Cancelled`], at once where it waits for the regulator, and with the device
+    /// where that has it. A request that has ended, is unknown, or went to the device unregulated is left alone.
     pub fn cancel(&mut self, now: Nanos, id: RequestId) {
-        self.run_until(now);
-        self.regulator.cancel(self.now, id, &mut self.actions);
-        self.carry_out();
+        self.change(now, |regulation| {
+            regulation.regulator.cancel(regulation.now, id, &mut regulation.actions);
+        });
     }
 
     /// The owner is no more: its rate is free, its streams are their own, and its requests are cancelled.
     pub fn owner_gone(&mut self, now: Nanos, owner: Owner) {
-        self.run_until(now);
-        self.groups.retain(|_, group| *group != owner);
-        self.regulator.owner_gone(self.now, owner, &mut self.actions);
-        self.carry_out();
+        self.change(now, |regulation| {
+            regulation.groups.retain(|_, group| *group != owner);
+            regulation.regulator.owner_gone(regulation.now, owner, &mut regulation.actions);
+        });
     }
 
     /// Keeps a timing of every regulated I/O that is done from now on.
     pub fn keep_timings(&mut self) {
-        self.timings.get_or_insert_default();
+        if let Some(regulation) = &mut self.regulation {
+            regulation.timings.get_or_insert_default();
+        }
     }
 
     /// Moves the timings kept so far to `timings`.
     pub fn take_timings(&mut self, timings: &mut Vec<Timing>) {
-        if let Some(kept) = &mut self.timings {
+        if let Some(kept) = self.regulation.as_mut().and_then(|regulation| regulation.timings.as_mut()) {
             timings.append(kept);
         }
     }
 
+    /// Changes something at `now`, and carries out what follows; none without a regulator.
+    fn change<T>(&mut self, now: Nanos, change: impl FnOnce(&mut Regulation) -> T) -> Option<T> {
+        let regulation = self.regulation.as_mut()?;
+        regulation.run_until(&mut self.device, now);
+        let changed = change(regulation);
+        regulation.carry_out(&mut self.device);
+        Some(changed)
+    }
+}
+
+impl Regulation {
+    fn submit(&mut self, device: &mut impl Device, now: Nanos, request: Request) -> Result<(), Full> {
+        self.run_until(device, now);
+        if !self.regulator.has_capacity() {
+            return Err(Full(request));
+        }
+        let owner = self.groups.get(&request.stream).copied().unwrap_or(Owner(request.stream.0));
+        let ask =
+            Ask { id: request.id, owner, op: request.op, size: request.extent.sectors.to_bytes(self.sector) };
+        self.requests.insert(request.id, Unanswered { request, owner, came: self.now, done: None });
+        self.regulator.arrive(self.now, ask, &mut self.actions);
+        self.carry_out(device);
+        Ok(())
+    }
+
+    fn next_event(&self, device: &impl Device) -> Option<Nanos> {
+        let answered = self.answered.first().map(|completion| completion.finish);
+        answered.into_iter().chain(self.next_due(device)).min()
+    }
+
     /// Carries out what is due until `now`, each thing at its own instant.
-    fn run_until(&mut self, now: Nanos) {
-        while let Some(event) = self.next_due().filter(|&event| event <= now) {
-            self.step(event);
+    fn run_until(&mut self, device: &mut impl Device, now: Nanos) {
+        while let Some(event) = self.next_due(device).filter(|&event| event <= now) {
+            self.step(device, event);
         }
         self.now = self.now.max(now);
     }
 
-    fn next_due(&self) -> Option<Nanos> {
-        self.device.next_event().into_iter().chain(self.regulator.wake_at()).min()
+    fn next_due(&self, device: &impl Device) -> Option<Nanos> {
+        device.next_event().into_iter().chain(self.regulator.wake_at()).min()
     }
 
-    fn step(&mut self, event: Nanos) {
+    fn step(&mut self, device: &mut impl Device, event: Nanos) {
         self.now = self.now.max(event);
         let mut ended = std::mem::take(&mut self.ended);
-        self.device.advance(self.now, &mut ended);
+        device.advance(self.now, &mut ended);
         for completion in ended.drain(..) {
             let id = completion.request.id;
-            let held = self.requests.get_mut(&id).expect("the device ends what it was given");
-            held.done = Some(completion);
+            let unanswered = self.requests.get_mut(&id).expect("the device ends what it was given");
+            unanswered.done = Some(completion);
             self.regulator.device_done(completion.finish, id, completion.outcome, &mut self.actions);
-            self.carry_out();
+            self.carry_out(device);
         }
         self.ended = ended;
         if self.regulator.wake_at().is_some_and(|at| at <= self.now) {
             self.regulator.timer(self.now, &mut self.actions);
-            self.carry_out();
+            self.carry_out(device);
         }
     }
 
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self, device: &mut impl Device) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
                 Action::Issue { id, force } => {
                     let mut request = self.requests[&id].request;
                     request.fua |= force;
-                    self.device.submit(self.now, request).expect("it is given no more than its depth");
+                    device.submit(self.now, request).expect("it is given no more than its depth");
                 }
                 Action::Answer { id, outcome, ideal } => self.answer(id, outcome, ideal),
             }
@@ -197,47 +254,62 @@ impl<D: Device> Regulated<D> {
     }
 
     fn answer(&mut self, id: RequestId, outcome: Outcome, ideal: Option<Nanos>) {
-        let Held { request, owner, came, done } = self.requests.remove(&id).expect("it is answered once");
+        let Unanswered { request, owner, came, done } =
+            self.requests.remove(&id).expect("it is answered once");
         let took = self.now - came;
         if let (Some(timings), Some(ideal), Outcome::Done) = (&mut self.timings, ideal, outcome) {
             timings.push(Timing { owner, arrived: came, took, ideal });
         }
-        let (class, breakdown) = match done {
-            Some(done) => {
-                let in_device = done.device_time();
-                (done.class, Breakdown { queue: done.breakdown.queue + (took - in_device), ..done.breakdown })
-            }
-            // Withdrawn before the device was given it.
-            None => (Class::Refused, Breakdown { queue: took, ..Breakdown::default() }),
-        };
-        let end = Completion { request, submitted: came, finish: self.now, outcome, class, breakdown };
-        self.answered.push(end);
+        // None also for a request that was withdrawn before the device was given it.
+        let detail = done.and_then(|done| {
+            let Detail { class, mut breakdown } = done.detail?;
+            breakdown.queue += took - done.device_time();
+            Some(Detail { class, breakdown })
+        });
+        self.answered.push(Completion { request, submitted: came, finish: self.now, outcome, detail });
     }
 }
 
-impl<D: Device> Device for Regulated<D> {
+impl<D: Device> Device for RegulatedDevice<D> {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        self.run_until(now);
-        if !self.regulator.has_capacity() {
-            return Err(Full(request));
+        match &mut self.regulation {
+            Some(regulation) => regulation.submit(&mut self.device, now, request),
+            None => self.device.submit(now, request),
         }
-        let owner = self.groups.get(&request.stream).copied().unwrap_or(Owner(request.stream.0));
-        let ask =
-            Ask { id: request.id, owner, op: request.op, size: request.extent.sectors.to_bytes(self.sector) };
-        self.requests.insert(request.id, Held { request, owner, came: self.now, done: None });
-        self.regulator.arrive(self.now, ask, &mut self.actions);
-        self.carry_out();
-        Ok(())
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let answered = self.answered.first().map(|completion| completion.finish);
-        answered.into_iter().chain(self.next_due()).min()
+        match &self.regulation {
+            Some(regulation) => regulation.next_event(&self.device),
+            None => self.device.next_event(),
+        }
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        self.run_until(now);
-        done.append(&mut self.answered);
+        match &mut self.regulation {
+            Some(regulation) => {
+                regulation.run_until(&mut self.device, now);
+                done.append(&mut regulation.answered);
+            }
+            None => self.device.advance(now, done),
+        }
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.device.capacity()
+    }
+
+    fn sector(&self) -> Bytes {
+        self.device.sector()
+    }
+
+    /// With a regulator: those that the device is given at once, and those that wait for it.
+    fn depth(&self) -> u32 {
+        self.regulator().map_or(self.device.depth(), Regulator::depth)
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        self.device.busy(now)
     }
 }
 
@@ -247,8 +319,10 @@ mod tests {
     use crate::rate::Percent;
     use proptest::prelude::*;
     use sakiyomi_drive::Drive;
+    use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_drive::spec::builtin;
-    use sakiyomi_model::{Extent, Lba, Op, Sectors};
+    use sakiyomi_model::{Extent, Lba, Op};
+    use std::collections::VecDeque;
 
     fn drive() -> Drive {
         Drive::new(&builtin("scorpio-wd10tpvx").unwrap().spec()).unwrap()
@@ -257,7 +331,7 @@ mod tests {
     /// Requests that come in order of time, of four streams.
     fn requests() -> impl Strategy<Value = Vec<Request>> {
         let request = (0u64..15_000_000, 0u32..4, 0u64..100_000_000, any::<bool>());
-        proptest::collection::vec(request, 1..30).prop_map(|all| {
+        proptest::collection::vec(request, 1..60).prop_map(|all| {
             let mut arrival = Nanos::ZERO;
             let numbered = all.into_iter().enumerate().map(|(id, (gap, stream, start, write))| {
                 arrival += Nanos(gap);
@@ -291,20 +365,108 @@ mod tests {
         Gone(Owner),
     }
 
-    fn regulated(rates: &[(u32, u32)]) -> Regulated<Drive> {
-        let mut device = Regulated::new(drive(), Bytes(512), Settings::default());
+    fn regulated(rates: &[(u32, u32)]) -> RegulatedDevice<Drive> {
+        let mut device = RegulatedDevice::new(drive(), Settings::default());
         for &(stream, rate) in rates {
-            device.set_rate_anyway(Nanos::ZERO, Owner(stream), Percent::new(rate).unwrap());
+            device.set_rate_anyway(Nanos::ZERO, Owner(stream), Percent::new(rate).unwrap()).unwrap();
         }
         device
+    }
+
+    /// Runs `requests` on `device` behind a host that keeps in order what the device has no room for, woken as late as
+    /// is said. Also the instants at which it was full, and its busy time at each end.
+    fn host(
+        mut device: impl Device,
+        requests: &[Request],
+        late: u64,
+    ) -> (Vec<Completion>, Vec<(Nanos, RequestId)>, Vec<Nanos>) {
+        let (mut ends, mut full, mut busy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut arriving = requests.iter().peekable();
+        let mut queue = VecDeque::new();
+        let mut now = Nanos::ZERO;
+        while ends.len() < requests.len() {
+            let event = device.next_event();
+            let due = event.map(|event| if queue.is_empty() { event + Nanos(late) } else { event });
+            let arrival = arriving.peek().map(|request| request.arrival);
+            // Not late where a request waits: it goes in at the instant at which another has ended.
+            now = arrival.into_iter().chain(due).min().expect("something is outstanding").max(now);
+            device.advance(now, &mut ends);
+            busy.push(device.busy(now));
+            queue.extend(arriving.next_if(|request| request.arrival <= now).copied());
+            while let Some(request) = queue.pop_front() {
+                if let Err(Full(request)) = device.submit(now, request) {
+                    full.push((now, request.id));
+                    queue.push_front(request);
+                    break;
+                }
+            }
+        }
+        (ends, full, busy)
+    }
+
+    /// What every owner meets, whoever keeps the queue.
+    fn met(ends: &[Completion]) -> Vec<(RequestId, Nanos, Outcome, Option<sakiyomi_model::Class>)> {
+        ends.iter().map(|end| (end.request.id, end.finish, end.outcome, end.class())).collect()
+    }
+
+    /// Nothing but the queue is the regulator's, which takes what the device has no room for.
+    fn is_transparent<D: Device>(device: impl Fn() -> D, requests: &[Request], late: u64) {
+        let bare = host(device(), requests, late);
+        assert_eq!(host(RegulatedDevice::unregulated(device()), requests, late), bare);
+        let regulated = host(RegulatedDevice::new(device(), Settings::default()), requests, late);
+        assert_eq!(met(&regulated.0), met(&bare.0));
+        assert!(regulated.1.is_empty(), "the regulator's queue is longer than that of any device here");
+        let waited = |end: &Completion| end.submitted - end.request.arrival;
+        for (own, bare) in regulated.0.iter().zip(&bare.0) {
+            let queued = |end: &Completion| end.detail.map(|detail| waited(end) + detail.breakdown.queue);
+            assert_eq!((waited(own), queued(own)), (Nanos::ZERO, queued(bare)));
+        }
+    }
+
+    #[test]
+    fn a_device_without_a_regulator_refuses_rates() {
+        let mut device = RegulatedDevice::unregulated(drive());
+        let rate = Percent::new(10).unwrap();
+        assert_eq!(device.set_rate(Nanos::ZERO, Owner(0), rate), Err(RateError::Unregulated));
+        assert_eq!(device.set_rate_anyway(Nanos::ZERO, Owner(0), rate), Err(RateError::Unregulated));
+        device.clear_rate(Nanos::ZERO, Owner(0));
+        assert!(device.regulator().is_none());
+        assert_eq!(device.depth(), drive().depth());
+    }
+
+    #[test]
+    fn a_device_is_given_no_more_than_it_takes() {
+        let spec: FixedSpec = "latency=1ms,parallel=2".parse().unwrap();
+        let mut device = RegulatedDevice::new(Fixed::new(spec, 0), Settings::default());
+        let extent = Extent::new(Lba(0), Sectors(8));
+        for id in 0..10 {
+            let (id, stream, arrival) = (RequestId(id), StreamId(0), Nanos::ZERO);
+            device
+                .submit(arrival, Request { id, stream, op: Op::Read, fua: false, extent, arrival })
+                .unwrap();
+        }
+        assert_eq!(device.regulator().unwrap().in_device(), 2);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn without_a_rate_it_is_as_if_it_were_not_there(requests in requests(), late in 0u64..50_000_000) {
-            prop_assert_eq!(run(regulated(&[]), &requests, late), run(drive(), &requests, 0));
+        fn without_a_rate_a_drive_is_as_if_it_were_alone(
+            requests in requests(), late in 0u64..50_000_000, depth in prop_oneof![Just(1u32), 2u32..8, Just(32)],
+        ) {
+            let mut spec = builtin("scorpio-wd10tpvx").unwrap().spec();
+            spec.queue.depth = depth;
+            is_transparent(|| Drive::new(&spec).unwrap(), &requests, late);
+        }
+
+        #[test]
+        fn without_a_rate_a_fixed_device_is_as_if_it_were_alone(
+            requests in requests(), late in 0u64..50_000_000, parallel in 1u32..=32, spread in 0.0..1.0,
+        ) {
+            let latency = Nanos::MILLISECOND * 40;
+            let spec = FixedSpec { latency, spread, parallel, bandwidth: Some(Bytes(2_000_000)), ..FixedSpec::default() };
+            is_transparent(|| Fixed::new(spec, 7), &requests, late);
         }
 
         #[test]
@@ -331,7 +493,7 @@ mod tests {
                         let of = requests.iter().filter(|request| request.stream.0 == owner.0);
                         of.for_each(|request| _ = given_up.entry(request.id).or_insert(now));
                         device.owner_gone(now, owner);
-                        prop_assert!(device.regulator().report(owner).is_none());
+                        prop_assert!(device.regulator().unwrap().report(owner).is_none());
                     }
                 }
             }
@@ -345,10 +507,10 @@ mod tests {
             prop_assert_eq!(ids.len(), requests.len());
             for end in &ends {
                 prop_assert!(end.outcome == Outcome::Done || given_up.contains_key(&end.request.id));
-                if end.class == Class::Refused {
+                let Some(Detail { breakdown: parts, .. }) = end.detail else {
                     prop_assert_eq!(end.outcome, Outcome::Cancelled, "it never came to the drive");
-                }
-                let parts = end.breakdown;
+                    continue;
+                };
                 let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
                 prop_assert_eq!(sum, end.device_time());
             }
@@ -363,7 +525,7 @@ mod tests {
         #[test]
         fn the_parts_of_an_ends_time_add_up(requests in requests()) {
             for end in run(regulated(&[(0, 10), (1, 20)]), &requests, 0) {
-                let parts = end.breakdown;
+                let parts = end.detail.expect("a drive tells where the time went").breakdown;
                 let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
                 prop_assert_eq!(sum, end.device_time());
             }

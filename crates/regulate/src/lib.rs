@@ -8,7 +8,7 @@
 //! | what | where |
 //! |---|---|
 //! | events in, actions out; told the time, asks for nothing | [`Regulator`] |
-//! | a device that regulates who uses it, in virtual or real time | [`Regulated`] |
+//! | a device that regulates who uses it, in virtual or real time | [`RegulatedDevice`] |
 //! | how: the thesis to the letter, or ours | [`Settings`], [`Policy`] |
 //!
 //! How it works, which formula follows which section, and what it achieves is in `docs/regulation.md`.
@@ -23,7 +23,7 @@ mod regulator;
 mod service;
 mod settings;
 
-pub use device::{Regulated, Timing};
+pub use device::{RegulatedDevice, Timing};
 pub use rate::{Owner, Percent, PercentError, Rate};
 pub use regulator::{Action, Ask, DeviceReport, RateError, Recent, Regulator, Report};
 pub use settings::{Correction, Counted, GateSettings, Margin, Policy, Serves, Settings, Window};

@@ -121,10 +121,23 @@ impl Regulator {
         }
     }
 
+    /// The settings that it was made with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Whether one more request may come: no more wait than is bounded.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.queue.len() < self.settings.capacity
+    }
+
+    /// Requests that may be unanswered before there is no capacity: in the device, and waiting for it.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        let waiting = u32::try_from(self.settings.capacity).unwrap_or(u32::MAX);
+        self.settings.depth.saturating_add(waiting)
     }
 
     /// Somebody asks for something.

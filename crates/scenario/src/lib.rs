@@ -10,7 +10,7 @@
 //!
 //! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
 //! simulated programs at the instants at which it asks for them; and so is the regulator,
-//! `sakiyomi_regulate::Regulated`. Integer nanoseconds, one seed: the same bytes for the
+//! `sakiyomi_regulate::RegulatedDevice`. Integer nanoseconds, one seed: the same bytes for the
 //! same input. The crate is pure: it reads no clock and no file, and starts no thread.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -18,7 +18,6 @@ mod cache;
 mod cores;
 mod cpu;
 mod file;
-mod front;
 mod job;
 mod layout;
 mod measure;
@@ -38,6 +37,5 @@ pub use outcome::{
 };
 pub use sakiyomi_regulate::Rate;
 pub use spec::{Scenario, SpecError};
-pub use storage::Storage;
 pub use workload::Workload;
 pub use world::{RunError, run, run_with};

@@ -1,70 +1,25 @@
 //! What the files lie on: a hard disk, or storage whose time does not depend on places.
 
+use std::fmt;
+
 use sakiyomi_drive::fixed::Fixed;
 use sakiyomi_drive::{Drive, Usage};
-use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Request};
+use sakiyomi_model::{Device, Nanos};
 
-/// A device with a size.
-#[derive(Debug)]
-pub enum Storage {
-    /// A hard disk.
-    Drive(Box<Drive>),
-    /// So much latency, so many requests side by side, so much bandwidth.
-    Fixed(Box<Fixed>),
-}
-
-impl Storage {
-    pub(crate) fn sector(&self) -> Bytes {
-        match self {
-            Storage::Drive(drive) => drive.sector(),
-            Storage::Fixed(fixed) => fixed.sector(),
-        }
-    }
-
-    pub(crate) fn capacity(&self) -> Bytes {
-        match self {
-            Storage::Drive(drive) => drive.capacity().to_bytes(drive.sector()),
-            Storage::Fixed(fixed) => fixed.capacity(),
-        }
-    }
-
-    /// How many requests it takes at once.
-    pub(crate) fn depth(&self) -> u32 {
-        let depth = match self {
-            Storage::Drive(drive) => drive.depth(),
-            Storage::Fixed(fixed) => fixed.depth(),
-        };
-        u32::try_from(depth).unwrap_or(u32::MAX)
-    }
-
+/// A device that can tell what its mechanism did.
+pub(crate) trait Storage: Device + fmt::Debug {
     /// What the mechanism did until `now`; none where there is no mechanism.
-    pub(crate) fn usage(&self, now: Nanos) -> Option<Usage> {
-        match self {
-            Storage::Drive(drive) => Some(drive.usage(now)),
-            Storage::Fixed(_) => None,
-        }
+    fn usage(&self, now: Nanos) -> Option<Usage>;
+}
+
+impl Storage for Drive {
+    fn usage(&self, now: Nanos) -> Option<Usage> {
+        Some(Drive::usage(self, now))
     }
 }
 
-impl Device for Storage {
-    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        match self {
-            Storage::Drive(drive) => drive.submit(now, request),
-            Storage::Fixed(fixed) => fixed.submit(now, request),
-        }
-    }
-
-    fn next_event(&self) -> Option<Nanos> {
-        match self {
-            Storage::Drive(drive) => drive.next_event(),
-            Storage::Fixed(fixed) => fixed.next_event(),
-        }
-    }
-
-    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        match self {
-            Storage::Drive(drive) => drive.advance(now, done),
-            Storage::Fixed(fixed) => fixed.advance(now, done),
-        }
+impl Storage for Fixed {
+    fn usage(&self, _: Nanos) -> Option<Usage> {
+        None
     }
 }

@@ -18,16 +18,16 @@ mod xnu;
 use sakiyomi_drive::spec::SpecError as DriveError;
 use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_prefetch::Controller;
-use sakiyomi_regulate::{RateError, Timing};
+use sakiyomi_regulate::{RateError, RegulatedDevice, Regulator, Timing};
 
 use crate::cache::{FileId, PageCache};
 use crate::cores::Cores;
 use crate::file::File;
-use crate::front::Front;
 use crate::measure::Measure;
 use crate::outcome::Regulation;
 use crate::queue::{Purpose, Queue};
 use crate::spec::{Kernel, PrefetchSpec, SpecError, Until};
+use crate::storage::Storage;
 use crate::writeback::WriteBack;
 
 pub use experiment::{run, run_with};
@@ -101,7 +101,7 @@ struct World<'a> {
     request_pages: u64,
     prefetch: PrefetchSpec,
 
-    front: Front,
+    device: RegulatedDevice<Box<dyn Storage>>,
     queue: Queue,
     cache: PageCache,
     write_back: WriteBack,
@@ -140,7 +140,7 @@ impl World<'_> {
     /// Goes on to the next instant at which something happens.
     fn step(&mut self) {
         let sources = [
-            self.front.next_event(),
+            self.device.next_event(),
             self.queue.next_event(),
             self.cores.next_event(),
             Some(self.write_back.next_event()),
@@ -151,7 +151,7 @@ impl World<'_> {
         let next = sources.into_iter().flatten().chain(workloads).chain(threads).chain(fetchers).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
-        self.front.advance(self.now, &mut self.done);
+        self.device.advance(self.now, &mut self.done);
         self.watch();
         let mut done = std::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.complete(&completion));
@@ -165,7 +165,7 @@ impl World<'_> {
         }
         self.write_back.look(self.now);
         self.write_out();
-        self.queue.dispatch(self.now, &mut self.front);
+        self.queue.dispatch(self.now, &mut self.device);
     }
 
     /// For each file of a workload, if there is a prefetcher.
@@ -180,8 +180,9 @@ impl World<'_> {
     fn watch(&mut self) {
         let Some(measure) = &mut self.measure else { return };
         self.done.iter().for_each(|completion| measure.ended(completion));
-        if let Some(allowance) = self.front.watch(&mut self.timings) {
-            measure.answered(&mut self.timings, allowance);
+        self.device.take_timings(&mut self.timings);
+        if let Some(regulator) = self.device.regulator().filter(|_| !self.timings.is_empty()) {
+            measure.answered(&mut self.timings, regulator.allowance());
         }
     }
 
@@ -201,7 +202,7 @@ impl World<'_> {
 
     /// How well I/O times were kept until the first workload ended; none without a regulator.
     fn regulation(&mut self, first: Nanos) -> Result<Option<Regulation>, RunError> {
-        let service = self.front.service_time();
+        let service = self.device.regulator().map_or(Nanos::ZERO, Regulator::service_time);
         let regulation = self.measure.take().map(|measure| measure.outcome(first, service));
         if let Some(regulation) = &regulation {
             is_measured(regulation, first)?;

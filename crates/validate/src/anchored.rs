@@ -31,7 +31,7 @@ pub fn anchored(mut drive: Drive, measured: &[Measured]) -> Anchored {
         drive.turn_spindle(spindle.lead(at));
         let completion = serve(&mut drive, number, request, at);
         free_at = completion.finish;
-        let own = Simulated::from(&completion);
+        let own = Simulated::of(&completion);
         let medium = match own.class {
             Class::Read(_) => !is_hit(&own),
             Class::Write(class) => class == WriteClass::Media,

@@ -17,7 +17,7 @@ mod skew;
 
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::Nanos;
+use sakiyomi_model::{Device, Nanos};
 
 use crate::demerit::demerit;
 use crate::distribution::Distribution;

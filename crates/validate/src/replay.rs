@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::replay::{Arrival, HostSide, Pace as HostPace, Replay, Watcher};
-use sakiyomi_model::{Breakdown, Class, Completion, Device, Nanos, Request, RequestId, StreamId};
+use sakiyomi_model::{Breakdown, Class, Completion, Detail, Device, Nanos, Request, RequestId, StreamId};
 
 use crate::measured::Measured;
 
@@ -36,13 +36,11 @@ pub struct Simulated {
     pub breakdown: Breakdown,
 }
 
-impl From<&Completion> for Simulated {
-    fn from(completion: &Completion) -> Simulated {
-        Simulated {
-            response: completion.response_time(),
-            class: completion.class,
-            breakdown: completion.breakdown,
-        }
+impl Simulated {
+    /// From the completion of a drive, which tells how it served each command.
+    pub(crate) fn of(completion: &Completion) -> Simulated {
+        let Detail { class, breakdown } = completion.detail.expect("a drive tells how it served a command");
+        Simulated { response: completion.response_time(), class, breakdown }
     }
 }
 
@@ -79,7 +77,7 @@ impl Watcher for Ends {
 
     fn completed(&mut self, _: &mut Drive, completion: &Completion, _: usize) {
         // The replay numbers requests from zero.
-        self.by_id[completion.request.id.0 as usize] = Some(Simulated::from(completion));
+        self.by_id[completion.request.id.0 as usize] = Some(Simulated::of(completion));
     }
 }
 
@@ -90,7 +88,7 @@ fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
         let at = if pause < PAUSE { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
         let completion = serve(&mut drive, number as u64, request, at);
         (free_at, ended) = (completion.finish, request.ended());
-        Simulated::from(&completion)
+        Simulated::of(&completion)
     };
     measured.iter().enumerate().map(serve).collect()
 }

@@ -43,8 +43,8 @@ pub(crate) fn sim_result(
         read_bytes: counts.read_bytes.0,
         written_bytes: counts.written_bytes.0,
         seeks: seeks(usage.seeks),
-        read_response_ns: spread(&tally.response(|class| matches!(class, Class::Read(_)))),
-        write_response_ns: spread(&tally.response(|class| matches!(class, Class::Write(_)))),
+        read_response_ns: spread(&tally.response(|class| matches!(class, Some(Class::Read(_))))),
+        write_response_ns: spread(&tally.response(|class| matches!(class, Some(Class::Write(_))))),
         device_ns: spread(&tally.device),
         host_queue: HostQueue {
             wait_mean_ns: tally.host_wait.mean().0,

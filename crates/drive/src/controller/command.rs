@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use sakiyomi_model::{Breakdown, Class, Completion, Nanos, Outcome, Request};
+use sakiyomi_model::{Breakdown, Class, Completion, Detail, Nanos, Outcome, Request};
 
 use crate::spec::Before;
 
@@ -69,8 +69,7 @@ impl Command {
             submitted: self.submitted,
             finish,
             outcome,
-            class: self.class,
-            breakdown: self.breakdown,
+            detail: Some(Detail { class: self.class, breakdown: self.breakdown }),
         }
     }
 }

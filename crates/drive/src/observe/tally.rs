@@ -1,12 +1,16 @@
 //! What is counted: of the whole run, and of a chunk.
 
-use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Nanos, Op, WriteClass};
+use sakiyomi_model::{Breakdown, Bytes, Class, Completion, Detail, Nanos, Op, WriteClass};
 
 use super::{Join, Latency};
 use crate::usage::Usage;
 
-/// The place of a class in [`Class::ALL`], without looking for it.
-fn index(class: Class) -> usize {
+/// Counters by class: one for each of [`Class::ALL`], and one for commands whose class the device does not know.
+const SLOTS: usize = Class::ALL.len() + 1;
+
+/// The place of a class in [`Class::ALL`], without looking for it; the last slot where it is not known.
+fn slot(class: Option<Class>) -> usize {
+    let Some(class) = class else { return SLOTS - 1 };
     match class {
         Class::Read(read) => read as usize,
         Class::Write(WriteClass::Absorbed) => 5,
@@ -22,8 +26,8 @@ fn index(class: Class) -> usize {
 pub struct Counts {
     /// Commands ended.
     pub commands: u64,
-    /// By class, in the order of [`Class::ALL`].
-    pub by_class: [u64; Class::ALL.len()],
+    /// By class, in the order of [`Class::ALL`]; the last counts commands of unknown class.
+    pub by_class: [u64; SLOTS],
     /// Bytes of reads.
     pub read_bytes: Bytes,
     /// Bytes of writes.
@@ -33,7 +37,7 @@ pub struct Counts {
 impl Counts {
     fn add(&mut self, completion: &Completion, bytes: Bytes) {
         self.commands += 1;
-        self.by_class[index(completion.class)] += 1;
+        self.by_class[slot(completion.class())] += 1;
         match completion.request.op {
             Op::Read => self.read_bytes += bytes,
             Op::Write => self.written_bytes += bytes,
@@ -51,22 +55,28 @@ impl Counts {
     /// Commands of one class.
     #[must_use]
     pub fn of(&self, class: Class) -> u64 {
-        self.by_class[index(class)]
+        self.by_class[slot(Some(class))]
     }
 
-    /// All reads.
+    /// All reads whose class is known.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.by_class[..5].iter().sum()
     }
 
-    /// All writes.
+    /// All writes whose class is known.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.by_class[5] + self.by_class[6]
     }
 
-    /// Share of the reads that were full or active hits; zero of none.
+    /// Commands whose class the device does not know: neither hits nor misses.
+    #[must_use]
+    pub fn unclassed(&self) -> u64 {
+        self.by_class[slot(None)]
+    }
+
+    /// Share of the reads of known class that were full or active hits; zero of none.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         let hits = self.by_class[0] + self.by_class[1];
@@ -79,13 +89,14 @@ impl Counts {
 pub struct Tally {
     /// How many of what.
     pub counts: Counts,
-    /// Response times by class, in the order of [`Class::ALL`]: from the host's wish to the end.
+    /// Response times by class, in the order of [`Class::ALL`], last those of unknown class: from the host's wish to
+    /// the end.
     pub by_class: Vec<Latency>,
     /// Times in the device, of all commands.
     pub device: Latency,
     /// Waits in the host's queue, of all commands.
     pub host_wait: Latency,
-    /// Where the time in the device went: sums by class.
+    /// Where the time in the device went: sums by class, of commands of known class.
     pub breakdown: [Breakdown; Class::ALL.len()],
 }
 
@@ -93,7 +104,7 @@ impl Default for Tally {
     fn default() -> Tally {
         Tally {
             counts: Counts::default(),
-            by_class: vec![Latency::default(); Class::ALL.len()],
+            by_class: vec![Latency::default(); SLOTS],
             device: Latency::default(),
             host_wait: Latency::coarse(),
             breakdown: [Breakdown::default(); Class::ALL.len()],
@@ -103,12 +114,12 @@ impl Default for Tally {
 
 impl Tally {
     pub(super) fn add(&mut self, completion: &Completion, bytes: Bytes) {
-        let class = index(completion.class);
         self.counts.add(completion, bytes);
-        self.by_class[class].record(completion.response_time());
+        self.by_class[slot(completion.class())].record(completion.response_time());
         self.device.record(completion.device_time());
         self.host_wait.record(completion.submitted.saturating_sub(completion.request.arrival));
-        let (sum, part) = (&mut self.breakdown[class], &completion.breakdown);
+        let Some(Detail { class, breakdown: part }) = completion.detail else { return };
+        let sum = &mut self.breakdown[slot(Some(class))];
         sum.queue += part.queue;
         sum.overhead += part.overhead;
         sum.seek += part.seek;
@@ -116,11 +127,12 @@ impl Tally {
         sum.transfer += part.transfer;
     }
 
-    /// Response times of all classes for which `which` holds.
+    /// Response times of all classes for which `which` holds; the class of a command may be unknown.
     #[must_use]
-    pub fn response(&self, which: impl Fn(Class) -> bool) -> Latency {
+    pub fn response(&self, which: impl Fn(Option<Class>) -> bool) -> Latency {
         let mut all = Latency::default();
-        let chosen = Class::ALL.iter().zip(&self.by_class).filter(|(class, _)| which(**class));
+        let classes = Class::ALL.into_iter().map(Some).chain([None]);
+        let chosen = classes.zip(&self.by_class).filter(|(class, _)| which(*class));
         chosen.for_each(|(_, latency)| all.merge(latency));
         all
     }
@@ -190,9 +202,31 @@ impl Join for Point {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sakiyomi_model::{Extent, Lba, Outcome, ReadClass, Request, RequestId, Sectors, StreamId};
 
     #[test]
     fn each_class_is_counted_in_its_place() {
-        assert!((0..).zip(Class::ALL).all(|(place, class)| index(class) == place));
+        assert!((0..).zip(Class::ALL).all(|(place, class)| slot(Some(class)) == place));
+    }
+
+    #[test]
+    fn a_command_of_unknown_class_is_neither_a_hit_nor_a_miss() {
+        let extent = Extent::new(Lba(0), Sectors(8));
+        let (id, stream, arrival) = (RequestId(0), StreamId(0), Nanos(1));
+        let request = Request { id, stream, op: Op::Read, fua: false, extent, arrival };
+        let (submitted, finish) = (arrival, Nanos(1_000_001));
+        let unknown = Completion { request, submitted, finish, outcome: Outcome::Done, detail: None };
+        let breakdown = Breakdown { transfer: Nanos(1_000_000), ..Breakdown::default() };
+        let hit = Detail { class: Class::Read(ReadClass::FullHit), breakdown };
+        let mut tally = Tally::default();
+        tally.add(&unknown, Bytes(4096));
+        tally.add(&Completion { detail: Some(hit), ..unknown }, Bytes(4096));
+        let counts = &tally.counts;
+        assert_eq!((counts.commands, counts.unclassed(), counts.reads(), counts.hit_ratio()), (2, 1, 1, 1.0));
+        assert!(Class::ALL.iter().all(|&class| counts.of(class) == u64::from(class == hit.class)));
+        assert_eq!(tally.response(|_| true).count(), 2);
+        assert_eq!(tally.response(|class| matches!(class, Some(Class::Read(_)))).count(), 1);
+        let sum = tally.breakdown.iter().map(|parts| parts.transfer.0).sum::<u64>();
+        assert_eq!(sum, 1_000_000, "no time is ascribed to a part of a device that does not tell");
     }
 }

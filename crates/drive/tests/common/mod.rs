@@ -7,7 +7,8 @@ use sakiyomi_drive::replay::{Arrival, HostSide, Pace, Replay, Watcher};
 use sakiyomi_drive::spec::{DriveSpec, SeekSpec};
 use sakiyomi_drive::{Drive, Geometry, Usage};
 use sakiyomi_model::{
-    Bytes, Class, Completion, Device, Extent, Lba, Nanos, Op, ReadClass, Sectors, StreamId, WriteClass,
+    Breakdown, Bytes, Class, Completion, Detail, Device, Extent, Lba, Nanos, Op, ReadClass, Sectors,
+    StreamId, WriteClass,
 };
 
 pub(crate) const FULL_HIT: Class = Class::Read(ReadClass::FullHit);
@@ -171,7 +172,15 @@ impl Story {
     }
 
     pub(crate) fn class(&self, request: u64) -> Class {
-        self.of(request).class
+        self.detail(request).class
+    }
+
+    pub(crate) fn breakdown(&self, request: u64) -> Breakdown {
+        self.detail(request).breakdown
+    }
+
+    fn detail(&self, request: u64) -> Detail {
+        self.of(request).detail.expect("a drive tells how it served a command")
     }
 
     /// The requests in the order in which they ended.

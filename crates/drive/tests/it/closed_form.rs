@@ -4,7 +4,7 @@ use crate::common::{ALONE, Random, bare, read, run, run_iter, sustained, with, w
 use sakiyomi_drive::replay::Pace;
 use sakiyomi_drive::spec::{BUILTIN, DriveSpec, SeekSpec};
 use sakiyomi_drive::{Drive, Geometry};
-use sakiyomi_model::{Lba, Nanos};
+use sakiyomi_model::{Device, Lba, Nanos};
 
 const REVOLUTION_MS: f64 = 10.0;
 

@@ -7,7 +7,7 @@ use crate::common::{
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::log::{CacheChange, DiskCause};
 use sakiyomi_drive::replay::Arrival;
-use sakiyomi_model::{Class, Op, Outcome};
+use sakiyomi_model::{Class, Device, Op, Outcome};
 
 /// Keeps the arm for the first turn.
 fn a_turn() -> Arrival {

@@ -5,7 +5,7 @@ use crate::common::{ALONE, Random, flush, read, run_iter, write};
 use sakiyomi_drive::replay::{Arrival, Pace};
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_drive::{Drive, observe::Summary};
-use sakiyomi_model::{Class, Op};
+use sakiyomi_model::{Class, Device, Op};
 
 /// Sectors of 4 KiB.
 const PAGE: u64 = 8;
@@ -132,7 +132,7 @@ fn flush_after(spec: &DriveSpec, writes: u32, rounds: u32) -> f64 {
     let commands: Vec<_> = commands.collect();
     assert_eq!(commands.iter().filter(|command| command.op == Op::Flush).count() as u32, rounds);
     let (summary, _) = run_iter(spec, ALONE, commands.into_iter());
-    summary.tally.response(|class| class == Class::Flush).mean().as_millis_f64()
+    summary.tally.response(|class| class == Some(Class::Flush)).mean().as_millis_f64()
 }
 
 /// No key was fitted to it. Measured: 28 + 9.4 N ms. What a flush costs beside its writes is not modelled, which shows

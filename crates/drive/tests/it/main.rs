@@ -8,6 +8,7 @@ mod classes;
 mod closed_form;
 mod commands;
 mod consumer_drive;
+mod device;
 mod drives;
 mod running;
 mod streams;

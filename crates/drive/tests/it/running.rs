@@ -93,7 +93,7 @@ fn what_passes_before_the_request_does_not_go_over_the_link() {
             ("interface.overlap", "true"),
         ]);
         let story = tell(&spec, &[read(100, 8)]);
-        (story.finish(0), story.of(0).breakdown)
+        (story.finish(0), story.breakdown(0))
     };
     assert_eq!(finish("false"), finish("true"));
     assert_eq!(finish("true").0, 100 * SECTOR + 1_000_000);

@@ -3,7 +3,12 @@
 use sakiyomi_drive::log::{CacheEvent, DiskEvent, Event};
 use sakiyomi_drive::spec::{Before, DriveSpec};
 use sakiyomi_drive::{Drive, Usage};
-use sakiyomi_model::{Completion, Device, Nanos, Op, Request};
+use sakiyomi_model::{Class, Completion, Device, Nanos, Op, Request};
+
+/// The class of a command; a drive knows that of each.
+pub(crate) fn class_of(completion: &Completion) -> Class {
+    completion.class().expect("a drive tells how it served a command")
+}
 
 /// All that a run shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +62,7 @@ pub(crate) fn run(spec: &DriveSpec, requests: &[Request], wake: Wake<'_>) -> Sto
     for request in requests {
         host.run_until(request.arrival);
         host.now = request.arrival;
-        let full = host.drive.outstanding() >= host.drive.depth();
+        let full = host.drive.outstanding() >= host.drive.depth() as usize;
         match host.drive.submit(request.arrival, *request) {
             Ok(()) => accepted.push(*request),
             Err(back) => {

@@ -8,7 +8,7 @@ use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::{Class, Completion, Device, Nanos, Op, Outcome, ReadClass, Request, WriteClass};
 
 use crate::generate::{self, Step};
-use crate::host::{Story, Wake, run};
+use crate::host::{Story, Wake, class_of, run};
 
 fn requests(spec: &DriveSpec, steps: &[Step]) -> Vec<Request> {
     generate::requests(steps, Drive::new(spec).expect("checked").capacity().0)
@@ -24,7 +24,7 @@ fn commands_are_conserved(story: &Story) {
         "in order of finish time"
     );
     for completion in &story.completions {
-        let parts = completion.breakdown;
+        let parts = completion.detail.expect("a drive tells where the time went").breakdown;
         let sum = parts.queue + parts.overhead + parts.seek + parts.rotation + parts.transfer;
         assert_eq!(sum, completion.device_time(), "parts add up: {completion:?}");
         assert_eq!(completion.submitted, completion.request.arrival);
@@ -33,7 +33,7 @@ fn commands_are_conserved(story: &Story) {
 }
 
 fn class_fits(completion: &Completion) {
-    let fits = match completion.class {
+    let fits = match class_of(completion) {
         Class::Read(_) => completion.request.op == Op::Read,
         Class::Write(_) => completion.request.op == Op::Write,
         Class::Flush => completion.request.op == Op::Flush,
@@ -41,10 +41,10 @@ fn class_fits(completion: &Completion) {
         Class::Refused => true,
     };
     assert!(fits, "{completion:?}");
-    assert_eq!(completion.outcome == Outcome::Error, completion.class == Class::Refused);
+    assert_eq!(completion.outcome == Outcome::Error, class_of(completion) == Class::Refused);
     if completion.request.fua && completion.request.op == Op::Write {
         assert_ne!(
-            completion.class,
+            class_of(completion),
             Class::Write(WriteClass::Absorbed),
             "forced unit access waits for the medium"
         );
@@ -84,7 +84,7 @@ fn accesses_belong_to_misses(story: &Story) {
             story.disk().filter(move |access| access.request == id && access.cause == cause).count()
         };
         let (reads, writes) = (own(DiskCause::Read), own(DiskCause::Write));
-        match completion.class {
+        match class_of(completion) {
             Class::Read(read) => {
                 assert_eq!((reads, writes), (usize::from(!read.is_hit()), 0), "{completion:?}")
             }
@@ -93,7 +93,7 @@ fn accesses_belong_to_misses(story: &Story) {
             _ => assert_eq!((reads, writes), (0, 0), "{completion:?}"),
         }
     }
-    let near = |completion: &&Completion| completion.class == Class::Read(ReadClass::NearMiss);
+    let near = |completion: &&Completion| class_of(completion) == Class::Read(ReadClass::NearMiss);
     assert_eq!(story.completions.iter().filter(near).count() as u64, story.usage.seeks.read_near_miss);
 }
 

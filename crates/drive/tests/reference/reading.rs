@@ -7,7 +7,7 @@ use sakiyomi_drive::spec::{Consumed, Layout, ReadAheadMode, Replacement, Segment
 use sakiyomi_model::{Class, Nanos, Op, ReadClass, Request};
 
 use crate::generate::{self, Spec};
-use crate::host::{Last, Wake, link_time, read_over, run};
+use crate::host::{Last, Wake, class_of, link_time, read_over, run};
 use crate::mechanism::{Mechanism, Pass};
 
 /// A segment: its sectors in order, how many it may hold, and what the host reads out of it.
@@ -357,7 +357,7 @@ proptest! {
         }
         naive.until(u64::MAX);
         let story = run(&spec, &requests, Wake::Exactly);
-        let found: Vec<Account> = story.completions.iter().map(|c| (c.class, c.finish.0)).collect();
+        let found: Vec<Account> = story.completions.iter().map(|c| (class_of(c), c.finish.0)).collect();
         prop_assert_eq!(found, expected);
         prop_assert_eq!([story.usage.time.read_seek.0, story.usage.time.read_data.0], naive.time);
     }

@@ -8,7 +8,7 @@ use sakiyomi_drive::log::{DiskCause, DiskEvent};
 use sakiyomi_model::{Class, Completion, Nanos, Op, WriteClass};
 
 use crate::generate::{self, Spec};
-use crate::host::{Story, Wake, run};
+use crate::host::{Story, Wake, class_of, run};
 use crate::mechanism::Mechanism;
 
 fn story(spec: &Spec, steps: &[generate::Step]) -> Story {
@@ -18,7 +18,7 @@ fn story(spec: &Spec, steps: &[generate::Step]) -> Story {
 
 /// Writes that were taken into the cache.
 fn absorbed(story: &Story) -> impl Iterator<Item = &Completion> {
-    story.completions.iter().filter(|completion| completion.class == Class::Write(WriteClass::Absorbed))
+    story.completions.iter().filter(|completion| class_of(completion) == Class::Write(WriteClass::Absorbed))
 }
 
 /// Whether the medium got a write's `sector` by `until`, or nobody wants it there any more.
@@ -32,7 +32,7 @@ fn reached(story: &Story, write: &Completion, sector: u64, until: Nanos) -> bool
         story.completions.iter().any(|later| {
             let extent = later.request.extent;
             let covers = extent.start.0 <= sector && sector < extent.start.0.saturating_add(extent.sectors.0);
-            let content = matches!(later.class, Class::Write(_) | Class::Discard);
+            let content = matches!(class_of(later), Class::Write(_) | Class::Discard);
             content && covers && later.request.id > write.request.id && later.submitted <= until
         })
     };
@@ -53,7 +53,7 @@ fn once_for_each_write(story: &Story, sector: u64) {
     let writes: Vec<&Completion> = story
         .completions
         .iter()
-        .filter(|c| matches!(c.class, Class::Write(_)) && !c.request.fua)
+        .filter(|c| matches!(class_of(c), Class::Write(_)) && !c.request.fua)
         .filter(|c| (c.request.extent.start.0..c.request.extent.end().0).contains(&sector))
         .collect();
     let mut before = Nanos::ZERO;
@@ -75,7 +75,7 @@ proptest! {
         steps in generate::load_of(prop_oneof![2 => Just(Op::Read), 6 => Just(Op::Write), 3 => Just(Op::Flush)], 60),
     ) {
         let story = story(&spec, &steps);
-        for flush in story.completions.iter().filter(|completion| completion.class == Class::Flush) {
+        for flush in story.completions.iter().filter(|completion| class_of(completion) == Class::Flush) {
             let before = |write: &&Completion| write.finish <= flush.submitted && write.request.id < flush.request.id;
             for write in absorbed(&story).filter(before) {
                 prop_assert!(all_reached(&story, write, flush.finish), "{:?} before {:?}", write, flush);
@@ -90,7 +90,7 @@ proptest! {
     ) {
         let story = story(&spec, &steps);
         let through = |c: &&Completion| c.request.fua || !spec.cache.write.enabled;
-        for write in story.completions.iter().filter(|c| matches!(c.class, Class::Write(_))).filter(through) {
+        for write in story.completions.iter().filter(|c| matches!(class_of(c), Class::Write(_))).filter(through) {
             let id = Some(write.request.id);
             let access = story.disk().find(|access| access.request == id).expect("an access of its own");
             prop_assert_eq!((access.lba, access.wanted), (write.request.extent.start, write.request.extent.sectors));

@@ -2,7 +2,7 @@
 
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_drive::{Drive, Geometry, Run};
-use sakiyomi_model::{Bytes, Lba, Nanos, Outcome};
+use sakiyomi_model::{Bytes, Device, Lba, Nanos, Outcome};
 
 use crate::common::{CYLINDER, SECTOR, TRACK, TURN, apart, bare, read, tell, with};
 

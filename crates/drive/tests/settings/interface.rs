@@ -208,7 +208,7 @@ fn immediate_partial_does_not_send_what_has_not_come_yet() {
 fn overhead(settings: &[(&str, &str)], setup: Arrival, before: Arrival, command: Arrival) -> u64 {
     let mut all = vec![("interface.link_rate", "1000TiB")]; // nothing that could be measured
     all.extend(settings);
-    tell(&writing(&all), &apart(&[setup, before, command])).of(2).breakdown.overhead.0
+    tell(&writing(&all), &apart(&[setup, before, command])).breakdown(2).overhead.0
 }
 
 /// Checks a kind's first three keys: one duration for all, and two by the command before.
@@ -284,7 +284,7 @@ fn in_sequence_means_the_command_before_and_no_other() {
     let overheads = |commands: &[Arrival]| {
         let story = tell(&spec, &apart(commands));
         (0..commands.len() as u64)
-            .map(|request| story.of(request).breakdown.overhead.0 / MICROSECOND)
+            .map(|request| story.breakdown(request).overhead.0 / MICROSECOND)
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -305,7 +305,7 @@ fn write_data_overhead_is_when_the_data_of_a_write_is_asked_for() {
     // 0.1 ms on the link for the one sector. Without overlap the arm may set out when it is there.
     let overhead_of = |settings: &[(&str, &str)], before: Arrival| {
         let all = [&[("interface.link_rate", "5120kB"), ("interface.overlap", "false")], settings].concat();
-        tell(&writing(&all), &apart(&[before, fua(80_000, 1)])).of(1).breakdown.overhead.0
+        tell(&writing(&all), &apart(&[before, fua(80_000, 1)])).breakdown(1).overhead.0
     };
     let (a_read, a_write, continued) = (read(40_000, 1), write(40_000, 1), fua(79_999, 1));
     let miss = ("interface.overhead.write_miss", "70us");
@@ -409,7 +409,7 @@ fn a_write_that_waited_for_room_is_charged_by_the_command_before_it() {
     ]);
     let story = tell(&spec, &[write(0, 128), at(1.0, read(100_000, 1)), at(1.0, write(50_000, 1))]);
     assert_eq!(story.class(2), MEDIA);
-    assert_eq!(story.of(2).breakdown.overhead.0, 30 * MICROSECOND);
+    assert_eq!(story.breakdown(2).overhead.0, 30 * MICROSECOND);
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn completion_write_is_that_of_writes_to_the_medium_alone() {
             "{request}"
         );
     }
-    assert_eq!(apart.of(3).breakdown.overhead.0 - plain.of(3).breakdown.overhead.0, 800 * MICROSECOND);
+    assert_eq!(apart.breakdown(3).overhead.0 - plain.breakdown(3).overhead.0, 800 * MICROSECOND);
 }
 
 #[test]

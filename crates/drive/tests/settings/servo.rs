@@ -33,7 +33,7 @@ fn first_of(cylinder: u64) -> u64 {
 
 /// How long the arm travels for a command that finds it on cylinder 0.
 fn travel(spec: &DriveSpec, arrival: Arrival) -> u64 {
-    tell(spec, &[arrival]).of(0).breakdown.seek.0
+    tell(spec, &[arrival]).breakdown(0).seek.0
 }
 
 /// The same for a read `distance` cylinders away.
@@ -87,8 +87,8 @@ fn head_switch_delays_what_lies_under_another_head() {
     for (time, expected) in [("1ms", 1_000_000), ("3ms", 3_000_000)] {
         let spec = with(&[("servo.head_switch", time), ("geometry.zones.0.track_skew", "0")]);
         let story = tell(&spec, &apart(&[read(0, 1), read(TRACK + 400, 1), read(TRACK + 450, 1)]));
-        assert_eq!(story.of(1).breakdown.seek.0, expected);
-        assert_eq!(story.of(2).breakdown.seek.0, 0, "the head is selected already");
+        assert_eq!(story.breakdown(1).seek.0, expected);
+        assert_eq!(story.breakdown(2).seek.0, 0, "the head is selected already");
         assert_eq!(story.took(1), 401 * SECTOR);
     }
     // A seek hides a shorter head switch, and is hidden by a longer one.
@@ -159,7 +159,7 @@ fn write_settle_comes_where_a_transfer_goes_on_to_another_track_and_not_on_the_s
     // Over the replaced sector and back.
     let same = tell(&replaced(&[("servo.write_settle", "0.5ms")]), &[at(0.5, write(200, 290))]);
     assert_eq!(
-        (same.of(0).breakdown.seek.0, same.finish(0)),
+        (same.breakdown(0).seek.0, same.finish(0)),
         (500_001, TURN + 490 * SECTOR),
         "there is data after 1 ns"
     );
@@ -170,9 +170,9 @@ fn write_settle_is_no_part_of_a_write_that_goes_on_where_the_head_is() {
     // The second write is there when the first ends, its first sector just coming round.
     let spec = with(&[("servo.write_settle", "0.5ms")]);
     let story = tell(&spec, &[write(100, 8), write(108, 8)]);
-    assert_eq!((story.of(1).breakdown.seek.0, story.finish(1)), (0, 116 * SECTOR));
+    assert_eq!((story.breakdown(1).seek.0, story.finish(1)), (0, 116 * SECTOR));
     let late = tell(&spec, &[write(100, 8), write(109, 8)]);
-    assert_eq!((late.of(1).breakdown.seek.0, late.finish(1)), (500_000, TURN + 117 * SECTOR));
+    assert_eq!((late.breakdown(1).seek.0, late.finish(1)), (500_000, TURN + 117 * SECTOR));
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn points_for_distance_zero_do_not_hold_inside_a_transfer() {
     let table = r#"{ curve = "table", points = [[0, "1.3ms"], [1, "1.5ms"], [4000, "9ms"]] }"#;
     for (spec, seek) in [(replaced(&[]), 0), (replaced(&[("servo.seek", table)]), 1_300_000)] {
         let story = tell(&spec, &[at(0.5, read(200, 490))]);
-        assert_eq!(story.of(0).breakdown.seek.0, seek);
+        assert_eq!(story.breakdown(0).seek.0, seek);
         assert_eq!(story.finish(0), 2 * TURN + (50 + 200) * SECTOR);
     }
 }
@@ -345,9 +345,9 @@ fn points_for_distance_zero_do_not_hold_inside_a_transfer() {
 fn points_for_distance_zero_do_not_hold_where_the_access_goes_on_where_the_head_is() {
     let both = |lba| tell(&in_place(), &[read(100, 8), read(lba, 8)]);
     let gapless = both(108);
-    assert_eq!((gapless.of(1).breakdown.seek.0, gapless.finish(1)), (0, 116 * SECTOR));
+    assert_eq!((gapless.breakdown(1).seek.0, gapless.finish(1)), (0, 116 * SECTOR));
     let gap = both(109);
-    assert_eq!((gap.of(1).breakdown.seek.0, gap.finish(1)), (300_000, TURN + 117 * SECTOR));
+    assert_eq!((gap.breakdown(1).seek.0, gap.finish(1)), (300_000, TURN + 117 * SECTOR));
     // A write goes on behind a read as well, and not where it comes a moment too late.
     let writes = |millis| tell(&in_place(), &[read(100, 8), at(millis, write(108, 8))]).finish(1);
     assert_eq!((writes(0.0), writes(2.1600005)), (116 * SECTOR, TURN + 116 * SECTOR));

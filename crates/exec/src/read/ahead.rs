@@ -10,7 +10,7 @@ use sakiyomi_io::page_cache;
 pub(super) const FETCHED: u64 = 8 << 20;
 const FETCHED_AT_A_TIME: u64 = 1 << 20;
 /// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
-const ENOUGH: u64 = 2 << 20;
+const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
 /// How the kernel reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl Device {
     /// Whether the kernel should be asked to fetch, while those who compute will soon have nothing to do or not. What it
     /// reads by itself is in larger pages, and costs the CPU less.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
-        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < ENOUGH)
+        work_is_low && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     fn the_kernel_is_asked_where_it_reads_little_ahead_and_work_is_low() {
         let device = |read_ahead| Device { piece: 128 << 10, read_ahead };
         for (read_ahead, helped) in
-            [(None, true), (Some(0), true), (Some(128 << 10), true), (Some(ENOUGH), false)]
+            [(None, true), (Some(0), true), (Some(128 << 10), true), (Some(READ_AHEAD_ENOUGH), false)]
         {
             assert_eq!(device(read_ahead).needs_help(true), helped);
             assert!(!device(read_ahead).needs_help(false), "{read_ahead:?}");

@@ -97,12 +97,12 @@ impl BlockedRead {
     }
 
     /// Blocks that are read ahead, worked on, or wait for their turn, at most.
-    pub(super) fn window(&self) -> usize {
+    pub(super) fn blocks_ahead(&self) -> usize {
         (AHEAD / self.block).clamp(AHEAD_BLOCKS.start, AHEAD_BLOCKS.end).max(2 * self.threads)
     }
 
     /// The same in bytes.
     pub(super) fn bytes_ahead(&self) -> u64 {
-        (self.window() * self.block).max(AHEAD) as u64
+        (self.blocks_ahead() * self.block).max(AHEAD) as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::manager::Failure;
+use crate::executor::Failure;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]

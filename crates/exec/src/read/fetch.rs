@@ -7,8 +7,8 @@ use std::time::Duration;
 use sakiyomi_io::read::Single;
 use sakiyomi_io::{Block, Buffer, BufferPool, Memory};
 
-use super::choice::{Choice, Way};
 use super::plan::cut;
+use super::tuner::{Transfer, Tuner};
 
 /// Of one file.
 pub(super) struct Fetch {
@@ -16,43 +16,43 @@ pub(super) struct Fetch {
     /// Bytes that are copied at a time.
     copied: usize,
     buffers: Buffers,
-    /// Whether one way may stand in for the other.
+    /// Whether a transfer that fails may be replaced by the other.
     is_free: bool,
-    choice: Mutex<Choice>,
+    tuner: Mutex<Tuner>,
 }
 
-/// What is copied at a time if one way is as good as the other, in bytes: it stays in a core's cache, and is worth a call.
-const COPIED: Range<usize> = 64 << 10..1 << 20;
+/// Bytes copied at a time where either transfer will do: it stays in a core's cache, and is worth a call.
+const COPIED_BYTES: Range<usize> = 64 << 10..1 << 20;
 
 impl Fetch {
-    /// The same way for all; what is copied, by `block` bytes.
-    pub(super) fn only(single: Arc<Single>, way: Way, block: usize, buffers: Buffers) -> Fetch {
-        let choice = Mutex::new(Choice::settled(way));
-        Fetch { single, copied: block, buffers, is_free: false, choice }
+    /// The same transfer for all pieces; copies are of `block` bytes.
+    pub(super) fn only(single: Arc<Single>, transfer: Transfer, block: usize, buffers: Buffers) -> Fetch {
+        let tuner = Mutex::new(Tuner::settled(transfer));
+        Fetch { single, copied: block, buffers, is_free: false, tuner }
     }
 
-    /// The faster way for `bytes` that are in memory, or will be.
+    /// The faster transfer for `bytes` that are in memory, or will be.
     pub(super) fn faster(single: Arc<Single>, bytes: u64, block: usize, buffers: Buffers) -> Fetch {
-        let copied = block.clamp(COPIED.start, COPIED.end);
-        Fetch { single, copied, buffers, is_free: true, choice: Mutex::new(Choice::of(bytes)) }
+        let copied = block.clamp(COPIED_BYTES.start, COPIED_BYTES.end);
+        Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 
     /// How a piece is had, and how much of it before this is asked again.
-    pub(super) fn next(&self, piece: &Range<u64>) -> (Way, Range<u64>) {
-        let (way, length) = self.choice().next(piece.end - piece.start);
-        (way, piece.start..piece.start + length)
+    pub(super) fn next(&self, piece: &Range<u64>) -> (Transfer, Range<u64>) {
+        let (transfer, length) = self.tuner().next(piece.end - piece.start);
+        (transfer, piece.start..piece.start + length)
     }
 
     /// So many bytes were had so, and worked on.
-    pub(super) fn took(&self, way: Way, bytes: u64, time: Duration) {
-        self.choice().took(way, bytes, time);
+    pub(super) fn took(&self, transfer: Transfer, bytes: u64, time: Duration) {
+        self.tuner().took(transfer, bytes, time);
     }
 
     /// Maps a part; none if it cannot be mapped but may be copied, which is tried then and for all that comes after.
     pub(super) fn map(&self, part: Range<u64>) -> Result<Option<Block>, sakiyomi_io::Error> {
         match self.single.map(part) {
             Err(_) if self.is_free => {
-                self.choice().settle(Way::Copy);
+                self.tuner().settle(Transfer::Copy);
                 Ok(None)
             }
             mapped => mapped.map(Some),
@@ -71,8 +71,8 @@ impl Fetch {
         self.single.read(piece, self.buffers.take(size)?)
     }
 
-    fn choice(&self) -> MutexGuard<'_, Choice> {
-        self.choice.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tuner(&self) -> MutexGuard<'_, Tuner> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::Error;
 use super::report::{Event, Report, Wanted};
-use super::window::Permit;
+use super::semaphore::Permit;
 
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use super::builder::{BlockedRead, IoThread};
 use super::error::Error;
-use super::feed;
 use super::gather::Sink;
 use super::look_ahead::Input;
 use super::report::{Event, Report, Wanted};
+use super::schedule;
 use super::stream::Stream;
-use super::work::{SMALL, Work};
+use super::work::{SMALL_FILE_MAX, Work};
 
 impl BlockedRead {
     /// Whole records only, each with the byte that ends it; the last one may be without.
@@ -241,7 +241,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
     /// Reads what the paths name; says whether the I/O thread was urgent, if there was one.
     fn of_paths(&self, work: Work<'_, T>) -> Result<Option<bool>, Error> {
         if let [path] = &self.read.paths[..] {
-            let is_small = std::fs::metadata(path).is_ok_and(|metadata| feed::is_small(&metadata));
+            let is_small = std::fs::metadata(path).is_ok_and(|metadata| schedule::is_small(&metadata));
             if work.takes_small() && is_small {
                 let opened = File::open(path);
                 let mut file = opened.map_err(|source| Error::Open { path: path.clone(), source })?;
@@ -249,18 +249,18 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
             }
         }
         let inputs = self.read.paths.iter().map(|path| Input::Path(path)).collect();
-        let urgent = feed::all(work, inputs)?;
+        let urgent = schedule::all(work, inputs)?;
         Ok((self.read.io == IoThread::Dedicated).then_some(urgent))
     }
 
     fn of_stream(&self, work: Work<'_, T>, mut from: Stream<'_>) -> Result<Option<bool>, Error> {
         let path = self.read.paths.first().map_or(Path::new("-"), PathBuf::as_path);
-        let mut first = vec![0; SMALL];
+        let mut first = vec![0; SMALL_FILE_MAX];
         let (filled, outcome) = from.fill(&mut first);
         first.truncate(filled);
         match outcome {
-            Ok(is_waiting) if is_waiting || filled == SMALL => {
-                feed::all(work, vec![Input::Stream(path, from.behind(first))]).map(Some)
+            Ok(is_waiting) if is_waiting || filled == SMALL_FILE_MAX => {
+                schedule::all(work, vec![Input::Stream(path, from.behind(first))]).map(Some)
             }
             ended => work.alone(path, &mut io::Cursor::new(first).chain(Failed(ended.err()))).map(|()| None),
         }

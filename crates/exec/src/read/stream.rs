@@ -15,7 +15,7 @@ pub(super) enum Bytes {
     /// Of a stream.
     Buffer(Buffer),
     /// Of a small file.
-    Small(Small),
+    Small(SmallBuf),
 }
 
 impl Bytes {
@@ -115,35 +115,35 @@ impl Read for Stream<'_> {
 
 /// Memory for small files, used again: one for each thread that works on one.
 #[derive(Clone, Default)]
-pub(super) struct Kept(Arc<Mutex<Vec<Box<[u8]>>>>);
+pub(super) struct SmallBufs(Arc<Mutex<Vec<Box<[u8]>>>>);
 
 /// What was read of a small file. Its memory is used again when it is dropped.
-pub(super) struct Small {
+pub(super) struct SmallBuf {
     bytes: Box<[u8]>,
     filled: usize,
-    home: Kept,
+    home: SmallBufs,
 }
 
-impl Kept {
+impl SmallBufs {
     /// Reads up to `most` bytes, which is the same number in every call, or to the end; also returns the error that
     /// ended it early, if any.
-    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (Small, io::Result<()>) {
+    pub(super) fn read(&self, from: &mut (impl Read + ?Sized), most: usize) -> (SmallBuf, io::Result<()>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; most].into_boxed_slice());
-        let mut small = Small { bytes, filled: 0, home: self.clone() };
+        let mut small = SmallBuf { bytes, filled: 0, home: self.clone() };
         let (filled, outcome) = fill(from, &mut small.bytes);
         small.filled = filled;
         (small, outcome)
     }
 }
 
-impl Small {
+impl SmallBuf {
     pub(super) fn len(&self) -> usize {
         self.filled
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallBuf {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);

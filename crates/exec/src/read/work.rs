@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 use sakiyomi_io::{Access, EngineKind, EngineSpec};
 
 use super::builder::BlockedRead;
-use super::choice::Way;
 use super::error::Error;
 use super::fetch::Fetch;
 use super::gather::{Gather, Sink};
 use super::records::{Cut, Joined, Joiner, TooLong};
 use super::report::Report;
-use super::stream::{Bytes, Kept};
-use super::window::{Permit, Window};
-use crate::manager::Failure;
+use super::semaphore::{Permit, Semaphore};
+use super::stream::{Bytes, SmallBufs};
+use super::tuner::Transfer;
+use crate::executor::Failure;
 
 /// A file up to this size is read at once by who works on it: a hand-over would take longer.
-pub(super) const SMALL: usize = 256 << 10;
+pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
 /// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
-const FILES: u64 = 64;
+const FILES_MAX: u64 = 64;
 /// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
 const DESCRIPTORS_LEFT: u64 = 16;
-const DESCRIPTORS: u64 = 4;
+const DESCRIPTORS_PER_FILE: u64 = 4;
 
 /// The offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
@@ -41,9 +41,9 @@ pub(super) struct Work<'g, T> {
     pub(super) in_order: bool,
     sink: Sink<'g, T>,
     /// Blocks, and files.
-    pub(super) window: Window,
-    pub(super) files: Window,
-    pub(super) kept: Kept,
+    pub(super) blocks: Semaphore,
+    pub(super) files: Semaphore,
+    pub(super) kept: SmallBufs,
     /// Why all of it was stopped, if it was.
     stopped: Mutex<Option<Error>>,
 }
@@ -56,15 +56,15 @@ impl<'g, T: Send> Work<'g, T> {
         in_order: bool,
         sink: Sink<'g, T>,
     ) -> Work<'g, T> {
-        let (window, files) = (Window::new(read.window()), Window::new(files_max()));
-        let (cut, kept, stopped) = (end.map(Cut), Kept::default(), Mutex::default());
-        Work { read, map, cut, in_order, sink, window, files, kept, stopped }
+        let (blocks, files) = (Semaphore::new(read.blocks_ahead()), Semaphore::new(files_max()));
+        let (cut, kept, stopped) = (end.map(Cut), SmallBufs::default(), Mutex::default());
+        Work { read, map, cut, in_order, sink, blocks, files, kept, stopped }
     }
 
     /// Ends all of it.
     pub(super) fn stop(&self, error: Error) {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.window.close();
+        self.blocks.close();
         self.files.close();
     }
 
@@ -72,11 +72,11 @@ impl<'g, T: Send> Work<'g, T> {
         self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Waits until there is room for so many bytes and what comes of them; none if there will be no more.
+    /// Waits for permits for this many bytes and their results; none if the read was stopped.
     pub(super) fn room_for(&self, bytes: u64) -> Option<Permit> {
-        let most = self.window.most() as u64;
+        let most = self.blocks.most() as u64;
         let count = (bytes * most).div_ceil(self.read.bytes_ahead());
-        self.window.permits(usize::try_from(count).unwrap_or(usize::MAX))
+        self.blocks.permits(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// How a file is read that is not in memory.
@@ -95,10 +95,10 @@ impl<'g, T: Send> Work<'g, T> {
         self.is_usual() && self.read.range == (0..u64::MAX)
     }
 
-    pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> Hold<'w, 'g, T> {
+    pub(super) fn file<'w>(&'w self, index: usize, path: &'w Path, permit: Permit) -> FileGuard<'w, 'g, T> {
         let start = self.read.range.start;
         let most = self.read.bytes_ahead();
-        Hold(Some(Arc::new(OneFile {
+        FileGuard(Some(Arc::new(FileJob {
             work: self,
             index,
             path,
@@ -124,7 +124,7 @@ impl<'g, T: Send> Work<'g, T> {
 }
 
 /// A file that is being read.
-pub(super) struct OneFile<'w, 'g, T> {
+pub(super) struct FileJob<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
     index: usize,
     pub(super) path: &'w Path,
@@ -142,24 +142,24 @@ pub(super) struct OneFile<'w, 'g, T> {
     plan: Mutex<(u64, Option<EngineSpec>)>,
 }
 
-/// A hold on a file: when nobody has one any more, the file has ended.
-pub(super) struct Hold<'w, 'g, T: Send>(Option<Arc<OneFile<'w, 'g, T>>>);
+/// A reference to a file's job: when the last is dropped, the file has ended.
+pub(super) struct FileGuard<'w, 'g, T: Send>(Option<Arc<FileJob<'w, 'g, T>>>);
 
-impl<T: Send> Clone for Hold<'_, '_, T> {
+impl<T: Send> Clone for FileGuard<'_, '_, T> {
     fn clone(&self) -> Self {
-        Hold(self.0.clone())
+        FileGuard(self.0.clone())
     }
 }
 
-impl<'w, 'g, T: Send> Deref for Hold<'w, 'g, T> {
-    type Target = OneFile<'w, 'g, T>;
+impl<'w, 'g, T: Send> Deref for FileGuard<'w, 'g, T> {
+    type Target = FileJob<'w, 'g, T>;
 
-    fn deref(&self) -> &OneFile<'w, 'g, T> {
+    fn deref(&self) -> &FileJob<'w, 'g, T> {
         self.0.as_ref().expect("there until it is dropped")
     }
 }
 
-impl<T: Send> Drop for Hold<'_, '_, T> {
+impl<T: Send> Drop for FileGuard<'_, '_, T> {
     fn drop(&mut self) {
         if let Some(file) = self.0.take().and_then(Arc::into_inner) {
             file.end();
@@ -167,7 +167,7 @@ impl<T: Send> Drop for Hold<'_, '_, T> {
     }
 }
 
-impl<T: Send> OneFile<'_, '_, T> {
+impl<T: Send> FileJob<'_, '_, T> {
     fn joiner(&self) -> MutexGuard<'_, Joiner> {
         self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,7 +204,7 @@ impl<T: Send> OneFile<'_, '_, T> {
     }
 
     fn is_enough(&self) -> bool {
-        self.gather.is_enough() || self.work.window.is_closed()
+        self.gather.is_enough() || self.work.blocks.is_closed()
     }
 
     /// Whether the block at an offset that was handed over is still worked on. Results in order include all that
@@ -230,12 +230,12 @@ impl<T: Send> OneFile<'_, '_, T> {
         }
     }
 
-    /// Reads a file from its beginning to its end, `SMALL` bytes at a time, and works on them here. Some, as those in
+    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as those in
     /// /proc, have more in them than their size says.
     pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
         let mut offset = 0;
         while !self.is_over() {
-            let (small, outcome) = self.work.kept.read(from, SMALL);
+            let (small, outcome) = self.work.kept.read(from, SMALL_FILE_MAX);
             let length = small.len();
             if length > 0 {
                 self.piece(offset, Bytes::Small(small), permit.take());
@@ -243,7 +243,7 @@ impl<T: Send> OneFile<'_, '_, T> {
             if let Err(source) = outcome {
                 return self.fail(Error::Stream { path: self.path.to_owned(), source });
             }
-            if length < SMALL {
+            if length < SMALL_FILE_MAX {
                 return;
             }
             offset += length as u64;
@@ -254,35 +254,35 @@ impl<T: Send> OneFile<'_, '_, T> {
     pub(super) fn fetched(&self, piece: Range<u64>, fetch: &Fetch, permit: Option<Permit>) {
         let mut rest = piece;
         while !rest.is_empty() && self.wants(rest.start) {
-            let (way, part) = fetch.next(&rest);
+            let (transfer, part) = fetch.next(&rest);
             rest.start = part.end;
             let (offset, length, begun) = (part.start, part.end - part.start, Instant::now());
-            match self.fetched_so(way, part, fetch, permit.as_ref()) {
-                Ok(way) => fetch.took(way, length, begun.elapsed()),
+            match self.fetched_so(transfer, part, fetch, permit.as_ref()) {
+                Ok(transfer) => fetch.took(transfer, length, begun.elapsed()),
                 Err(error) => self.fail_at(offset, error.into()),
             }
         }
     }
 
-    /// Says which way it went in the end.
+    /// Returns the transfer that succeeded.
     fn fetched_so(
         &self,
-        way: Way,
+        transfer: Transfer,
         part: Range<u64>,
         fetch: &Fetch,
         permit: Option<&Permit>,
-    ) -> Result<Way, sakiyomi_io::Error> {
-        if way == Way::Map
+    ) -> Result<Transfer, sakiyomi_io::Error> {
+        if transfer == Transfer::Mmap
             && let Some(block) = fetch.map(part.clone())?
         {
             self.piece(block.offset(), Bytes::Block(block), permit.cloned());
-            return Ok(Way::Map);
+            return Ok(Transfer::Mmap);
         }
         for piece in fetch.pieces(part).take_while(|piece| self.wants(piece.start)) {
             let block = fetch.copy(piece)?;
             self.piece(block.offset(), Bytes::Block(block), permit.cloned());
         }
-        Ok(Way::Copy)
+        Ok(Transfer::Copy)
     }
 
     /// Works on a block, of more than no bytes, and on the records that are whole by it.
@@ -336,7 +336,7 @@ impl<T: Send> OneFile<'_, '_, T> {
 
     /// All blocks have come, or no more will.
     fn end(self) {
-        if self.work.window.is_closed() {
+        if self.work.blocks.is_closed() {
             return;
         }
         if self.work.cut.is_some() && !self.is_over() {
@@ -347,7 +347,7 @@ impl<T: Send> OneFile<'_, '_, T> {
                 Ok(())
             });
         }
-        let OneFile { work, gather, begun, permit, failure, bytes, mapped_bytes, computing_ns, plan, .. } =
+        let FileJob { work, gather, begun, permit, failure, bytes, mapped_bytes, computing_ns, plan, .. } =
             self;
         let (resident_bytes, method) = plan.into_inner().unwrap_or_else(PoisonError::into_inner);
         let report = Report {
@@ -372,7 +372,7 @@ impl<T: Send> OneFile<'_, '_, T> {
 /// As many files as there may be descriptors for.
 fn files_max() -> usize {
     let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_LEFT);
-    (room / DESCRIPTORS).clamp(1, FILES) as usize
+    (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Error {

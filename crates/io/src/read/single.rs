@@ -31,9 +31,9 @@ impl Single {
         Ok(Single { file })
     }
 
-    /// The file.
+    /// The file, which streams may read as well.
     #[must_use]
-    pub fn file(&self) -> &IoFile {
+    pub fn file(&self) -> &Arc<IoFile> {
         &self.file
     }
 

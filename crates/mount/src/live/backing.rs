@@ -1,116 +1,132 @@
-//! The backing files as a device: what it is given is done by a thread, which says when it was done.
+//! The backing files as a device: threads run the I/O of its requests and report when it ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sakiyomi_model::{
-    Breakdown, Class, Completion, Device, Full, Nanos, Op, Outcome, ReadClass, Request, RequestId, WriteClass,
+    Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, UNLIMITED_DEPTH,
 };
 
 use super::timeline::Timeline;
 use crate::workers::Workers;
 
-/// The I/O of a request; says whether it went well. It is told whether what it writes must be on the medium then.
+/// The I/O of a request; returns whether it succeeded. Its argument says whether a write must reach the medium.
 pub(crate) type Job = Box<dyn FnOnce(bool) -> bool + Send>;
 
-/// Wakes the device's thread, which then looks whether something is due.
+/// Wakes the device's thread, which then looks for due events.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// Files on a device of whose inside nothing is known.
+/// Sector size of the backing files, the unit of their addresses in a trace.
+pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
+
+/// Files on a device whose inside is not known.
 pub(crate) struct Backing {
+    capacity: Sectors,
     timeline: Timeline,
     workers: Arc<Workers>,
-    ended: Arc<Ended>,
-    /// Of requests that have not been submitted yet.
-    jobs: BTreeMap<RequestId, Job>,
-    under_way: BTreeMap<RequestId, (Request, Nanos)>,
+    completed: Arc<Completed>,
+    jobs: Jobs,
+    outstanding: BTreeMap<RequestId, (Request, Nanos)>,
     busy: Nanos,
     busy_since: Nanos,
 }
 
-/// What threads have done, and the device's thread has not seen yet.
-struct Ended {
-    ends: Mutex<Vec<End>>,
+/// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request arrives,
+/// because the request may wait for a regulator.
+#[derive(Clone, Default)]
+pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, Job>>>);
+
+impl Jobs {
+    pub(super) fn insert(&self, id: RequestId, job: Job) {
+        self.lock().insert(id, job);
+    }
+
+    /// Takes a job out: to run it, or to drop it with a request that was withdrawn.
+    pub(super) fn take(&self, id: RequestId) -> Option<Job> {
+        self.lock().remove(&id)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Job>> {
+        // Nothing under this lock can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Jobs that have ended and that the device's thread has not taken yet.
+struct Completed {
+    jobs: Mutex<Vec<CompletedJob>>,
     waker: Waker,
 }
 
 #[derive(Clone, Copy)]
-struct End {
+struct CompletedJob {
     at: Nanos,
     id: RequestId,
-    well: bool,
+    succeeded: bool,
 }
 
-impl Ended {
-    fn lock(&self) -> MutexGuard<'_, Vec<End>> {
-        // Nothing that is done under the lock can panic half-way.
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+impl Completed {
+    fn lock(&self) -> MutexGuard<'_, Vec<CompletedJob>> {
+        // Nothing under this lock can panic half-way.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl std::fmt::Debug for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Backing").field("under_way", &self.under_way).finish_non_exhaustive()
+        f.debug_struct("Backing").field("outstanding", &self.outstanding).finish_non_exhaustive()
     }
 }
 
 impl Backing {
-    pub(crate) fn new(timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
-        let ended = Arc::new(Ended { ends: Mutex::default(), waker });
+    /// A device of `capacity`, whose jobs run on `workers`; `waker` is called when one ends.
+    pub(crate) fn new(capacity: Bytes, timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
+        let completed = Arc::new(Completed { jobs: Mutex::default(), waker });
         Backing {
+            capacity: Sectors(capacity.0 / BACKING_SECTOR.0),
             timeline,
             workers,
-            ended,
-            jobs: BTreeMap::new(),
-            under_way: BTreeMap::new(),
+            completed,
+            jobs: Jobs::default(),
+            outstanding: BTreeMap::new(),
             busy: Nanos::ZERO,
             busy_since: Nanos::ZERO,
         }
     }
 
-    /// What is to be done for a request that is submitted later.
-    pub(super) fn bring(&mut self, id: RequestId, job: Job) {
-        self.jobs.insert(id, job);
-    }
-
-    /// What was brought for a request that is not submitted after all.
-    pub(super) fn forget(&mut self, id: RequestId) {
-        self.jobs.remove(&id);
-    }
-
-    /// How long it had something to do.
-    pub(super) fn busy(&self, now: Nanos) -> Nanos {
-        let since = if self.under_way.is_empty() { now } else { self.busy_since };
-        self.busy + now.saturating_sub(since)
+    /// Where the jobs of its requests go.
+    pub(crate) fn jobs(&self) -> Jobs {
+        self.jobs.clone()
     }
 }
 
 impl Device for Backing {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Full> {
-        let job = self.jobs.remove(&request.id).expect("it was brought");
-        if self.under_way.is_empty() {
+        let job = self.jobs.take(request.id).expect("its job was put in before it");
+        if self.outstanding.is_empty() {
             self.busy_since = now;
         }
-        self.under_way.insert(request.id, (request, now));
-        let (ended, timeline, id) = (Arc::clone(&self.ended), self.timeline.clone(), request.id);
+        self.outstanding.insert(request.id, (request, now));
+        let (completed, timeline, id) = (Arc::clone(&self.completed), self.timeline.clone(), request.id);
         self.workers.run(Box::new(move || {
-            let well = job(request.fua);
-            ended.lock().push(End { at: timeline.now(), id, well });
-            (ended.waker)();
+            let succeeded = job(request.fua);
+            completed.lock().push(CompletedJob { at: timeline.now(), id, succeeded });
+            (completed.waker)();
         }));
         Ok(())
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        self.ended.lock().iter().map(|end| end.at).min()
+        self.completed.lock().iter().map(|job| job.at).min()
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        let mut ends: Vec<End> = self.ended.lock().extract_if(.., |end| end.at <= now).collect();
-        ends.sort_by_key(|end| (end.at, end.id));
-        for End { at, id, well } in ends {
-            let (request, submitted) = self.under_way.remove(&id).expect("it was submitted");
-            if self.under_way.is_empty() {
+        let mut completed: Vec<CompletedJob> =
+            self.completed.lock().extract_if(.., |job| job.at <= now).collect();
+        completed.sort_by_key(|job| (job.at, job.id));
+        for CompletedJob { at, id, succeeded } in completed {
+            let (request, submitted) = self.outstanding.remove(&id).expect("it was submitted");
+            if self.outstanding.is_empty() {
                 self.busy += at.saturating_sub(self.busy_since);
             }
             let finish = at.max(submitted);
@@ -118,19 +134,26 @@ impl Device for Backing {
                 request,
                 submitted,
                 finish,
-                outcome: if well { Outcome::Done } else { Outcome::Error },
-                class: class(request.op),
-                breakdown: Breakdown { transfer: finish - submitted, ..Breakdown::default() },
+                outcome: if succeeded { Outcome::Done } else { Outcome::Error },
+                detail: None,
             });
         }
     }
-}
 
-fn class(op: Op) -> Class {
-    match op {
-        Op::Read => Class::Read(ReadClass::PureMiss),
-        Op::Write => Class::Write(WriteClass::Media),
-        Op::Flush => Class::Flush,
-        Op::Discard => Class::Discard,
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn sector(&self) -> Bytes {
+        BACKING_SECTOR
+    }
+
+    fn depth(&self) -> u32 {
+        UNLIMITED_DEPTH
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        let since = if self.outstanding.is_empty() { now } else { self.busy_since };
+        self.busy + now.saturating_sub(since)
     }
 }

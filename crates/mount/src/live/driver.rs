@@ -1,4 +1,4 @@
-//! The thread that a live device runs on: it sleeps until something is due or somebody comes.
+//! The thread that a device runs on in real time: it sleeps until an event is due or a request arrives.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,48 +8,50 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sakiyomi_model::{Completion, Extent, Nanos, Op, Request, RequestId, StreamId};
+use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Outcome, Request, RequestId, StreamId};
+use sakiyomi_regulate::RegulatedDevice;
 
-use super::backing::{Job, Waker};
-use super::kept::Kept;
-use super::machine::Machine;
+use super::backing::{Job, Jobs, Waker};
+use super::rates::{OwnerTable, Rates};
 use super::{Schedule, Timeline};
-use crate::device::Emulated;
 
-/// So long before an event the thread stops sleeping and looks at the clock instead: waking a thread takes about that
-/// long, and late. It is the longest that it is ever busy without having anything to do.
-const AWAKE: Duration = Duration::from_micros(40);
+/// Time before an event from which on the thread polls the clock instead of sleeping: waking a thread takes about that
+/// long. The thread never spins for longer.
+const SPIN_BEFORE_EVENT: Duration = Duration::from_micros(40);
 
-/// Accesses that wait for the thread at most; who comes then waits with his.
-const INBOX_MAX: usize = 1 << 16;
+/// Inbox capacity; a caller blocks while the inbox is full.
+const INBOX_CAPACITY: usize = 1 << 16;
 
-/// Called on the device's thread with the ends of all parts of an access, in order of their ends. It may not wait.
-pub type Answer = Box<dyn FnOnce(&[Completion]) + Send>;
+/// Called on the device's thread with the completions of all parts of an access, in order of finish time. It must not
+/// block.
+pub type OnCompletion = Box<dyn FnOnce(&[Completion]) + Send>;
 
-/// Looks at what keeps the rates, or changes something, at the instant that it came; on the device's thread. It may not
-/// wait.
-pub(crate) type Question = Box<dyn FnOnce(&mut Kept, Nanos) + Send>;
+/// Reads or changes rates, on the device's thread, at the instant at which it was asked. It must not block.
+pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
 
-/// The device does not run any more.
+/// A device of any kind, regulated or not.
+pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
+
+/// The device's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// What is asked of the device in one go.
+/// Requests to the device that are answered together.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Who asks.
+    /// The stream; on a regulated device, the owner.
     pub stream: StreamId,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
-    /// A write is to be on the medium before it ends.
+    /// Force unit access: a write completes when it is on the medium.
     pub fua: bool,
-    /// Where; a flush has one empty extent.
+    /// One for each request; a flush has one empty extent.
     pub extents: Vec<Extent>,
 }
 
-/// A device that runs in real time. Stops when it is dropped; what is not answered then never is.
+/// A device that runs in real time. Stops when it is dropped; accesses that are outstanding then are never answered.
 #[derive(Debug)]
-pub struct Live {
+pub struct RealtimeDevice {
     shared: Arc<Shared>,
     timeline: Timeline,
     thread: Option<JoinHandle<()>>,
@@ -58,15 +60,15 @@ pub struct Live {
 #[derive(Debug)]
 struct Shared {
     inbox: Mutex<Inbox>,
-    /// Something has come.
-    come: Condvar,
-    /// There is room again.
+    /// The inbox is not empty, or the device may have an event.
+    nonempty: Condvar,
+    /// The inbox is no longer full.
     room: Condvar,
-    /// The device's account, as of its last event.
+    /// Busy time of the device, as of its last event.
     busy: AtomicU64,
 }
 
-/// What has come, in order of time.
+/// Arrivals that the thread has not taken yet, in order of time.
 #[derive(Default)]
 struct Inbox {
     arrived: Vec<Arrived>,
@@ -74,7 +76,7 @@ struct Inbox {
 }
 
 enum Arrived {
-    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Answer },
+    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: OnCompletion },
     Question { at: Nanos, question: Question },
 }
 
@@ -87,63 +89,72 @@ impl std::fmt::Debug for Inbox {
 
 impl Shared {
     fn wake(&self) {
-        // Under the lock, so that a thread which has looked and found nothing sleeps already.
+        // Takes the lock, so that a thread which found nothing to do is already waiting.
         drop(self.lock());
-        self.come.notify_one();
+        self.nonempty.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that is done under the lock can panic half-way.
+        // Nothing under this lock can panic half-way.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Live {
-    /// Starts a device; its time 0 is that of `timeline`.
+impl RealtimeDevice {
+    /// Starts a device, whose time is that of `timeline`.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(device: Box<dyn Emulated>, timeline: Timeline) -> io::Result<Live> {
-        Live::start_machine(timeline, |_| Machine::Free(device))
+    pub fn start(device: LiveDevice, timeline: Timeline) -> io::Result<RealtimeDevice> {
+        RealtimeDevice::start_with(timeline, |_| (device, Jobs::default()))
     }
 
-    /// Starts what `machine` gives, which may wake the thread at any time.
-    pub(crate) fn start_machine(
+    /// Starts the device that `device` makes. The device may wake the thread at any time; jobs of requests to backing
+    /// files are put into the [`Jobs`] beside it.
+    pub(crate) fn start_with(
         timeline: Timeline,
-        machine: impl FnOnce(Waker) -> Machine,
-    ) -> io::Result<Live> {
+        device: impl FnOnce(Waker) -> (LiveDevice, Jobs),
+    ) -> io::Result<RealtimeDevice> {
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
-            come: Condvar::new(),
+            nonempty: Condvar::new(),
             room: Condvar::new(),
             busy: AtomicU64::new(0),
         });
         let woken = Arc::clone(&shared);
-        let machine = machine(Box::new(move || woken.wake()));
+        let (mut device, jobs) = device(Box::new(move || woken.wake()));
+        device.keep_timings();
         let runner = Runner {
             shared: Arc::clone(&shared),
             timeline: timeline.clone(),
-            schedule: Schedule::new(machine),
+            owners: device.regulator().map(OwnerTable::new),
+            jobs,
+            schedule: Schedule::new(device),
             accesses: BTreeMap::new(),
             next_id: 0,
         };
         let thread = thread::Builder::new().name("device".to_owned()).spawn(move || runner.run())?;
-        Ok(Live { shared, timeline, thread: Some(thread) })
+        Ok(RealtimeDevice { shared, timeline, thread: Some(thread) })
     }
 
-    /// Asks for something, now; says when that was. Waits while very much is waiting, but not in an [`Answer`].
+    /// Submits an access now, and returns the instant. Blocks while the inbox is full, but not in an [`OnCompletion`].
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
-    pub fn submit(&self, access: Access, answer: Answer) -> Result<Nanos, Stopped> {
+    pub fn submit(&self, access: Access, answer: OnCompletion) -> Result<Nanos, Stopped> {
         self.enter(|timeline| {
             let arrival = timeline.begin();
             (arrival, Arrived::Access { access, arrival, job: None, answer })
         })
     }
 
-    /// The same for a request to backing files: `job` is done when it is its turn.
-    pub(crate) fn submit_job(&self, access: Access, job: Job, answer: Answer) -> Result<Nanos, Stopped> {
+    /// The same for a request to backing files: `job` runs when the device is given the request.
+    pub(crate) fn submit_job(
+        &self,
+        access: Access,
+        job: Job,
+        answer: OnCompletion,
+    ) -> Result<Nanos, Stopped> {
         debug_assert!(access.extents.len() == 1, "a job is one request");
         self.enter(|timeline| {
             let arrival = timeline.begin();
@@ -151,7 +162,7 @@ impl Live {
         })
     }
 
-    /// Asks what keeps the rates, after all that has come before. Where none are kept it is dropped.
+    /// Asks about the rates, after everything that arrived before. Without a regulator the question is dropped.
     pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
         self.enter(|timeline| {
             let at = timeline.now();
@@ -162,17 +173,17 @@ impl Live {
 
     fn enter(&self, arrived: impl FnOnce(&Timeline) -> (Nanos, Arrived)) -> Result<Nanos, Stopped> {
         let mut inbox = self.shared.lock();
-        while inbox.arrived.len() >= INBOX_MAX && !inbox.stopped && !self.is_this_thread() {
+        while inbox.arrived.len() >= INBOX_CAPACITY && !inbox.stopped && !self.is_this_thread() {
             inbox = self.shared.room.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
         if inbox.stopped {
             return Err(Stopped);
         }
-        // Under the lock, so that they stand in order of time.
+        // Read under the lock, so that arrivals are in order of time.
         let (at, arrived) = arrived(&self.timeline);
         inbox.arrived.push(arrived);
         drop(inbox);
-        self.shared.come.notify_one();
+        self.shared.nonempty.notify_one();
         Ok(at)
     }
 
@@ -180,44 +191,47 @@ impl Live {
         self.thread.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
     }
 
-    /// How long the device was busy until its last event.
+    /// Busy time of the device until its last event.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         Nanos(self.shared.busy.load(Ordering::Relaxed))
     }
 }
 
-impl Drop for Live {
+impl Drop for RealtimeDevice {
     fn drop(&mut self) {
         self.shared.lock().stopped = true;
-        self.shared.come.notify_one();
-        // An answer may have been the last to hold it: the thread ends by itself then.
+        self.shared.nonempty.notify_one();
+        // The last reference may be dropped in an `OnCompletion`: the thread then ends by itself.
         let is_own = self.is_this_thread();
         if let Some(thread) = self.thread.take().filter(|_| !is_own) {
-            // One that has panicked has said so.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
-    schedule: Schedule<Machine>,
-    /// Accesses under way, by the number of their first request; the others follow it.
-    accesses: BTreeMap<u64, UnderWay>,
+    schedule: Schedule<LiveDevice>,
+    /// None without a regulator.
+    owners: Option<OwnerTable>,
+    jobs: Jobs,
+    /// Outstanding accesses by the number of their first request; the others follow it.
+    accesses: BTreeMap<u64, Outstanding>,
     next_id: u64,
 }
 
-struct UnderWay {
+struct Outstanding {
     parts: usize,
     ended: Vec<Completion>,
-    answer: Answer,
+    answer: OnCompletion,
 }
 
 impl Drop for Runner {
-    /// Also when the model has panicked: nobody may wait for a device that does not run.
+    /// Runs also when the model has panicked, so that no caller waits for a device that does not run.
     fn drop(&mut self) {
         let mut inbox = self.shared.lock();
         inbox.stopped = true;
@@ -230,7 +244,7 @@ impl Drop for Runner {
 
 impl Runner {
     fn run(mut self) {
-        // Where it is refused, wake-ups are 50 us later, which the summary shows.
+        // If refused, wake-ups are 50 us later, which the summary shows.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (mut arrived, mut done) = (Vec::new(), Vec::new());
         while let Some(now) = self.wait(&mut arrived) {
@@ -249,7 +263,7 @@ impl Runner {
         }
     }
 
-    /// Sleeps until there is something to do; takes what has come, and says what time it is. `None` is the end.
+    /// Sleeps until an event is due or something arrives; takes the arrivals, and returns the time. `None` if stopped.
     fn wait(&self, arrived: &mut Vec<Arrived>) -> Option<Nanos> {
         let mut inbox = self.shared.lock();
         loop {
@@ -259,17 +273,20 @@ impl Runner {
             let now = self.timeline.now();
             let until = self.schedule.next_event().map(|event| event.saturating_sub(now));
             if !inbox.arrived.is_empty() || until == Some(Nanos::ZERO) {
-                if inbox.arrived.len() >= INBOX_MAX {
+                if inbox.arrived.len() >= INBOX_CAPACITY {
                     self.shared.room.notify_all();
                 }
                 std::mem::swap(&mut inbox.arrived, arrived);
                 return Some(now);
             }
-            let condition = &self.shared.come;
+            let condition = &self.shared.nonempty;
             inbox = match until.map(|until| self.timeline.wait(until)) {
                 None => condition.wait(inbox).unwrap_or_else(PoisonError::into_inner),
-                Some(long) if long > AWAKE => {
-                    condition.wait_timeout(inbox, long - AWAKE).unwrap_or_else(PoisonError::into_inner).0
+                Some(long) if long > SPIN_BEFORE_EVENT => {
+                    condition
+                        .wait_timeout(inbox, long - SPIN_BEFORE_EVENT)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
                 Some(_) => {
                     drop(inbox);
@@ -285,21 +302,22 @@ impl Runner {
         access: Access,
         arrival: Nanos,
         job: Option<Job>,
-        answer: Answer,
+        answer: OnCompletion,
         done: &mut Vec<Completion>,
     ) {
         let Access { stream, op, fua, extents } = access;
         if let Some(job) = job {
-            self.schedule.device_mut().bring(RequestId(self.next_id), job);
+            self.jobs.insert(RequestId(self.next_id), job);
         }
-        let under_way = UnderWay { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
-        self.accesses.insert(self.next_id, under_way);
+        let outstanding =
+            Outstanding { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
+        self.accesses.insert(self.next_id, outstanding);
         for extent in extents {
             let id = RequestId(self.next_id);
             self.next_id += 1;
             let request = Request { id, stream, op, fua, extent, arrival };
-            if let Some(kept) = self.schedule.device_mut().kept() {
-                kept.arrived(&request);
+            if let (Some(owners), Some(regulator)) = (&mut self.owners, self.schedule.device().regulator()) {
+                owners.on_arrival(&request, regulator);
             }
             self.schedule.arrive(request, done);
         }
@@ -307,20 +325,23 @@ impl Runner {
 
     fn asked(&mut self, at: Nanos, question: Question, done: &mut Vec<Completion>) {
         self.schedule.run_until(at, done);
-        // What has ended until then is seen as ended.
+        // Completions until then are counted before the question is answered.
         self.end_all(done);
-        if let Some(kept) = self.schedule.device_mut().kept() {
-            question(kept, at);
+        if let Some(owners) = &mut self.owners {
+            question(&mut Rates { device: self.schedule.device_mut(), owners }, at);
         }
     }
 
     fn end_all(&mut self, done: &mut Vec<Completion>) {
-        if let Some(kept) = self.schedule.device_mut().kept() {
-            let now = self.timeline.now();
-            done.iter().for_each(|completion| kept.ended(completion, now));
-            kept.account();
+        if let Some(owners) = &mut self.owners {
+            let (now, device) = (self.timeline.now(), self.schedule.device_mut());
+            done.iter().for_each(|completion| owners.on_completion(completion, now, device));
+            owners.count(device);
         }
         for completion in done.drain(..) {
+            if completion.outcome == Outcome::Cancelled {
+                drop(self.jobs.take(completion.request.id));
+            }
             self.ended(completion);
         }
     }
@@ -328,7 +349,7 @@ impl Runner {
     fn ended(&mut self, completion: Completion) {
         let id = completion.request.id.0;
         let (&first, access) =
-            self.accesses.range_mut(..=id).next_back().expect("every request is of an access");
+            self.accesses.range_mut(..=id).next_back().expect("every request belongs to an access");
         access.ended.push(completion);
         if access.ended.len() == access.parts
             && let Some(access) = self.accesses.remove(&first)
@@ -341,7 +362,7 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Fixed, FixedSpec};
+    use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_model::{Lba, Sectors};
     use std::sync::mpsc;
 
@@ -350,14 +371,14 @@ mod tests {
         Access { stream: StreamId(1), op: Op::Read, fua: false, extents }
     }
 
-    fn fixed(text: &str) -> Box<dyn Emulated> {
-        Box::new(Fixed::new(text.parse::<FixedSpec>().unwrap(), 0))
+    fn fixed(text: &str) -> LiveDevice {
+        RegulatedDevice::unregulated(Box::new(Fixed::new(text.parse::<FixedSpec>().unwrap(), 0)))
     }
 
     #[test]
     fn an_access_is_answered_once_when_all_its_parts_have_ended() {
         let timeline = Timeline::new(1.0);
-        let live = Live::start(fixed("latency=2ms,parallel=2"), timeline.clone()).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=2ms,parallel=2"), timeline.clone()).unwrap();
         let (sender, receiver) = mpsc::channel();
         for parts in [1, 3, 2] {
             let (sender, timeline) = (sender.clone(), timeline.clone());
@@ -378,7 +399,7 @@ mod tests {
     #[test]
     fn at_twice_the_speed_time_passes_twice_as_fast() {
         let timeline = Timeline::new(1000.0);
-        let live = Live::start(fixed("latency=5s"), timeline).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=5s"), timeline).unwrap();
         let (sender, receiver) = mpsc::channel();
         let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
         live.submit(access(1), Box::new(answer)).unwrap();
@@ -388,24 +409,25 @@ mod tests {
 
     #[test]
     fn an_answer_may_ask_for_more_than_may_wait() {
-        let live = Arc::new(Live::start(fixed("latency=1us,parallel=64"), Timeline::new(1e6)).unwrap());
+        let live =
+            Arc::new(RealtimeDevice::start(fixed("latency=1us,parallel=64"), Timeline::new(1e6)).unwrap());
         let (sender, receiver) = mpsc::channel();
         let asks = Arc::clone(&live);
         let answer = move |_: &[Completion]| {
-            for _ in 0..=INBOX_MAX {
+            for _ in 0..=INBOX_CAPACITY {
                 let sender = sender.clone();
                 asks.submit(access(1), Box::new(move |_| sender.send(()).unwrap())).unwrap();
             }
         };
         live.submit(access(1), Box::new(answer)).unwrap();
-        for _ in 0..=INBOX_MAX {
+        for _ in 0..=INBOX_CAPACITY {
             receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         }
     }
 
     #[test]
     fn an_answer_may_be_the_last_that_holds_the_device() {
-        let live = Arc::new(Live::start(fixed("latency=20ms"), Timeline::new(1.0)).unwrap());
+        let live = Arc::new(RealtimeDevice::start(fixed("latency=20ms"), Timeline::new(1.0)).unwrap());
         let (sender, receiver) = mpsc::channel();
         let held = Arc::clone(&live);
         let answer = move |_: &[Completion]| {
@@ -419,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_is_not_answered_at_the_end_is_let_go() {
-        let live = Live::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
+        let live = RealtimeDevice::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
         live.submit(access(1), Box::new(move |_| drop(sender))).unwrap();
         drop(live);

@@ -9,13 +9,13 @@ use sakiyomi_model::{Completion, Device, Full, Nanos, Request};
 pub struct Schedule<D> {
     device: D,
     now: Nanos,
-    /// What the device has no room for; it goes in as soon as something ends.
+    /// Requests that the device has no room for; each is submitted as soon as another has ended.
     waiting: VecDeque<Request>,
     outstanding: usize,
 }
 
 impl<D: Device> Schedule<D> {
-    /// Around a device at time 0.
+    /// In front of a device at time 0.
     pub fn new(device: D) -> Schedule<D> {
         Schedule { device, now: Nanos::ZERO, waiting: VecDeque::new(), outstanding: 0 }
     }
@@ -29,17 +29,18 @@ impl<D: Device> Schedule<D> {
         &mut self.device
     }
 
-    /// How far its time has come.
+    /// The device's time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Requests that have come and not ended.
+    /// Requests that have arrived and not ended.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// A request has come, at its arrival time; what ended before goes to `done`. Requests come in order of time.
+    /// Takes a request at its arrival time; completions until then are appended to `done`. Requests arrive in order of
+    /// time.
     pub fn arrive(&mut self, request: Request, done: &mut Vec<Completion>) {
         self.run_until(request.arrival, done);
         self.outstanding += 1;
@@ -52,7 +53,7 @@ impl<D: Device> Schedule<D> {
         self.device.next_event()
     }
 
-    /// Carries out what is due until `now`, each thing at its own instant.
+    /// Carries out the events that are due until `now`, each at its own instant.
     pub fn run_until(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         while let Some(event) = self.device.next_event().filter(|&event| event <= now) {
             self.advance(event, done);

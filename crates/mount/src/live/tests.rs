@@ -4,23 +4,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use sakiyomi_model::{Bytes, Completion, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
-use sakiyomi_regulate::{Rate, Settings};
+use sakiyomi_model::{Bytes, Completion, Device, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
+use sakiyomi_regulate::{Rate, RegulatedDevice, Settings};
 
-use super::{Access, Backing, Behind, Kept, Live, Machine, Timeline};
+use super::{Access, Backing, Rates, RealtimeDevice, Timeline};
 use crate::workers::Workers;
 
 const MS: Nanos = Nanos::MILLISECOND;
 
-fn live(depth: u32) -> Live {
+fn live(depth: u32) -> RealtimeDevice {
     let timeline = Timeline::new(1.0);
     let workers = Arc::new(Workers::start(8).unwrap());
     let settings = Settings { depth, ..Settings::default() };
-    let machine = |waker| {
-        let files = Behind::Files(Backing::new(timeline.clone(), workers, waker));
-        Machine::Kept(Box::new(Kept::new(files, Bytes(512), settings)))
+    let device = |waker| {
+        let files = Backing::new(Bytes(1 << 30), timeline.clone(), workers, waker);
+        let jobs = files.jobs();
+        (RegulatedDevice::new(Box::new(files) as Box<dyn Device + Send>, settings), jobs)
     };
-    Live::start_machine(timeline.clone(), machine).unwrap()
+    RealtimeDevice::start_with(timeline.clone(), device).unwrap()
 }
 
 fn access(owner: u32) -> Access {
@@ -29,7 +30,11 @@ fn access(owner: u32) -> Access {
 }
 
 /// Has a job done for an owner; where its end will be told.
-fn ask(live: &Live, owner: u32, job: impl FnOnce() -> bool + Send + 'static) -> mpsc::Receiver<Completion> {
+fn ask(
+    live: &RealtimeDevice,
+    owner: u32,
+    job: impl FnOnce() -> bool + Send + 'static,
+) -> mpsc::Receiver<Completion> {
     let (sender, receiver) = mpsc::channel();
     let answer = move |ends: &[Completion]| sender.send(ends[0]).unwrap();
     live.submit_job(access(owner), Box::new(|_| job()), Box::new(answer)).unwrap();
@@ -42,11 +47,11 @@ fn ended(receiver: &mpsc::Receiver<Completion>) -> Completion {
 
 /// Changes or looks at something, and waits for it.
 fn question<T: Send + 'static>(
-    live: &Live,
-    question: impl FnOnce(&mut Kept, Nanos) -> T + Send + 'static,
+    live: &RealtimeDevice,
+    question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
 ) -> T {
     let (sender, receiver) = mpsc::channel();
-    live.ask(Box::new(move |kept, now| sender.send(question(kept, now)).unwrap())).unwrap();
+    live.ask(Box::new(move |rates, now| sender.send(question(rates, now)).unwrap())).unwrap();
     receiver.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
@@ -67,7 +72,7 @@ fn no_more_is_done_at_a_time_than_the_device_may_have() {
         .collect();
     assert!(ends.iter().all(|end| ended(end).outcome == Outcome::Done));
     assert!(most.load(Ordering::SeqCst) <= 3);
-    let seen = question(&live, |kept, now| kept.look(now, 0, true, 10));
+    let seen = question(&live, |rates, now| rates.look(now, 0, true, 10));
     assert_eq!((seen.device.ended, seen.owners[0].0, seen.owners[0].1.ios), (40, 1, 40));
 }
 
@@ -75,34 +80,34 @@ fn no_more_is_done_at_a_time_than_the_device_may_have() {
 fn what_was_done_early_is_answered_when_it_is_time_and_a_failure_at_once() {
     let live = live(8);
     let rate = Rate::Every(MS * 30);
-    question(&live, move |kept, now| kept.set(now, 1, rate, true)).unwrap();
+    question(&live, move |rates, now| rates.set(now, 1, rate, true)).unwrap();
     let end = ended(&ask(&live, 1, || true));
     assert!(end.finish - end.submitted >= MS * 29, "{end:?}");
     let end = ended(&ask(&live, 1, || false));
     assert_eq!(end.outcome, Outcome::Error);
-    let held = question(&live, |kept, now| kept.look(now, 0, false, 10));
+    let held = question(&live, |rates, now| rates.look(now, 0, false, 10));
     assert_eq!((held.past.ios, held.past.given, held.owners.len()), (1, 1, 1));
 }
 
 #[test]
 fn what_is_held_back_is_answered_when_the_rate_is_taken_back() {
     let live = live(8);
-    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(Nanos::SECOND * 600), true)).unwrap();
+    question(&live, move |rates, now| rates.set(now, 1, Rate::Every(Nanos::SECOND * 600), true)).unwrap();
     let end = ask(&live, 1, || true);
-    question(&live, |kept, now| kept.clear(now, 1));
+    question(&live, |rates, now| rates.clear(now, 1));
     assert_eq!(ended(&end).outcome, Outcome::Done);
 }
 
 #[test]
 fn what_has_not_begun_is_let_go_with_its_owner() {
     let live = live(1);
-    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(Nanos::SECOND), true)).unwrap();
+    question(&live, move |rates, now| rates.set(now, 1, Rate::Every(Nanos::SECOND), true)).unwrap();
     let (go_on, wait) = mpsc::channel::<()>();
     let first = ask(&live, 2, move || wait.recv().is_ok());
     let begun = Arc::new(AtomicUsize::new(0));
     let job = Arc::clone(&begun);
     let second = ask(&live, 1, move || job.fetch_add(1, Ordering::SeqCst) == 0);
-    question(&live, |kept, now| kept.gone(now, 1));
+    question(&live, |rates, now| rates.gone(now, 1));
     assert_eq!(ended(&second).outcome, Outcome::Cancelled);
     assert_eq!(Arc::strong_count(&begun), 1, "its job is forgotten");
     go_on.send(()).unwrap();
@@ -114,12 +119,12 @@ fn what_has_not_begun_is_let_go_with_its_owner() {
 fn many_owners_are_looked_at_in_parts() {
     let live = live(8);
     for owner in 1..=300 {
-        question(&live, move |kept, now| kept.set(now, owner, Rate::Every(Nanos::SECOND * 60), true))
+        question(&live, move |rates, now| rates.set(now, owner, Rate::Every(Nanos::SECOND * 60), true))
             .unwrap();
     }
     let (mut after, mut parts, mut seen) = (0, 0, 0);
     loop {
-        let part = question(&live, move |kept, now| kept.look(now, after, false, 64));
+        let part = question(&live, move |rates, now| rates.look(now, after, false, 64));
         assert!(part.owners.iter().all(|(number, ..)| *number > after));
         (after, parts, seen) = (part.owners.last().unwrap().0, parts + 1, seen + part.owners.len());
         if !part.more {
@@ -133,7 +138,7 @@ fn many_owners_are_looked_at_in_parts() {
 #[test]
 fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     let live = live(8);
-    question(&live, move |kept, now| kept.set(now, 1, Rate::Every(MS * 80), true)).unwrap();
+    question(&live, move |rates, now| rates.set(now, 1, Rate::Every(MS * 80), true)).unwrap();
     let write = || {
         let (sender, receiver) = mpsc::channel();
         let job = move |forced| sender.send(forced).is_ok();
@@ -152,6 +157,6 @@ fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     (0..20).for_each(|_| assert!(!write()));
     read(200);
     assert!(write());
-    question(&live, |kept, now| kept.clear(now, 1));
+    question(&live, |rates, now| rates.clear(now, 1));
     assert!(!write(), "for nobody's sake");
 }

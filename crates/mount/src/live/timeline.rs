@@ -1,13 +1,13 @@
-//! The device's time and the wall's.
+//! The device's time and wall-clock time.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sakiyomi_model::Nanos;
 
-/// Says what time it is for a device that lives `speed` times as fast as we do.
+/// The clock of a device that runs at `speed` times real time.
 ///
-/// Time begins with the first access. So does a trace, so that one which is replayed finds the platters where they were.
+/// Time begins with the first access. So does a trace; a replay of it therefore finds the platters where they were.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     origin: Arc<OnceLock<Instant>>,
@@ -42,10 +42,10 @@ impl Timeline {
         Nanos::from_secs_f64(elapsed.as_secs_f64() * self.speed)
     }
 
-    /// How long a span of the device's time takes on the wall.
+    /// Wall-clock time of a span of the device's time.
     #[must_use]
     pub fn wait(&self, span: Nanos) -> Duration {
-        // A device may want to be woken in a very long time: not at all, then, in ours.
+        // Bounded, because a device may ask to be woken later than a `Duration` can say.
         let seconds = (span.as_secs_f64() / self.speed).min(1e6);
         if self.speed == 1.0 { Duration::from_nanos(span.0) } else { Duration::from_secs_f64(seconds) }
     }

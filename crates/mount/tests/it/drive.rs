@@ -49,6 +49,27 @@ fn a_read_takes_no_less_than_the_device_and_hits_the_page_cache_the_next_time() 
     assert_eq!(seen.lateness.count(), 1);
 }
 
+/// A fixed latency has no cache: nothing is a hit, and nothing is a miss.
+#[test]
+fn only_a_device_with_an_inside_tells_hits_from_misses() {
+    if !can_mount("only_a_device_with_an_inside_tells_hits_from_misses") {
+        return;
+    }
+    for (name, options, classed) in [("fixed", fixed("latency=1us"), 0), ("drive", drive(1000.0), 1)] {
+        let scratch = Scratch::new(&format!("classes-{name}"), LIMIT);
+        fs::write(scratch.path("backing/file"), vec![7; 4096]).unwrap();
+        let mounted = scratch.mount(&options);
+        assert_eq!(fs::read(scratch.path("mounted/file")).unwrap(), vec![7; 4096]);
+        let seen = unmounted(mounted).seen.totals;
+        assert_eq!((seen.accesses, seen.lateness.count()), (1, 1), "{name}");
+        assert_eq!(
+            (seen.reads_and_hits(), seen.by_class.iter().sum::<u64>()),
+            ((classed, 0), classed),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn a_hole_costs_nothing_and_a_write_gives_it_a_place() {
     if !can_mount("a_hole_costs_nothing") {

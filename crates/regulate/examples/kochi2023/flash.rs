@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use sakiyomi_model::{
-    Breakdown, Class, Completion, Device, Full, Nanos, Outcome, ReadClass, Request, RequestId,
+    Bytes, Completion, Device, Full, Nanos, Outcome, Request, RequestId, Sectors, UNLIMITED_DEPTH,
 };
 
 pub(crate) struct Flash {
     free: Vec<Nanos>,
     time: Nanos,
     ends: BTreeMap<(Nanos, RequestId), Completion>,
+    /// Time with a request outstanding, that of all that were submitted included, and when it ends.
+    busy: Nanos,
+    busy_until: Nanos,
 }
 
 impl Flash {
     /// An access takes `time`, a quarter more or less.
     pub(crate) fn new(places: usize, time: Nanos) -> Flash {
-        Flash { free: vec![Nanos::ZERO; places], time, ends: BTreeMap::new() }
+        let free = vec![Nanos::ZERO; places];
+        Flash { free, time, ends: BTreeMap::new(), busy: Nanos::ZERO, busy_until: Nanos::ZERO }
     }
 }
 
@@ -26,9 +30,9 @@ impl Device for Flash {
         let time = Nanos(self.time.0 * 3 / 4 + (scattered >> 20) % (self.time.0 / 2));
         let finish = self.free[place].max(now) + time;
         self.free[place] = finish;
-        let breakdown = Breakdown { queue: finish - now - time, transfer: time, ..Breakdown::default() };
-        let class = Class::Read(ReadClass::PureMiss);
-        let end = Completion { request, submitted: now, finish, outcome: Outcome::Done, class, breakdown };
+        let end = Completion { request, submitted: now, finish, outcome: Outcome::Done, detail: None };
+        self.busy += finish - now.max(self.busy_until).min(finish);
+        self.busy_until = self.busy_until.max(finish);
         self.ends.insert((finish, request.id), end);
         Ok(())
     }
@@ -41,5 +45,21 @@ impl Device for Flash {
         while let Some(end) = self.ends.first_entry().filter(|end| end.key().0 <= now) {
             done.push(end.remove());
         }
+    }
+
+    fn capacity(&self) -> Sectors {
+        Sectors(1 << 40)
+    }
+
+    fn sector(&self) -> Bytes {
+        Bytes(512)
+    }
+
+    fn depth(&self) -> u32 {
+        UNLIMITED_DEPTH
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        self.busy - self.busy_until.saturating_sub(now)
     }
 }

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::{DriveSpec, builtin};
 use sakiyomi_model::{Bytes, Completion, Device, Extent, Nanos, Op, Request, RequestId, Sectors, StreamId};
-use sakiyomi_regulate::{Owner, Percent, Regulated, Settings, Timing};
+use sakiyomi_regulate::{Owner, Percent, RegulatedDevice, Settings, Timing};
 
 /// A computer of the thesis (table 6.1).
 #[derive(Clone, Copy)]
@@ -92,12 +92,13 @@ impl World<'_> {
     }
 
     pub(crate) fn run_on<D: Device>(&self, device: D) -> Outcome {
-        let mut device = Regulated::new(device, Bytes(512), self.settings);
+        let mut device = RegulatedDevice::new(device, self.settings);
         device.keep_timings();
         for (index, process) in self.processes.iter().enumerate() {
             if let Some(rate) = process.rate {
                 let rate = Percent::new(rate).expect("a performance");
-                device.set_rate_anyway(Nanos::ZERO, Owner(index as u32), rate);
+                let given = device.set_rate_anyway(Nanos::ZERO, Owner(index as u32), rate);
+                given.expect("the device has a regulator");
             }
         }
         let mut run = Run::new(self, device);
@@ -108,7 +109,7 @@ impl World<'_> {
 
 struct Run<'a, D> {
     world: &'a World<'a>,
-    device: Regulated<D>,
+    device: RegulatedDevice<D>,
     random: Vec<Pcg64>,
     done: Vec<u32>,
     starts: BTreeMap<(Nanos, usize), ()>,
@@ -119,7 +120,7 @@ struct Run<'a, D> {
 }
 
 impl<'a, D: Device> Run<'a, D> {
-    fn new(world: &'a World<'a>, device: Regulated<D>) -> Run<'a, D> {
+    fn new(world: &'a World<'a>, device: RegulatedDevice<D>) -> Run<'a, D> {
         let count = world.processes.len();
         let random = (0..count).map(|p| Pcg64::seed_from_u64(world.seed * 1000 + p as u64)).collect();
         let starts = (0..count).map(|p| ((Nanos(p as u64 * 1_000_003), p), ())).collect();
@@ -169,14 +170,15 @@ impl<'a, D: Device> Run<'a, D> {
                 break;
             }
         }
-        self.outcome.service = self.device.regulator().service_time();
-        self.outcome.parallelism = self.device.regulator().device_report().parallelism;
+        let regulator = self.device.regulator().expect("the device has a regulator");
+        self.outcome.service = regulator.service_time();
+        self.outcome.parallelism = regulator.device_report().parallelism;
         self.outcome.iops = self.counted as f64 / self.now.saturating_sub(self.world.warm_up).as_secs_f64();
     }
 
     fn watch(&mut self) {
         self.device.take_timings(&mut self.outcome.timings);
-        let allowance = self.device.regulator().allowance();
+        let allowance = self.device.regulator().expect("the device has a regulator").allowance();
         if self.outcome.allowances.last().is_none_or(|(_, last)| *last != allowance) {
             self.outcome.allowances.push((self.outcome.timings.len(), allowance));
         }

@@ -12,6 +12,9 @@ use crate::rate::{Owner, Rate, Share, Time};
 /// Why a rate is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
+    /// The device has no regulator.
+    #[error("no rate can be set: the device has no regulator")]
+    Unregulated,
     /// Its I/Os would have to be faster than the device and the path to it are, whoever else there is.
     #[error(
         "{asked} cannot be kept: it leaves {} for an I/O, of which the device takes {} and the way to it {}; {}",

@@ -9,7 +9,7 @@ mod world;
 use sakiyomi_drive::Drive;
 use sakiyomi_model::{Bytes, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
 use sakiyomi_regulate::{
-    Correction, Counted, GateSettings, Owner, Percent, Policy, Regulated, Serves, Settings,
+    Correction, Counted, GateSettings, Owner, Percent, Policy, RegulatedDevice, Serves, Settings,
 };
 use world::{HARDER, Outcome, Process, World};
 
@@ -63,8 +63,7 @@ fn the_thesiss_correction_mends_what_the_formula_misses_and_ours_is_nearer() {
 fn the_processes_of_a_group_share_one_rate() {
     // Of the device's time, by its own measure.
     let share = |group: &[u32]| {
-        let mut device =
-            Regulated::new(Drive::new(&HARDER[0].spec()).unwrap(), Bytes(512), Settings::default());
+        let mut device = RegulatedDevice::new(Drive::new(&HARDER[0].spec()).unwrap(), Settings::default());
         let owner = Owner(1000);
         group.iter().for_each(|&stream| device.assign(StreamId(stream), owner));
         device.set_rate(Nanos::ZERO, owner, Percent::new(20).unwrap()).unwrap();
@@ -89,7 +88,7 @@ fn the_processes_of_a_group_share_one_rate() {
                 next += 1;
             }
         }
-        count as f64 / 40.0 * device.regulator().service_time().as_secs_f64()
+        count as f64 / 40.0 * device.regulator().unwrap().service_time().as_secs_f64()
     };
     for group in [&[0][..], &[0, 1, 2]] {
         let share = share(group);
@@ -137,6 +136,22 @@ impl Device for Changing {
         self.0.advance(now, done);
         self.2.advance(now, done);
     }
+
+    fn capacity(&self) -> Sectors {
+        self.0.capacity()
+    }
+
+    fn sector(&self) -> Bytes {
+        self.0.sector()
+    }
+
+    fn depth(&self) -> u32 {
+        self.0.depth()
+    }
+
+    fn busy(&self, now: Nanos) -> Nanos {
+        self.0.busy(now).max(self.2.busy(now))
+    }
 }
 
 fn on_flash(settings: Settings, rate: u32, ios: u32, device: impl Device) -> Outcome {
@@ -183,7 +198,7 @@ fn a_device_that_comes_to_serve_several_or_one_is_followed() {
 #[test]
 fn on_a_device_that_serves_several_what_cannot_be_kept_is_refused() {
     let settings = Settings { serves: Serves::Several, ..Settings::default() };
-    let mut device = Regulated::new(flash::Flash::new(8, Nanos(80_000)), Bytes(512), settings);
+    let mut device = RegulatedDevice::new(flash::Flash::new(8, Nanos(80_000)), settings);
     let (mut now, mut ended) = (Nanos::ZERO, Vec::new());
     for n in 0..20_000 {
         let extent = Extent::new(Lba(n * 8), Sectors(8));

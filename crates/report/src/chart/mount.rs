@@ -67,24 +67,29 @@ fn response(windows: &[MountWindow]) -> TimeChart {
     }
 }
 
+/// The hit rate only where some read was classed: a device without a cache has neither hits nor misses.
 fn shares(windows: &[MountWindow]) -> TimeChart {
+    let busy = Quantity::new("drive busy", palette::MEAN, Join::MeanOverTime, |window: &MountWindow| {
+        let length = window.end_ns.saturating_sub(window.start_ns) as f64;
+        window.busy_ns.filter(|_| length > 0.0).map(|busy| (busy as f64 / length).min(1.0))
+    });
+    let chart = TimeChart { name: "busy", kind: Kind::Ratios, ..over(windows, &[busy.clone()]) };
+    if windows.iter().all(|window| window.reads == 0) {
+        return TimeChart {
+            title: "The drive's time",
+            caption: "At 100 % the drive has no time left.",
+            ..chart
+        };
+    }
     let hits =
         Quantity::new("hit rate of its reads", palette::PREFETCH, Join::Mean, |window: &MountWindow| {
             (window.reads > 0).then(|| window.hits as f64 / window.reads as f64)
         });
-    let quantities = [
-        hits.weighed(|window| window.reads as f64),
-        Quantity::new("drive busy", palette::MEAN, Join::MeanOverTime, |window| {
-            let length = window.end_ns.saturating_sub(window.start_ns) as f64;
-            window.busy_ns.filter(|_| length > 0.0).map(|busy| (busy as f64 / length).min(1.0))
-        }),
-    ];
     TimeChart {
-        name: "busy",
-        kind: Kind::Ratios,
         title: "The drive's time, and its cache",
         caption: "At 100 % the drive has no time left. A hit needs no positioning of the head.",
-        ..over(windows, &quantities)
+        panels: over(windows, &[hits.weighed(|window| window.reads as f64), busy]).panels,
+        ..chart
     }
 }
 
@@ -140,5 +145,24 @@ fn over(windows: &[MountWindow], quantities: &[Quantity<MountWindow>]) -> TimeCh
         y_title: "",
         spans_are: "seconds",
         bands_are: "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_classes_no_read_has_no_hit_rate() {
+        let of = |reads| {
+            let window =
+                MountWindow { end_ns: 1_000_000_000, busy_ns: Some(5), reads, ..MountWindow::default() };
+            let chart = shares(&[window]);
+            let labels: Vec<String> =
+                chart.panels[0].layers.iter().map(|layer| layer.label.clone()).collect();
+            (labels.join(", "), chart.caption.contains("hit"))
+        };
+        assert_eq!(of(0), ("drive busy".to_owned(), false));
+        assert_eq!(of(1).0, "hit rate of its reads, drive busy");
     }
 }

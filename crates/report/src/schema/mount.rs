@@ -27,7 +27,7 @@ pub struct MountResult {
     pub lateness_ns: Option<MountTimes>,
     /// The share of the time that the drive was busy; nothing without one.
     pub busy_ratio: Option<f64>,
-    /// Requests to the drive by class, without those that did not occur.
+    /// Requests to the drive by class, without those that did not occur; empty for a device that does not class them.
     pub by_class: Vec<MountClass>,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
@@ -92,7 +92,7 @@ pub struct MountWindow {
     pub response_mean_ns: Option<u64>,
     /// Accesses under way at the end of a second: the most.
     pub in_flight_max: u64,
-    /// Reads by the drive.
+    /// Reads by the drive whose class is known; none of a device without a cache.
     pub reads: u64,
     /// Those that needed no positioning.
     pub hits: u64,

@@ -5,9 +5,9 @@ use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_model::{Bytes, Nanos, StreamId};
+use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
 use sakiyomi_prefetch::{Controller, Limit};
-use sakiyomi_regulate::Owner;
+use sakiyomi_regulate::{Owner, RegulatedDevice};
 
 use super::thread::Thread;
 use super::workloads::WorkloadState;
@@ -15,7 +15,6 @@ use super::{RunError, World};
 use crate::cache::{PageCache, State};
 use crate::cores::Cores;
 use crate::file::File;
-use crate::front::Front;
 use crate::layout::Places;
 use crate::measure::Measure;
 use crate::queue::Queue;
@@ -43,11 +42,12 @@ impl<'a> World<'a> {
         let (memory, page) = (&scenario.memory, scenario.memory.page.0);
         let files =
             setups.iter().flat_map(|setup| &setup.files).map(|file| file.size.0.div_ceil(page) * page);
-        let (files, capacity) = (files.fold(0, u64::saturating_add), storage.capacity().0);
+        let (files, capacity) =
+            (files.fold(0, u64::saturating_add), storage.capacity().to_bytes(storage.sector()).0);
         if files > capacity {
             return Err(RunError::TooSmall { files, capacity });
         }
-        Ok(World {
+        let mut world = World {
             now: Nanos::ZERO,
             page_bytes: page,
             tick: scenario.cpu.tick,
@@ -72,11 +72,13 @@ impl<'a> World<'a> {
             until: scenario.run.until,
             measure: regulate.as_ref().map(|spec| Measure::new(&scenario.run, spec.decided_by())),
             timings: Vec::new(),
-            front: match &regulate {
-                Some(spec) => Front::regulated(storage, spec.settings(depth)),
-                None => Front::Plain(storage),
+            device: match &regulate {
+                Some(spec) => RegulatedDevice::new(storage, spec.settings(depth)),
+                None => RegulatedDevice::unregulated(storage),
             },
-        })
+        };
+        world.device.keep_timings();
+        Ok(world)
     }
 
     /// Adds a workload: its files are placed after those that are there, and its threads numbered after them.
@@ -94,7 +96,7 @@ impl<'a> World<'a> {
             measure.add(&setup.name, setup.rate);
         }
         if let Some(rate) = setup.rate {
-            let given = self.front.set_rate(Nanos::ZERO, Owner(number as u32), rate);
+            let given = self.device.set_rate(Nanos::ZERO, Owner(number as u32), rate);
             given.map_err(|error| RunError::Rate { name: setup.name.clone(), error })?;
         }
         let (threads, files) = ((threads, self.threads.len()), (files, self.files.len()));
@@ -105,9 +107,7 @@ impl<'a> World<'a> {
     fn place_file(&mut self, spec: &FileSetup, owner: StreamId, random: &mut Pcg64) {
         let page = self.page_bytes;
         let pages = spec.size.0.div_ceil(page);
-        let storage = self.front.storage();
-        let sector = storage.sector().0;
-        let (sectors, next) = (storage.capacity().0 / sector, self.next_place);
+        let (sectors, sector, next) = (self.device.capacity().0, self.device.sector().0, self.next_place);
         let mut places = Places { sectors, sectors_per_page: page / sector, random, next };
         let layout = places.place(pages, spec.place, spec.pieces.map(|piece| piece.0 / page));
         self.next_place = places.next;
@@ -128,12 +128,16 @@ fn regulate(scenario: &Scenario, setups: &[Setup]) -> Option<RegulateSpec> {
     scenario.regulate.clone().or_else(|| has_rates.then(RegulateSpec::default))
 }
 
-fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -> Result<Storage, RunError> {
+fn storage(
+    scenario: &Scenario,
+    drive: Option<&DriveSpec>,
+    random: &mut Pcg64,
+) -> Result<Box<dyn Storage>, RunError> {
     if let Some(text) = &scenario.drive.fixed {
         let spec: FixedSpec = text.parse().map_err(|error: sakiyomi_drive::fixed::FixedSpecError| {
             SpecError::Impossible { key: "drive.fixed".to_owned(), problem: error.to_string() }
         })?;
-        return Ok(Storage::Fixed(Box::new(Fixed::new(spec, random.next_u64()))));
+        return Ok(Box::new(Fixed::new(spec, random.next_u64())));
     }
     let Some(drive) = drive else {
         let problem = "the drive that it names was not given".to_owned();
@@ -143,7 +147,7 @@ fn storage(scenario: &Scenario, drive: Option<&DriveSpec>, random: &mut Pcg64) -
     let spec = drive.with_settings(settings)?;
     let mut drive = Drive::new(&spec)?;
     drive.turn_spindle(Nanos(random.next_u64() % drive.revolution().0));
-    Ok(Storage::Drive(Box::new(drive)))
+    Ok(Box::new(drive))
 }
 
 fn controller(prefetch: &PrefetchSpec, memory: Bytes) -> Option<Controller> {

@@ -66,7 +66,7 @@ pub fn run_with(
         processes: (0..programs).map(|index| world.process_outcome(index)).collect(),
         jobs: Vec::new(),
         workloads: others.map(|index| world.workload_outcome(index)).collect(),
-        usage: world.front.storage().usage(world.now),
+        usage: world.device.device().usage(world.now),
         regulation: None,
     };
     let ends: Vec<Nanos> = world.awaited().map(|state: &WorkloadState<'_>| state.end(world.now)).collect();

@@ -170,7 +170,7 @@ impl World<'_> {
         (state.end, state.next) = (Some(self.now), None);
         let (first, end) = state.files;
         (first..end).for_each(|file| self.unfollow(FileId(file)));
-        self.front.clear_rate(self.now, Owner(index as u32));
+        self.device.clear_rate(self.now, Owner(index as u32));
     }
 
     /// What came of a workload so far.

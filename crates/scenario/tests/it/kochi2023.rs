@@ -4,8 +4,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::spec::{DriveSpec, builtin};
-use sakiyomi_model::{Bytes, Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
-use sakiyomi_regulate::{Owner, Percent, Policy, Regulated, Settings, Timing};
+use sakiyomi_model::{Device, Extent, Lba, Nanos, Op, Request, RequestId, Sectors, StreamId};
+use sakiyomi_regulate::{Owner, Percent, Policy, RegulatedDevice, Settings, Timing};
 use sakiyomi_scenario::{Decided, Outcome, Regulation, RunError, Scenario, run};
 
 const PROGRAMS: u32 = 10;
@@ -67,7 +67,7 @@ fn regulation(keys: &[(&str, &str)]) -> Regulation {
 
 /// The plain version: the same readers in a loop of their own around the regulated drive.
 struct Plain {
-    device: Regulated<Drive>,
+    device: RegulatedDevice<Drive>,
     random: Vec<Pcg64>,
     next_id: u64,
 }
@@ -82,7 +82,7 @@ impl Plain {
         let mut drive = Drive::new(&spec).unwrap();
         drive.turn_spindle(Nanos(seed.next_u64() % drive.revolution().0));
         let random = (0..PROGRAMS).map(|_| Pcg64::seed_from_u64(seed.next_u64())).collect();
-        let mut device = Regulated::new(drive, Bytes(512), settings);
+        let mut device = RegulatedDevice::new(drive, settings);
         device.keep_timings();
         device.set_rate(Nanos::ZERO, Owner(0), Percent::new(20).unwrap()).unwrap();
         Plain { device, random, next_id: 0 }

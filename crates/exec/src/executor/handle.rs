@@ -42,8 +42,8 @@ impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
     /// An output that is the input of several tasks, each of which is given an `Arc` of it.
     ///
     /// ```
-    /// use sakiyomi_exec::manager::Manager;
-    /// let (lines, bytes) = Manager::new(2)
+    /// use sakiyomi_exec::executor::Threads;
+    /// let (lines, bytes) = Threads::new(2)
     ///     .run(|tasks| {
     ///         let text = tasks.task("text").spawn(|_| "so\nhappy\n".to_owned()).share();
     ///         let lines = tasks.task("lines").with(text.clone()).spawn(|text, _| text.lines().count());
@@ -51,7 +51,7 @@ impl<'env, T: Send + Sync + 'env> Handle<'env, T> {
     ///         tasks.wait((lines, bytes))
     ///     })??;
     /// assert_eq!((lines, bytes), (2, 9));
-    /// # Ok::<(), sakiyomi_exec::manager::Failure>(())
+    /// # Ok::<(), sakiyomi_exec::executor::Failure>(())
     /// ```
     pub fn share(self) -> SharedHandle<'env, T> {
         SharedHandle { task: self.task, output: Arc::new(Mutex::new(None)) }

@@ -39,6 +39,8 @@ pub enum Cause {
     Cancelled,
     /// A thread could not be started.
     NoThread(Arc<io::Error>),
+    /// A thread was to be on this core, which the process may not use.
+    NoCore(usize),
 }
 
 impl Failure {
@@ -78,6 +80,10 @@ impl Failure {
     pub(super) fn no_thread(error: io::Error) -> Failure {
         Failure::new("all", Cause::NoThread(Arc::new(error)))
     }
+
+    pub(super) fn no_core(core: usize) -> Failure {
+        Failure::new("all", Cause::NoCore(core))
+    }
 }
 
 impl Cause {
@@ -93,6 +99,9 @@ impl fmt::Display for Failure {
             Cause::Panicked(text) => write!(f, "the task `{}` panicked: {text}", self.task),
             Cause::Cancelled => f.write_str("the tasks were cancelled"),
             Cause::NoThread(_) => f.write_str("no thread could be started for tasks; use fewer"),
+            Cause::NoCore(core) => {
+                write!(f, "core {core} is not there, or this process may not use it; name another for tasks")
+            }
         }
     }
 }
@@ -102,7 +111,7 @@ impl Error for Failure {
         match &self.cause {
             Cause::Failed(error) => Some(&**error),
             Cause::NoThread(error) => Some(&**error),
-            Cause::Panicked(_) | Cause::Cancelled => None,
+            Cause::Panicked(_) | Cause::Cancelled | Cause::NoCore(_) => None,
         }
     }
 }

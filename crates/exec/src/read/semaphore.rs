@@ -1,10 +1,10 @@
-//! How much may be read, worked on, or waiting for its turn to be written.
+//! A counting semaphore: bounds the blocks that are loaded, processed, or wait for their turn to be written.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Permits, a fixed number of them.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct Semaphore {
     shared: Arc<Shared>,
 }
 
@@ -22,30 +22,30 @@ struct State {
     closed: bool,
 }
 
-/// One or several permits, given back when all that hold them are dropped.
+/// One or several permits, released when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Permit {
     _lent: Arc<Lent>,
 }
 
-/// If it is dropped because of a panic, what would come next never does, so that nobody is to wait for it.
+/// Dropped during a panic, it closes the semaphore: the results that others would wait for never come.
 #[derive(Debug)]
 struct Lent {
     shared: Arc<Shared>,
     count: usize,
 }
 
-impl Window {
-    pub(super) fn new(most: usize) -> Window {
-        Window { shared: Arc::new(Shared { most, state: Mutex::default(), room: Condvar::new() }) }
+impl Semaphore {
+    pub(super) fn new(most: usize) -> Semaphore {
+        Semaphore { shared: Arc::new(Shared { most, state: Mutex::default(), room: Condvar::new() }) }
     }
 
-    /// Waits for a permit; none if there will be no more.
+    /// Waits for a permit; none if the semaphore is closed.
     pub(super) fn permit(&self) -> Option<Permit> {
         self.permits(1)
     }
 
-    /// Waits for so many at once, or for all if they are fewer; none if there will be no more.
+    /// Waits for `count` permits at once, or for all if there are fewer; none if the semaphore is closed.
     pub(super) fn permits(&self, count: usize) -> Option<Permit> {
         let count = count.clamp(1, self.shared.most);
         let mut state = self.shared.lock();
@@ -61,12 +61,12 @@ impl Window {
         Some(Permit { _lent: Arc::new(Lent { shared: Arc::clone(&self.shared), count }) })
     }
 
-    /// Whether less than half of them are lent: who works will soon have nothing to do.
+    /// Whether less than half of them are lent, so that threads that compute may starve.
     pub(super) fn is_low(&self) -> bool {
         2 * self.shared.lock().lent < self.shared.most
     }
 
-    /// Waits until all permits but one are back, for who has that one; says whether there are still any to be had.
+    /// Waits until the caller's permit is the only one lent; returns whether the semaphore is still open.
     pub(super) fn wait_for_others(&self) -> bool {
         let mut state = self.shared.lock();
         while state.lent > 1 && !state.closed {
@@ -103,7 +103,7 @@ impl Drop for Lent {
         let mut state = shared.lock();
         state.lent -= *count;
         state.closed |= std::thread::panicking();
-        // Who waits is woken for several at once: to be woken costs as much as reading a block that is in memory.
+        // A waiter is woken for several at once: a wake-up costs as much as reading a block that is in memory.
         let enough = state.lent <= shared.most - shared.most.div_ceil(4);
         if state.closed || state.waiting && enough {
             drop(state);

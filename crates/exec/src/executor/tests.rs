@@ -14,14 +14,14 @@ fn cause(failure: &Failure) -> &'static str {
         Cause::Failed(_) => "failed",
         Cause::Panicked(_) => "panicked",
         Cause::Cancelled => "cancelled",
-        Cause::NoThread(_) => "no thread",
+        Cause::NoThread(_) | Cause::NoCore(_) => "no thread",
     }
 }
 
 #[test]
 fn outputs_are_inputs_of_those_that_wait() {
     for threads in [1, 2, 4] {
-        let total = Manager::new(threads).run(|tasks| {
+        let total = Threads::new(threads).run(|tasks| {
             let parts: Vec<_> = (0..100u64).map(|part| tasks.task("part").spawn(move |_| part)).collect();
             let sum = tasks.task("sum").with(parts).spawn(|parts, _| parts.into_iter().sum::<u64>()).share();
             let half = tasks.task("half").with(sum.clone()).spawn(|sum, _| *sum / 2);
@@ -36,12 +36,11 @@ fn outputs_are_inputs_of_those_that_wait() {
 fn each_device_runs_what_is_its_own() {
     let name = || thread::current().name().unwrap_or_default().to_owned();
     let caller = name();
-    Manager::new(3)
+    Threads::new(3)
         .run(|tasks| {
             for _ in 0..50 {
                 let here = |device| tasks.task("where").on(device).spawn(move |_| name());
-                let (io, first, second) =
-                    (here(Device::Io), here(Device::Thread(0)), here(Device::Thread(4)));
+                let (io, first, second) = (here(Lane::Io(0)), here(Lane::Pinned(0)), here(Lane::Pinned(4)));
                 assert_eq!(tasks.wait(io).unwrap(), "sakiyomi-io");
                 assert_eq!(tasks.wait(first).unwrap(), caller);
                 assert_eq!(tasks.wait(second).unwrap(), "sakiyomi-1");
@@ -53,7 +52,7 @@ fn each_device_runs_what_is_its_own() {
 #[test]
 fn urgent_tasks_are_first_and_the_others_last() {
     let order = Mutex::new(Vec::new());
-    Manager::new(1)
+    Threads::new(1)
         .run(|tasks| {
             for priority in [Priority::Low, Priority::Normal, Priority::High, Priority::Low, Priority::High] {
                 let order = &order;
@@ -68,7 +67,7 @@ fn urgent_tasks_are_first_and_the_others_last() {
 #[test]
 fn a_panic_ends_what_depends_on_it_and_nothing_else() {
     let run = AtomicUsize::new(0);
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
             let bad = tasks.task("bad").spawn(|_| panic!("seven is {}", 7));
             let next = tasks.task("next").wait_for(&bad).spawn(|_| run.fetch_add(1000, Ordering::SeqCst));
@@ -86,7 +85,7 @@ fn a_panic_ends_what_depends_on_it_and_nothing_else() {
 
 #[test]
 fn an_error_reaches_who_waits_with_the_name_of_its_task() {
-    let result = Manager::new(2).run(|tasks| {
+    let result = Threads::new(2).run(|tasks| {
         let read = tasks.task("read block 3").try_spawn(|_| Err::<u8, _>("no such block"));
         let count = tasks.task("count").with(read).spawn(|byte, _| byte + 1);
         let failure = tasks.wait(count).unwrap_err();
@@ -104,7 +103,7 @@ fn an_error_reaches_who_waits_with_the_name_of_its_task() {
 #[test]
 fn a_cancelled_run_ends_without_running_the_rest() {
     let run = AtomicUsize::new(0);
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
             let first = tasks.task("first").spawn(|tasks| tasks.cancel());
             for _ in 0..100 {
@@ -120,12 +119,12 @@ fn a_cancelled_run_ends_without_running_the_rest() {
 fn a_caller_that_panics_waits_for_tasks_that_borrow_from_it() {
     let ended = AtomicUsize::new(0);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        Manager::new(2).run(|tasks| {
+        Threads::new(2).run(|tasks| {
             let slow = |_: &Tasks<'_>| {
                 thread::sleep(Duration::from_millis(20));
                 ended.fetch_add(1, Ordering::SeqCst);
             };
-            tasks.task("slow").on(Device::Io).spawn(slow).forget();
+            tasks.task("slow").on(Lane::Io(0)).spawn(slow).forget();
             thread::sleep(Duration::from_millis(5));
             panic!("the caller");
         })
@@ -137,7 +136,7 @@ fn a_caller_that_panics_waits_for_tasks_that_borrow_from_it() {
 #[test]
 fn the_callers_tasks_are_bounded() {
     let (live, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Manager::new(2)
+    Threads::new(2)
         .live_max(10)
         .run(|tasks| {
             for _ in 0..1000 {
@@ -162,7 +161,7 @@ fn tasks_that_make_tasks_go_beyond_the_bound_and_never_lock_up() {
     }
     for threads in [1, 3] {
         let leaves = AtomicU64::new(0);
-        Manager::new(threads).live_max(1).run(|tasks| tree(tasks, 12, &leaves)).unwrap();
+        Threads::new(threads).live_max(1).run(|tasks| tree(tasks, 12, &leaves)).unwrap();
         assert_eq!(leaves.into_inner(), 4096);
     }
 }
@@ -171,7 +170,7 @@ fn tasks_that_make_tasks_go_beyond_the_bound_and_never_lock_up() {
 fn task_blocks_keep_to_their_number_and_end_together() {
     for threads in [1, 3] {
         let (live, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-        Manager::new(threads)
+        Threads::new(threads)
             .run(|tasks| {
                 let all = tasks.each("block", 4, 0..500, |_, _| {
                     most.fetch_max(1 + live.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
@@ -190,7 +189,7 @@ fn task_blocks_keep_to_their_number_and_end_together() {
 #[test]
 fn task_blocks_end_with_the_first_that_fails() {
     let done = AtomicUsize::new(0);
-    let failure = Manager::new(2).run(|tasks| {
+    let failure = Threads::new(2).run(|tasks| {
         let all = tasks.each("block", 2, 0.., |item, _| {
             done.fetch_add(1, Ordering::SeqCst);
             if item == 50 { Err(format!("item {item}")) } else { Ok(()) }
@@ -206,8 +205,8 @@ fn task_blocks_end_with_the_first_that_fails() {
 #[test]
 fn a_run_inside_a_task_is_one_of_its_own() {
     let inner =
-        || Manager::new(2).run(|tasks| tasks.wait(tasks.task("inner").spawn(|_| 3))).unwrap().unwrap();
-    let outer = Manager::new(2).run(|tasks| {
+        || Threads::new(2).run(|tasks| tasks.wait(tasks.task("inner").spawn(|_| 3))).unwrap().unwrap();
+    let outer = Threads::new(2).run(|tasks| {
         let both = [tasks.task("outer").spawn(move |_| inner()), tasks.task("outer").spawn(move |_| inner())];
         both.map(|one| tasks.wait(one).unwrap())
     });
@@ -217,7 +216,7 @@ fn a_run_inside_a_task_is_one_of_its_own() {
 #[test]
 fn a_long_chain_needs_no_stack() {
     let length = 100_000;
-    let end = Manager::new(2).run(|tasks| {
+    let end = Threads::new(2).run(|tasks| {
         let mut last = tasks.task("first").spawn(|_| 0);
         for _ in 0..length {
             last = tasks.task("next").with(last).spawn(|number, _| number + 1);
@@ -238,12 +237,12 @@ proptest! {
     ) {
         let ended: Vec<AtomicBool> = before.iter().map(|_| AtomicBool::new(false)).collect();
         let ended = &ended;
-        let result = Manager::new(threads).live_max(live_max).run(|tasks| {
+        let result = Threads::new(threads).live_max(live_max).run(|tasks| {
             let mut handles: Vec<Handle<'_, ()>> = Vec::new();
             for (task, before) in before.iter().enumerate() {
                 let before: Vec<usize> =
                     before.iter().filter(|_| task > 0).map(|index| index.index(task)).collect();
-                let device = [Device::Any, Device::Io, Device::Thread(0), Device::Thread(1)][devices[task]];
+                let device = [Lane::Compute, Lane::Io(0), Lane::Pinned(0), Lane::Pinned(1)][devices[task]];
                 let mut builder = tasks.task("one").on(device);
                 for &other in &before {
                     builder = builder.wait_for(&handles[other]);
@@ -282,7 +281,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
     for threads in [1, 2] {
         let dropped = AtomicUsize::new(0);
         // An output that nobody takes, whoever holds it last.
-        let failure = Manager::new(threads).run(|tasks| {
+        let failure = Threads::new(threads).run(|tasks| {
             for _ in 0..100 {
                 tasks.task("output").spawn(|_| Fragile(&dropped)).forget();
             }
@@ -291,7 +290,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
             assert_eq!(failure.to_string(), "the task `output` panicked: fragile");
         }
         // What a function holds, when it is run and when it is not.
-        let failure = Manager::new(threads)
+        let failure = Threads::new(threads)
             .run(|tasks| {
                 let held = Fragile(&dropped);
                 let run = tasks.task("run").spawn(move |_| {
@@ -301,7 +300,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
             })
             .expect("the caller was given it");
         assert_eq!(failure.to_string(), "the task `run` panicked: fragile");
-        let failure = Manager::new(threads)
+        let failure = Threads::new(threads)
             .run(|tasks| {
                 let bad = tasks.task("bad").try_spawn(|_| Err::<(), _>("bad"));
                 let held = Fragile(&dropped);
@@ -318,7 +317,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
 #[test]
 fn a_panic_whose_payload_panics_when_it_is_dropped_is_one_like_others() {
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
             let odd = |_: &Tasks<'_>| std::panic::panic_any(Fragile(&DROPPED));
             tasks.task("odd").spawn(odd).forget();
@@ -337,7 +336,7 @@ fn a_task_may_make_tasks_while_what_it_holds_is_dropped() {
         }
     }
     let made = AtomicUsize::new(0);
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
             for index in 0..100 {
                 let made = &made;
@@ -357,7 +356,7 @@ fn items_that_panic_end_their_task_blocks_and_no_others() {
     for panicking in [0, 1, 3, 50] {
         let done = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            Manager::new(2).run(|tasks| {
+            Threads::new(2).run(|tasks| {
                 let items = (0..100).inspect(|&item| assert!(item != panicking, "item {item}"));
                 let all = tasks.each("block", 4, items, |_, _| {
                     done.fetch_add(1, Ordering::SeqCst);
@@ -379,7 +378,7 @@ fn items_that_panic_end_their_task_blocks_and_no_others() {
 
 #[test]
 fn a_failure_that_the_caller_was_not_given_is_the_runs() {
-    let failure = Manager::new(1)
+    let failure = Threads::new(1)
         .run(|tasks| {
             let given = tasks.task("given").try_spawn(|_| Err::<(), _>("first"));
             tasks.task("lost").try_spawn(|_| Err::<(), _>("second")).forget();
@@ -395,7 +394,7 @@ fn a_failure_that_the_caller_was_not_given_is_the_runs() {
 fn one_side_of_a_diamond_that_fails_ends_what_needs_both() {
     for threads in [1, 2, 3] {
         let ran = AtomicUsize::new(0);
-        let failure = Manager::new(threads)
+        let failure = Threads::new(threads)
             .run(|tasks| {
                 let top = tasks.task("top").spawn(|_| 7).share();
                 let left = tasks.task("left").with(top.clone()).try_spawn(|_, _| Err::<u8, _>("left"));
@@ -418,8 +417,8 @@ fn one_side_of_a_diamond_that_fails_ends_what_needs_both() {
 fn one_waits_for_a_hundred_thousand_that_wait_for_one() {
     for fails in [false, true] {
         let ran = AtomicUsize::new(0);
-        let result = Manager::new(2).live_max(usize::MAX).run(|tasks| {
-            let first = tasks.task("first").on(Device::Io).try_spawn(|_| {
+        let result = Threads::new(2).live_max(usize::MAX).run(|tasks| {
+            let first = tasks.task("first").on(Lane::Io(0)).try_spawn(|_| {
                 thread::sleep(Duration::from_millis(20));
                 if fails { Err("first") } else { Ok(1) }
             });
@@ -454,8 +453,8 @@ fn a_chain_of_which_all_live_needs_no_stack_however_it_ends() {
     const LENGTH: usize = 100_000;
     for ends in [Ends::Well, Ends::First, Ends::Cancelled] {
         let (held, ran, gate) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(2));
-        let result = Manager::new(2).live_max(usize::MAX).run(|tasks| {
-            let first = tasks.task("first").on(Device::Io).try_spawn(|_| {
+        let result = Threads::new(2).live_max(usize::MAX).run(|tasks| {
+            let first = tasks.task("first").on(Lane::Io(0)).try_spawn(|_| {
                 gate.wait();
                 gate.wait();
                 if ends == Ends::First { Err("first") } else { Ok(Counted::new(&held)) }
@@ -504,7 +503,7 @@ fn what_tasks_hold_is_bounded_by_those_that_live() {
     const LIVE_MAX: usize = 50;
     for threads in [1, 2] {
         let (there, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Manager::new(threads)
+        Threads::new(threads)
             .live_max(LIVE_MAX)
             .run(|tasks| {
                 let mut last = tasks.task("first").spawn(|_| Counted::new(&there));
@@ -527,7 +526,7 @@ fn what_tasks_hold_is_bounded_by_those_that_live() {
 
 #[test]
 fn a_run_is_cancelled_from_a_thread_that_is_none_of_its_own() {
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
             let endless = tasks.each("endless", 3, 0.., |_: u64, _| Ok::<(), String>(()));
             thread::scope(|scope| {
@@ -543,7 +542,7 @@ fn a_run_is_cancelled_from_a_thread_that_is_none_of_its_own() {
 #[test]
 fn tasks_made_by_a_thread_that_is_none_of_the_runs_are_run() {
     let ran = AtomicUsize::new(0);
-    Manager::new(2)
+    Threads::new(2)
         .run(|tasks| {
             thread::scope(|scope| {
                 for _ in 0..3 {
@@ -563,12 +562,12 @@ fn tasks_made_by_a_thread_that_is_none_of_the_runs_are_run() {
 #[test]
 fn a_thread_that_is_held_up_keeps_only_what_is_bound_to_it() {
     let (gate, order) = (Barrier::new(2), Mutex::new(Vec::new()));
-    Manager::new(3)
+    Threads::new(3)
         .run(|tasks| {
-            tasks.task("hold up").on(Device::Thread(1)).spawn(|_| gate.wait()).forget();
+            tasks.task("hold up").on(Lane::Pinned(1)).spawn(|_| gate.wait()).forget();
             let bound: Vec<_> = (0..10)
                 .map(|index| {
-                    tasks.task("bound").on(Device::Thread(1)).spawn({
+                    tasks.task("bound").on(Lane::Pinned(1)).spawn({
                         let order = &order;
                         move |_| order.lock().unwrap().push(index)
                     })
@@ -588,7 +587,7 @@ fn a_thread_that_is_held_up_keeps_only_what_is_bound_to_it() {
 #[test]
 fn what_is_urgent_goes_before_what_a_task_made_active() {
     let order = Mutex::new(Vec::new());
-    Manager::new(1)
+    Threads::new(1)
         .run(|tasks| {
             let note = |text: &'static str| {
                 let order = &order;
@@ -597,7 +596,7 @@ fn what_is_urgent_goes_before_what_a_task_made_active() {
             let first = tasks.task("first").spawn(move |tasks| {
                 tasks.task("urgent").priority(Priority::High).spawn(note("urgent")).forget();
                 tasks.task("low").priority(Priority::Low).spawn(note("low")).forget();
-                tasks.task("bound").on(Device::Thread(0)).spawn(note("bound")).forget();
+                tasks.task("bound").on(Lane::Pinned(0)).spawn(note("bound")).forget();
             });
             tasks.task("next").wait_for(&first).spawn(note("next")).forget();
         })
@@ -607,9 +606,9 @@ fn what_is_urgent_goes_before_what_a_task_made_active() {
 
 #[test]
 fn the_caller_waits_for_many_and_for_what_is_shared() {
-    let failure = Manager::new(2)
+    let failure = Threads::new(2)
         .run(|tasks| {
-            let shared = tasks.task("shared").on(Device::Io).spawn(|_| 2).share();
+            let shared = tasks.task("shared").on(Lane::Io(0)).spawn(|_| 2).share();
             let later = tasks.task("later").wait_for(&shared).wait_for(&vec![shared.clone()]).spawn(|_| 3);
             assert_eq!(tasks.wait((shared.clone(), later)).map(|(two, three)| *two * three).unwrap(), 6);
             assert_eq!(*tasks.wait(shared).unwrap(), 2);

@@ -1,4 +1,4 @@
-//! How a task is described: its name, device and priority, what it waits for, its inputs, its function.
+//! How a task is described: its name, lane and priority, what it waits for, its inputs, its function.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use super::edges::Few;
 use super::failure::{Cause, Name};
 use super::handle::{Handle, Inputs};
 use super::room::Room;
-use super::tasks::{Device, Task, Tasks};
+use super::tasks::{Lane, Task, Tasks};
 use crate::queues::Priority;
 
 impl<'env> Tasks<'env> {
@@ -23,19 +23,19 @@ pub struct Builder<'t, 'env> {
     /// Of who waits for it.
     room: Option<&'t Room>,
     name: Name,
-    device: Device,
+    lane: Lane,
     priority: Priority,
     before: Few<Task<'env>>,
 }
 
 impl<'t, 'env> Builder<'t, 'env> {
     pub(super) fn new(tasks: &'t Tasks<'env>, room: Option<&'t Room>, name: Name) -> Builder<'t, 'env> {
-        Builder { tasks, room, name, device: Device::Any, priority: Priority::Normal, before: Few::new() }
+        Builder { tasks, room, name, lane: Lane::Compute, priority: Priority::Normal, before: Few::new() }
     }
 
     /// Which thread runs it.
-    pub fn on(mut self, device: Device) -> Builder<'t, 'env> {
-        self.device = device;
+    pub fn on(mut self, lane: Lane) -> Builder<'t, 'env> {
+        self.lane = lane;
         self
     }
 
@@ -55,15 +55,15 @@ impl<'t, 'env> Builder<'t, 'env> {
     /// Its inputs are these tasks' outputs, and it begins when they have ended. Several go in a tuple or a `Vec`.
     ///
     /// ```
-    /// use sakiyomi_exec::manager::Manager;
-    /// let line = Manager::new(2).run(|tasks| {
+    /// use sakiyomi_exec::executor::Threads;
+    /// let line = Threads::new(2).run(|tasks| {
     ///     let name = tasks.task("name").spawn(|_| String::from("saki"));
     ///     let count = tasks.task("count").spawn(|_| 3);
     ///     let line = tasks.task("line").with((name, count)).spawn(|(name, count), _| name.repeat(count));
     ///     tasks.wait(line)
     /// });
     /// assert_eq!(line??, "sakisakisaki");
-    /// # Ok::<(), sakiyomi_exec::manager::Failure>(())
+    /// # Ok::<(), sakiyomi_exec::executor::Failure>(())
     /// ```
     pub fn with<I: Inputs<'env>>(mut self, inputs: I) -> WithInputs<'t, 'env, I> {
         inputs.tasks(&mut self.before);
@@ -82,9 +82,9 @@ impl<'t, 'env> Builder<'t, 'env> {
     ///
     /// ```
     /// use std::error::Error;
-    /// use sakiyomi_exec::manager::{Device, Manager};
-    /// let result = Manager::new(2).run(|tasks| {
-    ///     let read = tasks.task("read").on(Device::Io).try_spawn(|_| std::fs::read("no/such/file"));
+    /// use sakiyomi_exec::executor::{Lane, Threads};
+    /// let result = Threads::new(2).run(|tasks| {
+    ///     let read = tasks.task("read").on(Lane::Io(0)).try_spawn(|_| std::fs::read("no/such/file"));
     ///     let print = tasks.task("print").with(read).spawn(|bytes, _| panic!("{} bytes", bytes.len()));
     ///     print.forget();
     /// });
@@ -103,11 +103,12 @@ impl<'t, 'env> Builder<'t, 'env> {
         self,
         what: impl FnOnce(&Tasks<'env>) -> Result<T, Cause> + Send + 'env,
     ) -> Handle<'env, T> {
-        let Builder { tasks, room, name, device, priority, before } = self;
-        if let Some(room) = room {
+        let Builder { tasks, room, name, lane, priority, before } = self;
+        let _place = room.and_then(|room| {
             room.wait(tasks);
-        }
-        let handle = Handle::new(tasks.core(name, device, priority, before.len()), what);
+            tasks.enter_as_caller()
+        });
+        let handle = Handle::new(tasks.core(name, lane, priority, before.len()), what);
         let task = handle.of_any();
         tasks.count_made();
         let ended = before.iter().filter(|before| !before.core().edges.then(&task)).count();

@@ -1,27 +1,30 @@
-//! The run: active tasks in their queues, threads that execute them, and what follows from a task's end.
+//! The run: active tasks in their queues, their execution, and what follows from a task's end.
 
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use super::edges::{Edges, End, Few, Linked};
 use super::failure::{Cause, Failure, Name};
 use super::live::Live;
 use super::place::Place;
-use crate::queues::{For, Priority, Queues};
+use super::pool::{Pool, Served};
+use crate::queues::{For, Found, Priority, Queues, Server};
+use crate::sleep::{Look, Seat};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// Which thread runs a task.
+/// Which threads may run a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Device {
+pub enum Lane {
     /// Any of those that compute.
     #[default]
-    Any,
-    /// The I/O thread, which computes nothing: its tasks may wait, for a disk or for room.
-    Io,
-    /// One of those that compute, by its number; 0 is the caller while it waits. A number too high is counted round.
-    Thread(usize),
+    Compute,
+    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too high
+    /// is counted round.
+    Io(usize),
+    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high is
+    /// counted round.
+    Pinned(usize),
 }
 
 /// A task, of whatever function. It is one allocation, with its function and later its output: what one thread allocates
@@ -42,10 +45,17 @@ pub(super) trait Run<'env>: Send + Sync {
 /// What all tasks have. With a small function it is no larger than two cache lines.
 pub(super) struct Core<'env> {
     name: Name,
-    /// The thread that runs it, unless any may that computes.
-    bound: Option<u16>,
+    lane: Bound,
     priority: Priority,
     pub(super) edges: Edges<Task<'env>>,
+}
+
+/// A [`Lane`] that there is.
+#[derive(Clone, Copy)]
+enum Bound {
+    Any,
+    Thread(u16),
+    Lane(u16),
 }
 
 impl Linked for Task<'_> {
@@ -57,36 +67,35 @@ impl Linked for Task<'_> {
 /// The run in which tasks are made, as a task sees it.
 pub struct Tasks<'env> {
     id: usize,
-    pub(super) queues: Queues<Task<'env>>,
+    pub(super) pool: Arc<Pool<Tasks<'env>>>,
+    queues: Queues<Task<'env>>,
+    /// Where the caller sleeps.
+    seat: Arc<Seat>,
     live: Live,
     cancelled: AtomicBool,
-    /// Whether the I/O thread was refused a higher priority.
-    refused: AtomicBool,
     /// What the caller was not given yet: the first ones.
     failures: Mutex<Vec<Failure>>,
 }
 
-/// Which runs there were.
+/// How many runs there were.
 static RUNS: AtomicUsize = AtomicUsize::new(1);
 
 /// How many tasks the caller runs before it looks how many are live.
-const LOOK_EVERY: usize = 16;
+const TASKS_PER_LOOK: usize = 16;
 /// Failures that are kept at the same time, of which the run returns the first.
 const FAILURES_KEPT: usize = 1 << 10;
-/// The I/O thread's: a high weight, and turns so short that it may interrupt those that compute.
-const IO_NICE: i32 = -10;
-const IO_TURN: Duration = Duration::from_micros(100);
 
 impl<'env> Tasks<'env> {
-    /// For `computing` threads, and the one for I/O.
-    pub(super) fn new(computing: usize) -> Tasks<'env> {
+    /// A run on these threads, which serve it once it is added to them.
+    pub(super) fn new(pool: Arc<Pool<Tasks<'env>>>) -> Tasks<'env> {
         Tasks {
             id: RUNS.fetch_add(1, Ordering::Relaxed),
-            queues: Queues::new(computing, 1),
-            live: Live::new(computing + 1),
+            queues: Queues::new(pool.computing(), pool.lanes()),
+            seat: Arc::new(Seat::new()),
+            live: Live::new(pool.threads()),
             cancelled: AtomicBool::new(false),
-            refused: AtomicBool::new(false),
             failures: Mutex::new(Vec::new()),
+            pool,
         }
     }
 
@@ -94,8 +103,8 @@ impl<'env> Tasks<'env> {
     /// says that it was cancelled, if none came before. From any thread.
     ///
     /// ```
-    /// use sakiyomi_exec::manager::{Cause, Manager};
-    /// let result = Manager::new(2).run(|tasks| {
+    /// use sakiyomi_exec::executor::{Cause, Threads};
+    /// let result = Threads::new(2).run(|tasks| {
     ///     let search = tasks.each("search", 4, 0u64.., |number, tasks| {
     ///         if number == 1_000 {
     ///             tasks.cancel();
@@ -118,10 +127,10 @@ impl<'env> Tasks<'env> {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the I/O thread has the higher priority that it asked for. Known once a task has run on it.
+    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on each.
     #[must_use]
     pub fn io_is_urgent(&self) -> bool {
-        !self.refused.load(Ordering::Relaxed)
+        !self.pool.refused.load(Ordering::Relaxed)
     }
 
     fn note(&self, failure: &Failure) {
@@ -145,19 +154,14 @@ impl<'env> Tasks<'env> {
         Place::enter(self.id, index)
     }
 
+    /// This thread is the run's caller until what is returned is dropped, unless it is so already.
+    pub(super) fn enter_as_caller(&self) -> Option<Place> {
+        (self.thread() != Some(0)).then(|| self.enter(0))
+    }
+
     /// Which of this run's threads this one is, if it is one.
     fn thread(&self) -> Option<usize> {
         Place::within(self.id)
-    }
-
-    /// The life of a thread that is not the caller's.
-    pub(super) fn serve(&self, index: usize) {
-        let _place = self.enter(index);
-        if index == self.queues.computing() && sakiyomi_os::priority::latency_nice(IO_NICE, IO_TURN).is_err()
-        {
-            self.refused.store(true, Ordering::Relaxed);
-        }
-        self.work_until(index, || false);
     }
 
     pub(super) fn live(&self) -> usize {
@@ -167,39 +171,29 @@ impl<'env> Tasks<'env> {
     /// Runs tasks on the caller's thread until no more than `most` are live.
     pub(super) fn work_until_live(&self, most: usize) {
         // The other threads' counts are in their caches: to look at them costs as much as a small task.
-        while self.live() > most && self.work_at_once(LOOK_EVERY) {}
-        self.live.awaiting(most, || self.work_until(0, || self.live() <= most));
+        while self.live() > most && self.work_at_once(TASKS_PER_LOOK) {}
+        self.live.awaiting(most, || self.work_until(|| self.live() <= most));
     }
 
     /// Runs so many tasks on the caller's thread; `false` if there are fewer that it need not wait for.
     fn work_at_once(&self, many: usize) -> bool {
-        let mut left = many;
-        self.work(
-            0,
-            || self.queues.next_at_once(0),
-            || {
-                left -= 1;
-                left == 0
-            },
-        );
-        left == 0
-    }
-
-    /// Runs tasks on thread `me` until it is enough, or the run ends.
-    pub(super) fn work_until(&self, me: usize, enough: impl Fn() -> bool) {
-        self.work(me, || self.queues.next(me, &enough), &enough);
-    }
-
-    /// Runs tasks on thread `me`, until there are no more or, after one of them, it is enough.
-    fn work(&self, me: usize, get: impl Fn() -> Option<Task<'env>>, mut enough: impl FnMut() -> bool) {
-        let mut task = get();
-        while let Some(now) = task {
-            let next = self.execute(now);
-            if enough() {
-                return next.into_iter().for_each(|next| self.push(next));
+        let mut done = 0;
+        while done < many {
+            let Some(found) = self.queues.find(Server::Computes(0), Look::AtOnce) else { return false };
+            if found.has_stolen_more {
+                self.pool.wake_for_any(self);
             }
-            task = next.map(|next| self.queues.instead_of(me, next)).or_else(&get);
+            self.serve(Server::Computes(0), 0, found.task, || {
+                done += 1;
+                done == many
+            });
         }
+        true
+    }
+
+    /// Runs tasks on the caller's thread until it is enough. What makes it enough wakes the caller.
+    pub(super) fn work_until(&self, enough: impl Fn() -> bool) {
+        self.pool.serve_until(self, enough);
     }
 
     /// Gives what this thread may do next, which has become active by it.
@@ -218,11 +212,16 @@ impl<'env> Tasks<'env> {
         let End { after, is_watched } = core.edges.end(result);
         let next = self.release_all(after);
         self.part_with(task);
+        self.count_ended(is_watched);
+        next
+    }
+
+    /// A task has ended; wakes the caller if it waits for that, or for fewer to be live.
+    pub(super) fn count_ended(&self, is_watched: bool) {
         let is_awaited = self.live.count_ended(self.thread());
         if is_watched || is_awaited {
-            self.queues.wake(0);
+            self.pool.wake_caller(self);
         }
-        next
     }
 
     /// A failure is noted once, where it comes from.
@@ -265,15 +264,26 @@ impl<'env> Tasks<'env> {
         let _ = self.noted(Failure::catch(&name, || drop(task)));
     }
 
+    /// What thread `me` does next, that has just made `task` active: this one, which need not go through its queue, unless
+    /// something else goes before it.
+    fn instead_of(&self, me: usize, task: Task<'env>) -> Task<'env> {
+        match self.queues.find_pressing(me) {
+            None => task,
+            Some(pressing) => {
+                self.push(task);
+                pressing
+            }
+        }
+    }
+
     /// Of a task that waits for so many others.
-    pub(super) fn core(&self, name: Name, device: Device, priority: Priority, before: usize) -> Core<'env> {
-        let computing = self.queues.computing();
-        let bound = match device {
-            Device::Any => None,
-            Device::Io => Some(computing),
-            Device::Thread(index) => Some(index % computing),
+    pub(super) fn core(&self, name: Name, lane: Lane, priority: Priority, before: usize) -> Core<'env> {
+        let lane = match lane {
+            Lane::Compute => Bound::Any,
+            Lane::Io(lane) => Bound::Lane((lane % self.queues.lanes()) as u16),
+            Lane::Pinned(thread) => Bound::Thread((thread % self.queues.computing()) as u16),
         };
-        Core { name, bound: bound.map(|thread| thread as u16), priority, edges: Edges::new(before) }
+        Core { name, lane, priority, edges: Edges::new(before) }
     }
 
     pub(super) fn count_made(&self) {
@@ -290,12 +300,48 @@ impl<'env> Tasks<'env> {
     fn push(&self, task: Task<'env>) {
         let (whose, priority) = (self.whose(task.core()), task.core().priority);
         self.queues.push(task, whose, priority);
+        match whose {
+            For::Any(_) => self.pool.wake_for_any(self),
+            For::Thread(0) => self.pool.wake_caller(self),
+            For::Thread(index) => self.pool.wake_thread(index),
+            For::Lane(lane) => self.pool.wake_lane(lane),
+        }
     }
 
     fn whose(&self, core: &Core<'env>) -> For {
-        match core.bound {
-            Some(thread) => For::Thread(thread.into()),
-            None => For::Any(self.thread().filter(|&thread| thread < self.queues.computing())),
+        match core.lane {
+            Bound::Thread(thread) => For::Thread(thread.into()),
+            Bound::Lane(lane) => For::Lane(lane.into()),
+            Bound::Any => For::Any(self.thread().filter(|&thread| thread < self.queues.computing())),
+        }
+    }
+}
+
+impl<'env> Served for Tasks<'env> {
+    type Task = Task<'env>;
+
+    fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    fn find(&self, server: Server, look: Look) -> Option<Found<Task<'env>>> {
+        self.queues.find(server, look)
+    }
+
+    fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<Task<'env>>> {
+        self.queues.find_only_bound(server, look)
+    }
+
+    fn serve(&self, server: Server, index: usize, task: Task<'env>, mut enough: impl FnMut() -> bool) {
+        let _place = self.enter(index);
+        let mut task = Some(task);
+        while let Some(now) = task {
+            let next = self.execute(now);
+            if enough() {
+                return next.into_iter().for_each(|next| self.push(next));
+            }
+            task = next.map(|next| self.instead_of(index, next));
+            task = task.or_else(|| self.queues.find(server, Look::Own).map(|found| found.task));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What the I/O thread does: it goes through the files, and has their blocks worked on.
+//! The I/O thread's main task: it goes through the files, and dispatches their blocks to the threads that compute.
 //!
-//! It goes on with the next file as soon as the last block of one is brought, while others work on what there is.
+//! It starts the next file as soon as the last block of one is loaded, while the blocks loaded so far are processed.
 
 use std::fs::Metadata;
 use std::io::{self, Read};
@@ -8,19 +8,19 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
-use sakiyomi_io::EngineKind;
 use sakiyomi_io::read::Single;
+use sakiyomi_io::{EngineKind, Io};
 
 use super::ahead::Devices;
 use super::builder::IoThread;
-use super::choice::Way;
 use super::error::Error;
 use super::fetch::{Buffers, Fetch};
 use super::look_ahead::{Input, LookAhead, Opened};
 use super::plan::{Plan, cut, piece_max, tapered};
 use super::stream::Stream;
-use super::work::{Hold, SMALL, Work};
-use crate::manager::{Device, Handle, Manager, Tasks};
+use super::tuner::Transfer;
+use super::work::{FileGuard, SMALL_FILE_MAX, Work};
+use crate::executor::{Handle, Lane, Tasks, Threads};
 
 /// What a thread maps at a time of a file that is in memory, at most; and at its beginning and its end.
 const MAPPED_MAX: u64 = 16 << 20;
@@ -30,11 +30,11 @@ const MAPPED_AT_ENDS: u64 = 1 << 20;
 pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
     let run = {
         let (work, inputs) = (&work, inputs);
-        Manager::new(work.read.threads).run(move |tasks| {
-            let feeder = Feeder::new(work, inputs);
-            tasks.task("read").on(Device::Io).spawn(move |tasks| feeder.feed(tasks)).forget();
+        Threads::new(work.read.threads).run(move |tasks| {
+            let scheduler = Scheduler::new(work, inputs);
+            tasks.task("read").on(Lane::Io(0)).spawn(move |tasks| scheduler.schedule(tasks)).forget();
             // The thread says so when it starts, and it has something to do.
-            let last = tasks.task("end").on(Device::Io).spawn(|tasks| tasks.io_is_urgent());
+            let last = tasks.task("end").on(Lane::Io(0)).spawn(|tasks| tasks.io_is_urgent());
             tasks.wait(last)
         })
     };
@@ -42,30 +42,32 @@ pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<
     Ok(run??)
 }
 
-/// What is to be brought when what is resident has been worked on.
+/// What is to be loaded after the resident parts have been processed.
 struct Later<'w> {
     before: Handle<'w, ()>,
     fetch: Arc<Fetch>,
     cold: Vec<Range<u64>>,
 }
 
-pub(super) struct Feeder<'w, 'g, T> {
+pub(super) struct Scheduler<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
     files: LookAhead<'w>,
     /// How many of them were begun.
     begun: usize,
     pub(super) devices: Devices,
     buffers: Buffers,
+    /// The engine that all files share, once one is read into buffers.
+    pub(super) io: Option<Io>,
 }
 
-impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
-    fn new(work: &'w Work<'g, T>, inputs: Vec<Input<'w>>) -> Feeder<'w, 'g, T> {
+impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
+    fn new(work: &'w Work<'g, T>, inputs: Vec<Input<'w>>) -> Scheduler<'w, 'g, T> {
         let (files, buffers) = (LookAhead::new(inputs), Buffers::new(work.read.threads));
-        Feeder { work, files, begun: 0, devices: Devices::default(), buffers }
+        Scheduler { work, files, begun: 0, devices: Devices::default(), buffers, io: None }
     }
 
-    /// Hands out the blocks of all files.
-    fn feed(mut self, tasks: &Tasks<'w>) {
+    /// Dispatches the blocks of all files.
+    fn schedule(mut self, tasks: &Tasks<'w>) {
         while !self.files.is_at_end() {
             let Some(permit) = self.work.files.permit() else { return };
             self.files.look(self.work, &mut self.devices);
@@ -73,37 +75,37 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             let file = self.work.file(self.begun, path, permit);
             self.begun += 1;
             let rest = match input {
-                Err(Input::Stream(_, mut from)) => self.take_in(tasks, &file, &mut from).map(|()| None),
+                Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
                 // It was not opened ahead, so it may wait for somebody, as a FIFO does; perhaps it need not be read at
                 // all. Or those before it have the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
                 Err(Input::Path(path)) => match Opened::open(self.work, path) {
-                    Ok(opened) => self.hand_out(tasks, &file, opened),
+                    Ok(opened) => self.dispatch(tasks, &file, opened),
                     Err(source) => Err(Error::Open { path: path.to_owned(), source }),
                 },
-                Ok(opened) => self.hand_out(tasks, &file, opened),
+                Ok(opened) => self.dispatch(tasks, &file, opened),
             };
             match rest {
                 Ok(None) => {}
                 Err(error) => file.fail(error),
                 Ok(Some(Later { before, fetch, cold })) => {
-                    let bring = move |tasks: &Tasks<'w>| {
-                        file.fail_if(self.bring(tasks, &file, &fetch, cold));
+                    let load = move |tasks: &Tasks<'w>| {
+                        file.fail_if(self.load(tasks, &file, &fetch, cold));
                         drop(file);
-                        self.feed(tasks);
+                        self.schedule(tasks);
                     };
-                    tasks.task("read").on(Device::Io).wait_for(&before).spawn(bring).forget();
+                    tasks.task("read").on(Lane::Io(0)).wait_for(&before).spawn(load).forget();
                     return;
                 }
             }
         }
     }
 
-    /// Has a file's blocks worked on, or gives what is to be brought when others are done with.
-    fn hand_out(
+    /// Dispatches a file's blocks; returns what is to be loaded after the resident ones.
+    fn dispatch(
         &mut self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         opened: Opened,
     ) -> Result<Option<Later<'w>>, Error> {
         let Opened { file: mut from, metadata, plan, .. } = opened;
@@ -116,23 +118,23 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         }
         if !kind.is_file() && !kind.is_block_device() {
             let mut from = Stream::of_file(from, self.work.in_order);
-            return self.take_in(tasks, file, &mut from).map(|()| None);
+            return self.load_stream(tasks, file, &mut from).map(|()| None);
         }
         if is_small(&metadata) && self.work.takes_small() {
             let resident = plan.map_or(0, |plan| plan.resident_bytes());
             file.note_plan(resident, (resident < metadata.len()).then(|| self.work.method()));
-            let Some(permit) = self.work.window.permit() else { return Ok(None) };
+            let Some(permit) = self.work.blocks.permit() else { return Ok(None) };
             let file = file.clone();
             tasks.task("block").spawn(move |_| file.read_small(&mut from, Some(permit))).forget();
             return Ok(None);
         }
-        self.hand_out_large(tasks, file, plan)
+        self.dispatch_large(tasks, file, plan)
     }
 
-    fn hand_out_large(
+    fn dispatch_large(
         &mut self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         plan: Option<Plan>,
     ) -> Result<Option<Later<'w>>, Error> {
         let read = self.work.read;
@@ -154,27 +156,27 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         file.note_plan(plan.resident_bytes(), by_whom.then(|| self.work.method()));
         match read.io {
             IoThread::Shared => {
-                self.hand_out_shared(tasks, file, single, plan);
+                self.dispatch_shared(tasks, file, single, plan);
                 Ok(None)
             }
-            IoThread::Dedicated => self.hand_out_dedicated(tasks, file, single, plan),
+            IoThread::Dedicated => self.dispatch_dedicated(tasks, file, single, plan),
         }
     }
 
-    /// Each thread brings what it works on.
-    fn hand_out_shared(
+    /// Each thread loads the blocks that it processes.
+    fn dispatch_shared(
         &mut self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         single: Arc<Single>,
         plan: Plan,
     ) {
         let read = self.work.read;
-        let way = match read.method.map_or(EngineKind::Pread, |method| method.kind) {
-            EngineKind::Mmap | EngineKind::Populate => Way::Map,
-            _ => Way::Copy,
+        let transfer = match read.method.map_or(EngineKind::Pread, |method| method.kind) {
+            EngineKind::Mmap | EngineKind::Populate => Transfer::Mmap,
+            _ => Transfer::Copy,
         };
-        let fetch = Arc::new(Fetch::only(single, way, read.block, self.buffers.clone()));
+        let fetch = Arc::new(Fetch::only(single, transfer, read.block, self.buffers.clone()));
         let block = read.block as u64;
         let ranges = plan.resident.into_iter().chain(plan.cold);
         let pieces = ranges.flat_map(move |range| cut(range, block));
@@ -185,11 +187,11 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         }
     }
 
-    /// What is resident is fetched by those who compute, and what is not comes by this thread.
-    fn hand_out_dedicated(
+    /// Threads that compute fetch what is resident; this thread loads what is not.
+    fn dispatch_dedicated(
         &mut self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         single: Arc<Single>,
         plan: Plan,
     ) -> Result<Option<Later<'w>>, Error> {
@@ -212,29 +214,29 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
             }
             mapped.forget();
         }
-        self.bring(tasks, file, &fetch, cold).map(|()| None)
+        self.load(tasks, file, &fetch, cold).map(|()| None)
     }
 
-    /// Has pieces fetched and worked on by those who compute, as many as there is room for.
+    /// Dispatches pieces, as many as there are permits for.
     fn one_by_one(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         pieces: impl Iterator<Item = Range<u64>>,
         fetch: &Arc<Fetch>,
     ) {
         for piece in pieces {
-            if !self.hand_over(tasks, file, piece, fetch) {
+            if !self.dispatch_piece(tasks, file, piece, fetch) {
                 return;
             }
         }
     }
 
-    /// Has a piece fetched and worked on when there is room for it; says whether more is wanted.
-    pub(super) fn hand_over(
+    /// Dispatches a piece as soon as there are permits for it; returns whether more is wanted.
+    pub(super) fn dispatch_piece(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         piece: Range<u64>,
         fetch: &Arc<Fetch>,
     ) -> bool {
@@ -246,11 +248,11 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
         true
     }
 
-    /// Has each piece fetched and worked on by those who compute; ends when they have.
+    /// Dispatches each piece when the one before it has been processed; the task ends with the last of them.
     fn side_by_side(
         &self,
         tasks: &Tasks<'w>,
-        file: &Hold<'w, 'g, T>,
+        file: &FileGuard<'w, 'g, T>,
         pieces: impl Iterator<Item = Range<u64>> + Send + 'w,
         fetch: Arc<Fetch>,
     ) -> Handle<'w, ()> {
@@ -262,7 +264,7 @@ impl<'w, 'g, T: Send> Feeder<'w, 'g, T> {
     }
 }
 
-/// Whether a file is read at once by who works on it.
+/// Whether a file is read at once by the thread that processes it.
 pub(super) fn is_small(metadata: &Metadata) -> bool {
-    metadata.is_file() && metadata.len() < SMALL as u64
+    metadata.is_file() && metadata.len() < SMALL_FILE_MAX as u64
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::failure::{Cause, Name};
 use super::handle::Handle;
-use super::tasks::{Core, Device, Run, Task, Tasks};
+use super::tasks::{Core, Lane, Run, Task, Tasks};
 use crate::queues::Priority;
 use crate::sync::{Mutex, lock};
 
@@ -15,9 +15,9 @@ impl<'env> Tasks<'env> {
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use sakiyomi_exec::manager::{Failure, Manager};
+    /// use sakiyomi_exec::executor::{Failure, Threads};
     /// let sum = AtomicU64::new(0);
-    /// Manager::new(2).run(|tasks| {
+    /// Threads::new(2).run(|tasks| {
     ///     // A million tasks, no more than eight of which are there at the same time.
     ///     let all = tasks.each("add", 8, 0..1_000_000, |item, _| {
     ///         sum.fetch_add(item, Ordering::Relaxed);
@@ -46,14 +46,14 @@ impl<'env> Tasks<'env> {
         let name = name.into();
         // Ends when all those have that make up the series, and this function has let go.
         let end =
-            Handle::new(self.core(name.clone(), Device::Any, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
+            Handle::new(self.core(name.clone(), Lane::Compute, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
         self.count_made();
         let made = Made { tasks: self, end: end.of_any() };
         let series = Arc::new(Series { items: Mutex::new(items.into_iter()), what, end: end.of_any() });
         for _ in 0..at_a_time {
             let Some(item) = series.next(self) else { break };
             made.one(OneOfSeries {
-                core: self.core(name.clone(), Device::Any, Priority::Normal, 0),
+                core: self.core(name.clone(), Lane::Compute, Priority::Normal, 0),
                 turn: Mutex::new(Some((item, Arc::clone(&series)))),
             });
         }

@@ -1,0 +1,67 @@
+//! Which thread a thread is: of which executor, and of which run.
+
+use std::cell::Cell;
+
+use crate::queues::Server;
+use crate::sync::thread_local;
+
+/// Which run, and which of its threads.
+type OfRun = Cell<(usize, usize)>;
+/// Which executor, and which of its threads, if of any.
+type OfExecutor = Cell<Option<(usize, Server, usize)>>;
+
+#[cfg(not(all(test, loom)))]
+thread_local! {
+    static PLACE: OfRun = const { Cell::new((0, 0)) };
+    static HOME: OfExecutor = const { Cell::new(None) };
+}
+
+// Loom's macro knows no constants.
+#[cfg(all(test, loom))]
+thread_local! {
+    static PLACE: OfRun = Cell::new((0, 0));
+    static HOME: OfExecutor = Cell::new(None);
+}
+
+/// This thread is one of a run's until this is dropped.
+pub(super) struct Place((usize, usize));
+
+impl Place {
+    pub(super) fn enter(run: usize, thread: usize) -> Place {
+        Place(PLACE.with(|place| place.replace((run, thread))))
+    }
+
+    /// Which of this run's threads this one is, if it is one.
+    pub(super) fn within(run: usize) -> Option<usize> {
+        let (now, thread) = PLACE.with(Cell::get);
+        (now == run).then_some(thread)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACE.with(|place| place.set(self.0));
+    }
+}
+
+/// This thread is one of an executor's until this is dropped.
+pub(super) struct Home(());
+
+impl Home {
+    pub(super) fn enter(executor: usize, server: Server, index: usize) -> Home {
+        HOME.with(|home| home.set(Some((executor, server, index))));
+        Home(())
+    }
+
+    /// What this thread serves for this executor, and its number, if it is one of its threads.
+    pub(super) fn within(executor: usize) -> Option<(Server, usize)> {
+        let (now, server, index) = HOME.with(Cell::get)?;
+        (now == executor).then_some((server, index))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        HOME.with(|home| home.set(None));
+    }
+}

@@ -1,0 +1,260 @@
+//! An executor's threads: which runs are active, and which of them a thread serves.
+//!
+//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one run
+//! as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
+
+#[cfg(all(test, loom))]
+mod model;
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::place::Home;
+use crate::queues::{Found, Server};
+use crate::sleep::{Look, Seat, Sleep};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+
+/// A run, as the threads see it.
+pub(super) trait Served {
+    type Task;
+
+    /// Where its caller sleeps while it waits for the run.
+    fn seat(&self) -> &Arc<Seat>;
+
+    /// The next task for a thread.
+    fn find(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
+
+    /// A task that no other thread may run.
+    fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
+
+    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one of
+    /// them, it is enough.
+    fn serve(&self, server: Server, index: usize, task: Self::Task, enough: impl FnMut() -> bool);
+}
+
+/// The threads, and the runs that are active.
+pub(super) struct Pool<R> {
+    id: usize,
+    sleep: Sleep,
+    /// Threads that compute, with the caller, who is number 0 and has no seat here.
+    computing: usize,
+    /// The threads of each lane, by their numbers.
+    lanes: Box<[Range<usize>]>,
+    runs: Mutex<Vec<Arc<R>>>,
+    /// Grows whenever they change.
+    version: AtomicUsize,
+    /// How many there are.
+    active: AtomicUsize,
+    /// Whether a thread of a lane was refused a higher priority.
+    pub(super) refused: AtomicBool,
+}
+
+/// Tasks that a thread runs before it looks at other runs, if there are any.
+const TURN_TASKS: usize = 16;
+
+static POOLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
+
+impl<R: Served> Pool<R> {
+    /// For `computing` threads, of which a run's caller is the first, and lanes of so many.
+    pub(super) fn new(computing: usize, lanes: &[usize]) -> Pool<R> {
+        let mut next = computing;
+        let lanes: Box<[Range<usize>]> = lanes
+            .iter()
+            .map(|&threads| {
+                let lane = next..next + threads;
+                next = lane.end;
+                lane
+            })
+            .collect();
+        Pool {
+            id: POOLS.fetch_add(1, Ordering::Relaxed),
+            sleep: Sleep::new(computing - 1, next - computing),
+            computing,
+            lanes,
+            runs: Mutex::new(Vec::new()),
+            version: AtomicUsize::new(1),
+            active: AtomicUsize::new(0),
+            refused: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn computing(&self) -> usize {
+        self.computing
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// How many threads there are, the caller included.
+    pub(super) fn threads(&self) -> usize {
+        self.lanes.last().map_or(self.computing, |lane| lane.end)
+    }
+
+    /// All threads but the caller: what each serves, and its number.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (Server, usize)> + '_ {
+        let computing = (1..self.computing).map(|index| (Server::Computes(index), index));
+        let lanes = self.lanes.iter().enumerate();
+        computing.chain(
+            lanes.flat_map(|(lane, threads)| threads.clone().map(move |index| (Server::Lane(lane), index))),
+        )
+    }
+
+    /// A run's tasks are served from now on.
+    pub(super) fn add(&self, run: Arc<R>) {
+        let mut runs = lock(&self.runs);
+        runs.push(run);
+        self.changed(runs.len());
+    }
+
+    pub(super) fn remove(&self, run: &R) {
+        let mut runs = lock(&self.runs);
+        runs.retain(|other| !std::ptr::eq(&**other, run));
+        self.changed(runs.len());
+    }
+
+    /// Under the lock of the runs.
+    fn changed(&self, active: usize) {
+        self.active.store(active, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// After a task was added: wakes a thread for it.
+    pub(super) fn wake_for_any(&self, run: &R) {
+        self.sleep.wake_any(run.seat());
+    }
+
+    /// After a task was added that is bound to a thread, which is not the caller.
+    pub(super) fn wake_thread(&self, index: usize) {
+        self.sleep.wake_one_of(index - 1..index);
+    }
+
+    /// After a task was added to a lane.
+    pub(super) fn wake_lane(&self, lane: usize) {
+        let threads = &self.lanes[lane];
+        self.sleep.wake_one_of(threads.start - 1..threads.end - 1);
+    }
+
+    pub(super) fn close(&self) {
+        self.sleep.close();
+    }
+
+    /// Has a run's caller look whether it is enough.
+    pub(super) fn wake_caller(&self, run: &R) {
+        self.sleep.wake_caller(run.seat());
+    }
+
+    /// The life of a thread.
+    pub(super) fn serve(&self, server: Server, index: usize) {
+        let _home = Home::enter(self.id, server, index);
+        let mut known = Known::new();
+        while let Some((run, found)) = self.sleep.next_idle(index - 1, |look| known.find(self, server, look))
+        {
+            let mut done = 0;
+            self.serve_run(&run, server, index, found, || {
+                done += 1;
+                done >= TURN_TASKS && self.active.load(Ordering::Relaxed) > 1
+            });
+        }
+    }
+
+    fn serve_run(
+        &self,
+        run: &R,
+        server: Server,
+        index: usize,
+        found: Found<R::Task>,
+        enough: impl FnMut() -> bool,
+    ) {
+        if found.has_stolen_more {
+            self.wake_for_any(run);
+        }
+        run.serve(server, index, found.task, enough);
+    }
+
+    /// Serves a run on its caller's thread until it is enough, which is to be followed by a wake of the caller. Only
+    /// this run's tasks are run here, whatever others there are: they may take as long as they like, and want locks that
+    /// this caller holds. But a caller that is one of the executor's threads goes on running what no other thread may.
+    pub(super) fn serve_until(&self, run: &R, enough: impl Fn() -> bool) {
+        let home = Home::within(self.id);
+        let home_seat = home.map(|(_, index)| index - 1);
+        let mut known = Known::new();
+        while !enough() {
+            let found = self.sleep.next_of_run(run.seat(), home_seat, &enough, |look| {
+                let own = run.find(Server::Computes(0), look).map(|found| (None, found));
+                own.or_else(|| {
+                    let (run, found) = known.find_only_bound(self, home?.0, look)?;
+                    Some((Some(run), found))
+                })
+            });
+            match (found, home) {
+                (None, _) => return,
+                (Some((None, found)), _) => {
+                    self.serve_run(run, Server::Computes(0), 0, found, &enough);
+                }
+                (Some((Some(other), found)), Some((server, index))) => {
+                    self.serve_run(&other, server, index, found, || true);
+                }
+                (Some((Some(_), _)), None) => unreachable!("only a thread of the executor looks for those"),
+            }
+        }
+    }
+}
+
+/// The active runs as one thread knows them, so that it need not have the lock to look at them.
+struct Known<R> {
+    runs: Vec<Arc<R>>,
+    version: usize,
+    /// Which is looked at first.
+    first: usize,
+}
+
+impl<R: Served> Known<R> {
+    fn new() -> Known<R> {
+        Known { runs: Vec::new(), version: 0, first: 0 }
+    }
+
+    fn find(&mut self, pool: &Pool<R>, server: Server, look: Look) -> Option<(Arc<R>, Found<R::Task>)> {
+        self.first_of(pool, look, |run| run.find(server, look))
+    }
+
+    fn find_only_bound(
+        &mut self,
+        pool: &Pool<R>,
+        server: Server,
+        look: Look,
+    ) -> Option<(Arc<R>, Found<R::Task>)> {
+        self.first_of(pool, look, |run| run.find_only_bound(server, look))
+    }
+
+    /// The first that is found, beginning behind the run where something was found last.
+    fn first_of<T>(
+        &mut self,
+        pool: &Pool<R>,
+        look: Look,
+        find: impl Fn(&R) -> Option<Found<T>>,
+    ) -> Option<(Arc<R>, Found<T>)> {
+        // The last look is one under the lock: whoever adds a run after it sees that this thread sleeps.
+        if look == Look::Last || self.version != pool.version.load(Ordering::Relaxed) {
+            let runs = lock(&pool.runs);
+            self.version = pool.version.load(Ordering::Relaxed);
+            self.runs.clone_from(&runs);
+        }
+        let count = self.runs.len();
+        let found = (0..count).find_map(|step| {
+            let which = (self.first + step) % count;
+            find(&self.runs[which]).map(|found| (which, found))
+        });
+        if let Some((which, found)) = found {
+            self.first = which + 1;
+            return Some((Arc::clone(&self.runs[which]), found));
+        }
+        if look == Look::Last {
+            // It may sleep for long, and they may have ended meanwhile.
+            mem::take(&mut self.runs);
+            self.version = 0;
+        }
+        None
+    }
+}

@@ -1,0 +1,191 @@
+//! How the I/O thread loads what is not in memory: into the page cache, from which the threads that compute fetch it like
+//! the resident parts; or into buffers, if an engine was chosen or the page cache does not keep what is loaded.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use sakiyomi_io::buffer::class_size;
+use sakiyomi_io::file::IoFile;
+use sakiyomi_io::page_cache::{Bringer, residency};
+use sakiyomi_io::read::SharedOptions;
+use sakiyomi_io::shared::{Io, IoOptions};
+use sakiyomi_io::{BufferPool, EngineKind, EngineSpec, Memory, ReadOptions, ReadStream};
+
+use super::ahead::{Ahead, Device};
+use super::error::Error;
+use super::fetch::Fetch;
+use super::plan::{piece_max, tapered};
+use super::schedule::Scheduler;
+use super::stream::{Bytes, Stream, fill_buffer};
+use super::work::FileGuard;
+use crate::executor::Tasks;
+
+/// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all threads
+/// end together; the most is mapped at once where the file system has pages as large.
+const LOADED_BYTES: Range<u64> = 256 << 10..2 << 20;
+/// Largest alignment of direct transfers that devices ask for, in bytes.
+const ALIGNMENT_MAX: usize = 64 << 10;
+
+impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
+    /// Loads parts of a file, and dispatches them.
+    pub(super) fn load(
+        &mut self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        fetch: &Arc<Fetch>,
+        parts: Vec<Range<u64>>,
+    ) -> Result<(), Error> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let from = Arc::clone(fetch.single.file());
+        let metadata = from.file().metadata().ok().filter(|_| self.work.is_usual());
+        let device = metadata.map(|metadata| self.devices.of(from.file(), &metadata));
+        let bringer = device.and_then(|device| Some((Bringer::new().ok()?, device)));
+        let mut is_kept = true;
+        for part in parts {
+            let mut rest = part;
+            if let Some((bringer, device)) = bringer.as_ref().filter(|_| is_kept) {
+                rest = self.load_into_cache(tasks, file, fetch, (bringer, *device), rest);
+                is_kept = rest.is_empty();
+            }
+            if file.is_over() {
+                return Ok(());
+            }
+            if !rest.is_empty() {
+                self.load_into_buffers(tasks, file, &from, device, rest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or cannot be
+    /// loaded. Reading that into buffers tells why not.
+    fn load_into_cache(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        fetch: &Arc<Fetch>,
+        (bringer, device): (&Bringer, Device),
+        part: Range<u64>,
+    ) -> Range<u64> {
+        let from = fetch.single.file().file();
+        let mut ahead = Ahead::new(from, device, part.clone());
+        let most = piece_max(u64::MAX, self.work.read.bytes_ahead(), self.work.read.threads);
+        for piece in tapered(part.clone(), LOADED_BYTES.start.min(most)..LOADED_BYTES.end.min(most)) {
+            if device.needs_help(self.work.blocks.is_low()) {
+                ahead.keep(piece.start);
+            }
+            let is_there = bringer.bring(from, piece.clone()).is_ok()
+                && residency(from, piece.clone()).is_ok_and(|residency| residency.is_whole());
+            if !is_there || !self.dispatch_piece(tasks, file, piece.clone(), fetch) {
+                return piece.start..part.end;
+            }
+        }
+        part.end..part.end
+    }
+
+    /// Reads a part of a file into buffers, and dispatches each block.
+    fn load_into_buffers(
+        &mut self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        from: &Arc<IoFile>,
+        device: Option<Device>,
+        part: Range<u64>,
+    ) -> Result<(), Error> {
+        let mut ahead = device.map(|device| Ahead::new(from.file(), device, part.clone()));
+        ahead.iter_mut().for_each(|ahead| ahead.keep(part.start));
+        let mut blocks = self.open_stream(file.path, from, part)?;
+        while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
+            let Some(block) = blocks.next() else { break };
+            let block = block?;
+            ahead.iter_mut().for_each(|ahead| ahead.keep(block.offset()));
+            let file = file.clone();
+            let work =
+                move |_: &Tasks<'w>| file.piece(block.offset(), Bytes::Block(block.send()), Some(permit));
+            tasks.task("block").spawn(work).forget();
+        }
+        Ok(())
+    }
+
+    /// Many files share one engine and one budget: to set up a ring for each takes longer than to read a small file. A
+    /// single one has an engine of its own, which it drives without a lock and whose buffers the kernel may know.
+    fn open_stream(
+        &mut self,
+        path: &Path,
+        from: &Arc<IoFile>,
+        part: Range<u64>,
+    ) -> Result<ReadStream, sakiyomi_io::Error> {
+        let (read, engine) = (self.work.read, self.work.method());
+        if read.paths.len() > 1 {
+            let alignment = from.alignment().offset;
+            if !read.block.is_multiple_of(alignment) {
+                let (path, block) = (path.to_owned(), read.block);
+                return Err(sakiyomi_io::Error::Unaligned { path, block, alignment });
+            }
+            let ahead = engine.ahead(read.block);
+            let options = SharedOptions { block: read.block, ahead, ..SharedOptions::default() };
+            return ReadStream::shared(self.shared_io(engine)?, from, part, &options);
+        }
+        let blocks = (part.end - part.start).div_ceil(read.block as u64);
+        let options = ReadOptions {
+            engine,
+            access: read.access,
+            block: read.block,
+            hold: (read.blocks_ahead() + 1)
+                .min(usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)),
+            range: Some(part),
+            ..ReadOptions::default()
+        };
+        ReadStream::open(path, &options)
+    }
+
+    /// The engine of all files, opened when it is needed. There is memory for the blocks that are read ahead and for those
+    /// that have a permit.
+    fn shared_io(&mut self, engine: EngineSpec) -> Result<&Io, sakiyomi_io::Error> {
+        let read = self.work.read;
+        if self.io.is_none() {
+            // A direct transfer is widened to the alignment at both ends.
+            let block = class_size(read.block.saturating_add(2 * ALIGNMENT_MAX));
+            let blocks = engine.ahead(read.block) + read.blocks_ahead() + 1;
+            let options = IoOptions { engine, budget: block.saturating_mul(blocks), memory: Memory::Huge };
+            self.io = Some(Io::open(&options)?);
+        }
+        Ok(self.io.as_ref().expect("just opened"))
+    }
+
+    /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all earlier
+    /// blocks processed: they may be enough, and the writer may wait for the result.
+    pub(super) fn load_stream(
+        &self,
+        tasks: &Tasks<'w>,
+        file: &FileGuard<'w, 'g, T>,
+        from: &mut Stream<'_>,
+    ) -> Result<(), Error> {
+        file.note_plan(0, Some(EngineSpec::usual(EngineKind::Read)));
+        let read = self.work.read;
+        let pool = BufferPool::fixed(read.blocks_ahead() + 1, read.block, Memory::Huge)?;
+        let mut offset = 0;
+        while let Some(permit) = self.work.blocks.permit().filter(|_| !file.is_over()) {
+            if from.would_wait() && (!self.work.blocks.wait_for_others() || file.is_over()) {
+                break;
+            }
+            let mut buffer = pool.take().expect("no more are lent than permitted");
+            let outcome = fill_buffer(from, &mut buffer);
+            let length = buffer.len() as u64;
+            if length > 0 {
+                let file = file.clone();
+                let work = move |_: &Tasks<'w>| file.piece(offset, Bytes::Buffer(buffer), Some(permit));
+                tasks.task("block").spawn(work).forget();
+                offset += length;
+            }
+            outcome.map_err(|source| Error::Stream { path: file.path.to_owned(), source })?;
+            if length == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

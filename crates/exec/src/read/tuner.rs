@@ -1,0 +1,178 @@
+//! Whether what is in memory is mapped or copied: which of the two is faster differs from machine to machine.
+//!
+//! Mapping copies nothing, but its pages are entered into tables that all threads share, and taken out again (Crotty,
+//! Leis & Pavlo 2022 on what that comes to on many cores). Copying costs memory bandwidth, and leaves a block in its
+//! core's cache. So both are tried on the first pieces of a large file, and the faster one is kept.
+
+use std::time::Duration;
+
+/// How a thread gets the bytes that it works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transfer {
+    Mmap,
+    Copy,
+}
+
+/// Receives how long pieces took, from the transfer to the end of their processing; tells how the next one is transferred.
+#[derive(Debug)]
+pub(super) struct Tuner {
+    settled: Option<Transfer>,
+    map: Trials,
+    copy: Trials,
+}
+
+/// Trials of each transfer. The shortest time counts, for whatever disturbs a trial makes it longer.
+const TRIALS: usize = 5;
+/// What each trial is of, in bytes: enough to last longer than making a mapping does (of 1 MiB copying seemed the faster
+/// where it takes half as long again). Both are tried on as much, so that both are disturbed as often.
+const TRIAL: u64 = 2 << 20;
+/// Trying costs a hundredth of this, in bytes, at most.
+const TUNED_MIN: u64 = 256 << 20;
+/// Copying must take less than this part of the time that mapping takes: a little is chance, and the mapping of a trial.
+const GAIN_RATIO: f64 = 0.9;
+
+#[derive(Debug, Default)]
+struct Trials {
+    begun: usize,
+    ended: usize,
+    /// In nanoseconds a byte.
+    least: Option<f64>,
+}
+
+impl Trials {
+    fn ended(&mut self, ns_a_byte: f64) {
+        self.ended += 1;
+        self.least = Some(self.least.map_or(ns_a_byte, |least| least.min(ns_a_byte)));
+    }
+
+    fn result(&self) -> Option<f64> {
+        self.least.filter(|_| self.ended >= TRIALS)
+    }
+}
+
+impl Tuner {
+    /// For so many bytes: if they are few, they are mapped and nothing is tried.
+    pub(super) fn of(bytes: u64) -> Tuner {
+        let settled = (bytes < TUNED_MIN).then_some(Transfer::Mmap);
+        Tuner { settled, map: Trials::default(), copy: Trials::default() }
+    }
+
+    /// Always the same.
+    pub(super) fn settled(transfer: Transfer) -> Tuner {
+        Tuner { settled: Some(transfer), ..Tuner::of(0) }
+    }
+
+    /// What is not to be tried any more.
+    pub(super) fn settle(&mut self, transfer: Transfer) {
+        self.settled = Some(transfer);
+    }
+
+    /// Of a piece of `length` bytes: how it is had, and how many bytes of it before this is asked again.
+    pub(super) fn next(&mut self, length: u64) -> (Transfer, u64) {
+        if let Some(transfer) = self.settled {
+            return (transfer, length);
+        }
+        if length < TRIAL || self.copy.begun == TRIALS {
+            return (Transfer::Mmap, length);
+        }
+        // In turn, and mapping first.
+        let transfer = if self.map.begun == self.copy.begun { Transfer::Mmap } else { Transfer::Copy };
+        self.of_transfer(transfer).begun += 1;
+        (transfer, TRIAL)
+    }
+
+    /// So many bytes were had so, and worked on.
+    pub(super) fn took(&mut self, transfer: Transfer, bytes: u64, time: Duration) {
+        if self.settled.is_some() || bytes != TRIAL {
+            return;
+        }
+        self.of_transfer(transfer).ended(time.as_nanos() as f64 / bytes as f64);
+        if let (Some(map), Some(copy)) = (self.map.result(), self.copy.result()) {
+            self.settled = Some(if copy < GAIN_RATIO * map { Transfer::Copy } else { Transfer::Mmap });
+        }
+    }
+
+    fn of_transfer(&mut self, transfer: Transfer) -> &mut Trials {
+        match transfer {
+            Transfer::Mmap => &mut self.map,
+            Transfer::Copy => &mut self.copy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PIECE: u64 = 16 << 20;
+
+    /// Works on pieces of a file until there are no more: the bytes that were had either transfer.
+    fn run(tuner: &mut Tuner, bytes: u64, ns_a_byte: impl Fn(Transfer, usize) -> f64) -> (u64, u64) {
+        let (mut mapped, mut copied, mut calls) = (0, 0, 0);
+        let mut left = bytes;
+        while left > 0 {
+            let (transfer, part) = tuner.next(left.min(PIECE));
+            assert!(part > 0 && part <= left.min(PIECE));
+            let ns = ns_a_byte(transfer, calls) * part as f64;
+            tuner.took(transfer, part, Duration::from_nanos(ns as u64));
+            *(if transfer == Transfer::Mmap { &mut mapped } else { &mut copied }) += part;
+            (left, calls) = (left - part, calls + 1);
+        }
+        (mapped, copied)
+    }
+
+    #[test]
+    fn the_faster_way_is_kept() {
+        let all = 1 << 30;
+        let (mapped, copied) =
+            run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.12 });
+        assert_eq!((mapped, copied), (all - TRIALS as u64 * TRIAL, TRIALS as u64 * TRIAL));
+        let (mapped, _) =
+            run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.08 });
+        assert_eq!(mapped, TRIALS as u64 * TRIAL);
+        let (_, copied) =
+            run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.095 });
+        assert_eq!(copied, TRIALS as u64 * TRIAL, "a little is chance");
+    }
+
+    #[test]
+    fn a_disturbance_decides_nothing() {
+        let all = 1 << 30;
+        // All of mapping but one, and none of copying, are ten times as long.
+        let took = |transfer, call| {
+            let usual = if transfer == Transfer::Mmap { 0.1 } else { 0.12 };
+            if transfer == Transfer::Mmap && call != 4 { 10.0 * usual } else { usual }
+        };
+        assert_eq!(run(&mut Tuner::of(all), all, took).1, TRIALS as u64 * TRIAL);
+    }
+
+    #[test]
+    fn a_small_file_is_mapped_and_nothing_is_tried() {
+        assert_eq!(run(&mut Tuner::of(TUNED_MIN - 1), TUNED_MIN - 1, |_, _| 0.1), (TUNED_MIN - 1, 0));
+        assert_eq!(run(&mut Tuner::settled(Transfer::Copy), TUNED_MIN, |_, _| 0.1), (0, TUNED_MIN));
+    }
+
+    proptest! {
+        #[test]
+        fn trials_are_few_whatever_threads_are_at_the_same_time(
+            threads in 1usize..64, order in prop::collection::vec(any::<prop::sample::Index>(), 400),
+        ) {
+            let time = |transfer, part| Duration::from_nanos(part * if transfer == Transfer::Mmap { 1 } else { 2 });
+            let mut tuner = Tuner::of(TUNED_MIN);
+            let (mut under_way, mut copied) = (Vec::new(), 0);
+            for which in order {
+                while under_way.len() < threads {
+                    let (transfer, part) = tuner.next(PIECE);
+                    copied += if transfer == Transfer::Copy { part } else { 0 };
+                    under_way.push((transfer, part));
+                }
+                let (transfer, part) = under_way.swap_remove(which.index(under_way.len()));
+                tuner.took(transfer, part, time(transfer, part));
+            }
+            under_way.into_iter().for_each(|(transfer, part)| tuner.took(transfer, part, time(transfer, part)));
+            prop_assert_eq!(copied, TRIALS as u64 * TRIAL);
+            prop_assert_eq!(tuner.settled, Some(Transfer::Mmap));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! How threads that find nothing to do go to sleep, and how they are woken.
+//!
+//! No task is overlooked by a thread that goes to sleep: it marks its seat as asleep before it looks through the queues
+//! for the last time, and a thread that adds a task looks at the seats after that. The queue's lock orders the two:
+//! either the sleeper sees the task, or the other thread sees the mark.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
+use system::{LOOKS, pause};
+
+/// Giving the processor to others; in model checks it is never given.
+mod system {
+    /// How often a thread looks before it sleeps. To be woken costs microseconds.
+    #[cfg(not(all(test, loom)))]
+    pub(super) const LOOKS: usize = 16;
+    /// What is seen by a second look is what the first would have seen later.
+    #[cfg(all(test, loom))]
+    pub(super) const LOOKS: usize = 1;
+
+    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into a
+    /// queue all the time takes its cache line from the thread that fills it.
+    #[cfg(not(all(test, loom)))]
+    pub(super) fn pause(look: usize) {
+        (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
+        std::thread::yield_now();
+    }
+
+    /// To yield would let the others come to where nothing is on its way.
+    #[cfg(all(test, loom))]
+    pub(super) fn pause(_: usize) {}
+}
+
+/// When a thread looks for a task, which decides how much of others' it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Between two tasks: nothing is stolen.
+    Own,
+    /// As a thread that will not wait.
+    AtOnce,
+    /// It has run out.
+    First,
+    /// It has looked before.
+    Again,
+    /// It will sleep if it finds nothing.
+    Last,
+    /// It was woken.
+    Woken,
+}
+
+/// Where one thread sleeps.
+pub(crate) struct Seat {
+    /// One of the following.
+    state: AtomicUsize,
+    wake: Condvar,
+    /// Where its thread sleeps, if elsewhere.
+    elsewhere: Mutex<Option<Arc<Seat>>>,
+}
+
+const AWAKE: usize = 0;
+/// It sleeps, and takes tasks of any run.
+const IDLE: usize = 1;
+/// It sleeps until something comes of a run that it has called.
+const WAITING: usize = 2;
+/// It sleeps in the seat of a run that it has called.
+const ON_RUN_SEAT: usize = 3;
+
+impl Seat {
+    pub(crate) fn new() -> Seat {
+        Seat { state: AtomicUsize::new(AWAKE), wake: Condvar::new(), elsewhere: Mutex::new(None) }
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != AWAKE
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == IDLE
+    }
+}
+
+/// The seats of an executor's threads. Callers that wait have theirs elsewhere.
+pub(crate) struct Sleep {
+    /// Under this lock seats change. The locks of queues are taken under it, never the other way round.
+    changing: Mutex<()>,
+    seats: Box<[Arc<Seat>]>,
+    /// The first of them compute; how many of those are idle.
+    computing: usize,
+    idle: AtomicUsize,
+    closed: AtomicBool,
+}
+
+impl Sleep {
+    /// Of `computing` threads, and `others` behind them.
+    pub(crate) fn new(computing: usize, others: usize) -> Sleep {
+        Sleep {
+            changing: Mutex::new(()),
+            seats: (0..computing + others).map(|_| Arc::new(Seat::new())).collect(),
+            computing,
+            idle: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// An idle thread looks until there is something, and sleeps meanwhile; none when the executor is closed.
+    pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
+        self.next(&self.seats[thread], None, IDLE, || self.closed.load(Ordering::Relaxed), look)
+    }
+
+    /// A run's caller looks until there is something or it is `enough`, and sleeps meanwhile. What makes it enough is to
+    /// be followed by [`Sleep::wake_caller`]. A thread of the executor is woken as well if something is added that only it
+    /// may run; it has a seat of its own here, its home.
+    pub(crate) fn next_of_run<R>(
+        &self,
+        seat: &Arc<Seat>,
+        home: Option<usize>,
+        enough: impl Fn() -> bool,
+        look: impl FnMut(Look) -> Option<R>,
+    ) -> Option<R> {
+        self.next(seat, home.map(|thread| &*self.seats[thread]), WAITING, enough, look)
+    }
+
+    fn next<R>(
+        &self,
+        seat: &Arc<Seat>,
+        home: Option<&Seat>,
+        what: usize,
+        enough: impl Fn() -> bool,
+        mut look: impl FnMut(Look) -> Option<R>,
+    ) -> Option<R> {
+        for number in 0..LOOKS {
+            if enough() {
+                return None;
+            }
+            let found = look(if number == 0 { Look::First } else { Look::Again });
+            if found.is_some() {
+                return found;
+            }
+            pause(number);
+        }
+        loop {
+            let mut changing = lock(&self.changing);
+            self.fall_asleep(seat, home, what);
+            let found = look(Look::Last);
+            let is_enough = found.is_some() || enough();
+            if is_enough {
+                self.wake_up(seat);
+            }
+            while seat.is_asleep() {
+                changing = seat.wake.wait(changing).unwrap_or_else(PoisonError::into_inner);
+            }
+            if let Some(home) = home {
+                self.wake_up(home);
+            }
+            drop(changing);
+            if is_enough {
+                return found;
+            }
+            let found = look(Look::Woken);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    fn fall_asleep(&self, seat: &Arc<Seat>, home: Option<&Seat>, what: usize) {
+        seat.state.store(what, Ordering::Relaxed);
+        self.idle.fetch_add(usize::from(what == IDLE), Ordering::Relaxed);
+        if let Some(home) = home {
+            *lock(&home.elsewhere) = Some(Arc::clone(seat));
+            home.state.store(ON_RUN_SEAT, Ordering::Relaxed);
+        }
+    }
+
+    /// Says what it slept for.
+    fn wake_up(&self, seat: &Seat) -> usize {
+        let what = seat.state.load(Ordering::Relaxed);
+        seat.state.store(AWAKE, Ordering::Relaxed);
+        self.idle.fetch_sub(usize::from(what == IDLE), Ordering::Relaxed);
+        what
+    }
+
+    fn wake(&self, seat: &Seat) {
+        match self.wake_up(seat) {
+            AWAKE => {}
+            ON_RUN_SEAT => {
+                let elsewhere = lock(&seat.elsewhere).take();
+                elsewhere.iter().for_each(|seat| self.wake(seat));
+            }
+            _ => seat.wake.notify_one(),
+        }
+    }
+
+    /// Wakes a run's caller, if it sleeps.
+    pub(crate) fn wake_caller(&self, caller: &Seat) {
+        let _changing = lock(&self.changing);
+        self.wake(caller);
+    }
+
+    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle thread.
+    pub(crate) fn wake_any(&self, caller: &Seat) {
+        if self.idle.load(Ordering::Relaxed) == 0 && !caller.is_asleep() {
+            return;
+        }
+        let _changing = lock(&self.changing);
+        if caller.is_asleep() {
+            self.wake(caller);
+        } else if let Some(seat) = self.seats[..self.computing].iter().find(|seat| seat.is_idle()) {
+            self.wake(seat);
+        }
+    }
+
+    /// After a task was added that is bound to these threads: wakes one of them, if it sleeps.
+    pub(crate) fn wake_one_of(&self, threads: Range<usize>) {
+        let seats = &self.seats[threads];
+        if !seats.iter().any(|seat| seat.is_asleep()) {
+            return;
+        }
+        let _changing = lock(&self.changing);
+        let idle = seats.iter().find(|seat| seat.is_idle());
+        if let Some(seat) = idle.or_else(|| seats.iter().find(|seat| seat.is_asleep())) {
+            self.wake(seat);
+        }
+    }
+
+    /// The executor's threads end.
+    pub(crate) fn close(&self) {
+        let _changing = lock(&self.changing);
+        self.closed.store(true, Ordering::Relaxed);
+        self.seats.iter().for_each(|seat| self.wake(seat));
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests from outside.
+
+mod executors;
+mod reads;

@@ -1,0 +1,201 @@
+//! The owners of a regulated device: their rates, and how each of them fares.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request};
+use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulator, Report, Timing};
+
+use super::driver::LiveDevice;
+
+/// Owners without a rate whose statistics are kept at most, and how long an idle one's are kept where there are fewer.
+const UNRATED_OWNERS_MAX: usize = 1024;
+const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
+
+/// I/Os over which the means of an owner are taken.
+const MEAN_WINDOW_IOS: u64 = 128;
+
+/// What a question on the device's thread sees: the device and the statistics of its owners. Requests carry their owner
+/// as their stream; owner 0 is nobody.
+pub(crate) struct Rates<'a> {
+    pub(super) device: &'a mut LiveDevice,
+    pub(super) owners: &'a mut OwnerTable,
+}
+
+/// Statistics of owners.
+#[derive(Debug)]
+pub(super) struct OwnerTable {
+    by_number: BTreeMap<u32, OwnerStats>,
+    /// Number of owners at which idle ones are evicted.
+    eviction_at: usize,
+    timings: Vec<Timing>,
+    /// The part of an I/O's time that is spent on the way to the regulator and back.
+    path: Nanos,
+    past: Past,
+}
+
+/// How an owner fares.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnerStats {
+    /// I/Os that have ended since it was first seen, or since its rate was set.
+    pub(crate) ios: u64,
+    pub(crate) unanswered: u64,
+    /// Of the last [`MEAN_WINDOW_IOS`].
+    pub(crate) mean_ns: f64,
+    variance: f64,
+    last: Nanos,
+}
+
+/// How all rates together were kept since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Past {
+    /// How often an owner was given a rate.
+    pub given: u64,
+    /// I/Os of owners with a rate.
+    pub ios: u64,
+    /// Those of them that took longer than they were to.
+    pub late: u64,
+    /// The sum of actual over ideal time.
+    pub accuracy_sum: f64,
+}
+
+/// The state of the device and of some of its owners.
+#[derive(Clone, Debug)]
+pub(crate) struct RatesSnapshot {
+    pub(crate) device: DeviceReport,
+    /// How long the device was busy, by its own account.
+    pub(crate) busy: Nanos,
+    pub(crate) past: Past,
+    /// By their numbers; with a report where they have a rate.
+    pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
+    /// There are owners with higher numbers.
+    pub(crate) more: bool,
+}
+
+impl Rates<'_> {
+    /// Sets a rate; returns whether it is best effort, because it cannot be guaranteed.
+    pub(crate) fn set(
+        &mut self,
+        now: Nanos,
+        owner: u32,
+        rate: Rate,
+        best_effort: bool,
+    ) -> Result<bool, RateError> {
+        if best_effort {
+            self.device.set_rate_anyway(now, Owner(owner), rate)?;
+        } else {
+            self.device.set_rate(now, Owner(owner), rate)?;
+        }
+        self.owners.past.given += 1;
+        let stats = self.owners.by_number.entry(owner).or_default();
+        *stats = OwnerStats { unanswered: stats.unanswered, last: now, ..OwnerStats::default() };
+        Ok(self.regulator().report(Owner(owner)).is_some_and(|report| report.best_effort))
+    }
+
+    /// Takes a rate back.
+    pub(crate) fn clear(&mut self, now: Nanos, owner: u32) {
+        self.device.clear_rate(now, Owner(owner));
+    }
+
+    /// The owner has ended.
+    pub(crate) fn gone(&mut self, now: Nanos, owner: u32) {
+        self.device.owner_gone(now, Owner(owner));
+        self.owners.by_number.remove(&owner);
+    }
+
+    /// The device, and the first `max` owners with a higher number than `after`: all, or those that have a rate.
+    pub(crate) fn look(&self, now: Nanos, after: u32, all: bool, max: usize) -> RatesSnapshot {
+        let regulator = self.regulator();
+        let behind = self.owners.by_number.range((Bound::Excluded(after), Bound::Unbounded));
+        let looked = behind.map(|(&owner, stats)| (owner, *stats, regulator.report(Owner(owner))));
+        let mut owners = looked.filter(|(.., report)| all || report.is_some());
+        let first = owners.by_ref().take(max).collect();
+        let more = owners.next().is_some();
+        let (device, busy) = (regulator.device_report(), self.device.busy(now));
+        RatesSnapshot { device, busy, past: self.owners.past, owners: first, more }
+    }
+
+    fn regulator(&self) -> &Regulator {
+        self.device.regulator().expect("only a device with a regulator has owners")
+    }
+}
+
+impl OwnerTable {
+    /// For the device in front of which `regulator` stands.
+    pub(super) fn new(regulator: &Regulator) -> OwnerTable {
+        OwnerTable {
+            by_number: BTreeMap::new(),
+            eviction_at: UNRATED_OWNERS_MAX,
+            timings: Vec::new(),
+            path: regulator.settings().path,
+            past: Past::default(),
+        }
+    }
+
+    /// A request comes.
+    pub(super) fn on_arrival(&mut self, request: &Request, regulator: &Regulator) {
+        let (owner, now) = (request.stream.0, request.arrival);
+        if !self.by_number.contains_key(&owner) && self.by_number.len() >= self.eviction_at {
+            self.evict(now, regulator);
+            // Avoids rescanning the survivors on every arrival.
+            self.eviction_at = self.by_number.len() + UNRATED_OWNERS_MAX;
+        }
+        let stats = self.by_number.entry(owner).or_default();
+        stats.unanswered += 1;
+        stats.last = now;
+    }
+
+    /// Forgets owners without a rate and without requests that were not seen for long; if those are few, all of them.
+    fn evict(&mut self, now: Nanos, regulator: &Regulator) {
+        for ttl in [UNRATED_OWNER_TTL, Nanos::ZERO] {
+            self.by_number.retain(|&owner, stats| {
+                stats.unanswered > 0
+                    || now.saturating_sub(stats.last) < ttl
+                    || regulator.report(Owner(owner)).is_some()
+            });
+            let rated = regulator.device_report().regulated;
+            if self.by_number.len().saturating_sub(rated) < UNRATED_OWNERS_MAX / 2 {
+                break;
+            }
+        }
+    }
+
+    /// A request is answered `now`, which may be later than it was to be: the thread wakes up late on a busy machine.
+    pub(super) fn on_completion(&mut self, completion: &Completion, now: Nanos, device: &mut LiveDevice) {
+        let owner = completion.request.stream.0;
+        let Some(stats) = self.by_number.get_mut(&owner) else { return };
+        stats.unanswered = stats.unanswered.saturating_sub(1);
+        if completion.outcome == Outcome::Done {
+            stats.add(now.saturating_sub(completion.submitted));
+            let late = now.saturating_sub(completion.finish);
+            if let Some(ideal) = device.answered_late(Owner(owner), late) {
+                self.past.accuracy_sum += late.0 as f64 / ideal.0.max(1) as f64;
+            }
+        }
+    }
+
+    /// Counts what was regulated and has ended since the last call.
+    pub(super) fn count(&mut self, device: &mut LiveDevice) {
+        device.take_timings(&mut self.timings);
+        for timing in self.timings.drain(..) {
+            self.past.ios += 1;
+            let took = timing.took + self.path;
+            self.past.late += u64::from(took > timing.ideal);
+            self.past.accuracy_sum += took.0 as f64 / timing.ideal.0.max(1) as f64;
+        }
+    }
+}
+
+impl OwnerStats {
+    pub(crate) fn cov(&self) -> f64 {
+        if self.mean_ns > 0.0 { self.variance.max(0.0).sqrt() / self.mean_ns } else { 0.0 }
+    }
+
+    fn add(&mut self, took: Nanos) {
+        self.ios += 1;
+        let weight = 1.0 / self.ios.min(MEAN_WINDOW_IOS) as f64;
+        let off = took.0 as f64 - self.mean_ns;
+        self.mean_ns += weight * off;
+        self.variance = (1.0 - weight) * (self.variance + weight * off * off);
+    }
+}
