@@ -54,16 +54,14 @@ enum Stage {
 struct Thread {
     doing: Doing,
     idle_since: Nanos,
+    /// The thread that its task comes from, until it has paid the hop.
+    from: Option<ThreadIndex>,
 }
 
 /// What a thread is at. `at` is how far its task will have come, in bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Nothing,
-    /// Getting the task from the thread that activated it.
-    Fetching {
-        task: Task,
-    },
     /// In a call that reads.
     Reading {
         task: Task,
@@ -101,7 +99,7 @@ impl Task {
 
 impl Job {
     pub(crate) fn new(spec: &JobSpec) -> Job {
-        let thread = Thread { doing: Doing::Nothing, idle_since: Nanos::ZERO };
+        let thread = Thread { doing: Doing::Nothing, idle_since: Nanos::ZERO, from: None };
         Job {
             spec: spec.clone(),
             stage: Stage::Waiting,
@@ -196,11 +194,11 @@ impl Job {
         }
     }
 
-    /// A thread has a task: it comes from where it was activated.
+    /// A thread has a task. It comes from the thread that made it ready, for which the first burst pays.
     fn begin(&mut self, now: Nanos, thread: usize, Active { task, from }: Active) -> Action {
         self.ends_idling(now, thread);
-        self.threads[thread].doing = Doing::Fetching { task };
-        Action::Compute { time: Nanos::ZERO, core: None, from }
+        self.threads[thread].from = from;
+        self.next_action(thread, task, task.start())
     }
 
     fn ends_idling(&mut self, now: Nanos, thread: usize) {
@@ -221,13 +219,18 @@ impl Job {
     /// Goes on with a task that has come up to `at`. Returns what is done next; none at its end.
     fn go_on(&mut self, now: Nanos, thread: usize, task: Task, at: u64) -> Option<Action> {
         if at == task.end() {
-            self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now };
+            self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now, from: None };
             if let Stage::Running(manager) = &mut self.stage {
                 manager.ended(task, ThreadIndex(thread));
             }
             self.due = Some(now);
             return None;
         }
+        Some(self.next_action(thread, task, at))
+    }
+
+    /// What a thread does next of a task that has come up to `at`.
+    fn next_action(&mut self, thread: usize, task: Task, at: u64) -> Action {
         let is_mapped = self.spec.method == ReadMethod::Mmap;
         let (doing, action) = match task {
             Task::Read { .. } if at == task.start() => {
@@ -238,10 +241,10 @@ impl Job {
             Task::Compute { .. } if is_mapped => {
                 (Doing::Touching { task, at }, Action::Touch { file: FILE, at, end: task.end() })
             }
-            Task::Compute { .. } => return Some(self.work(thread, task, at, task.end() - at)),
+            Task::Compute { .. } => return self.work(thread, task, at, task.end() - at),
         };
         self.threads[thread].doing = doing;
-        Some(action)
+        action
     }
 
     /// Copies or computes so many bytes from `at` on.
@@ -251,8 +254,10 @@ impl Job {
             Task::Compute { .. } => (self.spec.compute, &mut self.run.computed_bytes),
         };
         *bytes += length;
-        self.threads[thread].doing = Doing::Working { task, at: at + length };
-        Action::Compute { time: time(length, rate), core: None, from: None }
+        let time = time(length, rate);
+        let Thread { doing, from, .. } = &mut self.threads[thread];
+        *doing = Doing::Working { task, at: at + length };
+        Action::Compute { time, core: None, from: from.take() }
     }
 
     /// Adds up where the time of a task went.
@@ -313,10 +318,6 @@ impl Workload for Job {
         }
         match self.threads[thread].doing {
             Doing::Nothing => None,
-            Doing::Fetching { task } => {
-                self.account(task, completed);
-                self.go_on(now, thread, task, task.start())
-            }
             Doing::Reading { task, at } => {
                 self.account(task, completed);
                 if !fills(&self.spec) {

@@ -121,8 +121,12 @@ impl Thread {
 
     /// Its action has completed: where its time went is put down.
     pub(super) fn account(&mut self, now: Nanos) -> Completed {
-        let took = now - self.since;
         let mut completed = Completed::default();
+        // It has completed at once, as most have.
+        if self.doing == Doing::Nothing {
+            return completed;
+        }
+        let took = now - self.since;
         match self.doing {
             Doing::Nothing => {}
             Doing::Sleeping(_) => {

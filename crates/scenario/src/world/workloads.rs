@@ -34,7 +34,7 @@ impl<'a> WorkloadState<'a> {
         files: (usize, usize),
     ) -> WorkloadState<'a> {
         let next = workload.next_event();
-        let start = next.unwrap_or_default();
+        let start = next.unwrap_or_else(|| panic!("workload {} names no time to begin at", setup.name));
         WorkloadState { setup, workload, threads, files, next, start, end: None, reserved: 0 }
     }
 
@@ -46,6 +46,10 @@ impl<'a> WorkloadState<'a> {
         self.next
     }
 
+    fn is_due(&self, now: Nanos) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
     /// When it ended; `now` if it has not.
     pub(super) fn end(&self, now: Nanos) -> Nanos {
         self.end.unwrap_or(now)
@@ -55,7 +59,9 @@ impl<'a> WorkloadState<'a> {
 impl World<'_> {
     /// Asks a workload for actions, if it is time, until it has none. The time may have come by the end of a sleep.
     pub(super) fn wake(&mut self, index: usize) {
-        self.settle(index);
+        if self.workloads[index].is_due(self.now) {
+            self.settle(index);
+        }
         let (first, end) = self.workloads[index].threads;
         for thread in first..end {
             if self.threads[thread].next_event().is_some_and(|until| until <= self.now) {
@@ -86,11 +92,11 @@ impl World<'_> {
         self.settle(self.threads[thread].workload);
     }
 
-    /// Asks a workload for actions as long as it wants that now.
+    /// Asks a workload for actions as long as it wants that now. It is left with something to wait for.
     fn settle(&mut self, index: usize) {
         loop {
             let state = &mut self.workloads[index];
-            if state.is_done() || state.next.is_none_or(|next| next > self.now) {
+            if !state.is_due(self.now) {
                 break;
             }
             let view = View {
@@ -116,7 +122,7 @@ impl World<'_> {
                 "workload {} gave an action to a thread that is busy or not its own",
                 state.setup.name
             );
-            self.carry_on(thread, action);
+            self.carry_on(thread, Some(action));
         }
         let state = &self.workloads[index];
         let (first, end) = state.threads;
@@ -130,9 +136,8 @@ impl World<'_> {
 
     /// An action of a thread has completed: the thread goes on.
     fn completed(&mut self, thread: usize, bytes: u64) {
-        if let Some(action) = self.deliver(thread, bytes) {
-            self.carry_on(thread, action);
-        }
+        let action = self.deliver(thread, bytes);
+        self.carry_on(thread, action);
     }
 
     /// Tells a thread's workload that its action has completed. Returns the thread's next action.
@@ -147,18 +152,18 @@ impl World<'_> {
             first_file: state.files.0,
         };
         let local = ThreadIndex(thread - state.threads.0);
-        let action = state.workload.completed(self.now, &view, local, completed);
-        state.next = state.workload.next_event();
-        action
+        state.workload.completed(self.now, &view, local, completed)
     }
 
-    /// Carries out a thread's actions until it has to wait, computes, sleeps, or has nothing to do.
-    fn carry_on(&mut self, thread: usize, action: Action) {
-        let mut action = action;
-        while let Some(bytes) = self.carry_out(thread, action) {
-            let Some(next) = self.deliver(thread, bytes) else { return };
-            action = next;
+    /// Carries out a thread's actions until it has to wait, computes, sleeps, or has nothing to do; and notes when its
+    /// workload wants to be asked next.
+    fn carry_on(&mut self, thread: usize, mut action: Option<Action>) {
+        while let Some(next) = action {
+            let Some(bytes) = self.carry_out(thread, next) else { break };
+            action = self.deliver(thread, bytes);
         }
+        let state = &mut self.workloads[self.threads[thread].workload];
+        state.next = if state.is_done() { None } else { state.workload.next_event() };
     }
 
     /// A workload has ended.
@@ -167,7 +172,7 @@ impl World<'_> {
         let (first, end) = state.threads;
         let is_idle = |thread: &Thread| thread.doing == Doing::Nothing;
         assert!(self.threads[first..end].iter().all(is_idle), "a workload ended with a thread still busy");
-        (state.end, state.next) = (Some(self.now), None);
+        state.end = Some(self.now);
         let (first, end) = state.files;
         (first..end).for_each(|file| self.unfollow(FileId(file)));
         self.device.clear_rate(self.now, Owner(index as u32));
