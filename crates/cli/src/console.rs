@@ -6,7 +6,8 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sakiyomi_os::stdio;
-use sakiyomi_report::text::Style;
+use sakiyomi_report::Reported;
+use sakiyomi_report::text::{self, Style};
 use serde::Serialize;
 
 /// Options of every command.
@@ -36,6 +37,11 @@ impl Common {
         if self.json { say_json(document) } else { say(&words(self.color.style())) }
     }
 
+    /// Writes a result to stdout: as JSON if that is wanted, else as its report.
+    pub(crate) fn present(&self, reported: &impl Reported) -> Result<()> {
+        self.tell(reported, |style| text::render(&reported.report(), style))
+    }
+
     /// Tells of something on stderr that is not the result, unless that is not wanted.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
@@ -55,8 +61,8 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// The widest a table is drawn on a wide terminal, and where there is no terminal.
-const WIDTH_MAX: usize = 110;
+/// Width of tables on wider terminals, and where there is no terminal.
+const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {
     /// Whether to colour what goes to stdout, and how wide it may be.
@@ -78,7 +84,7 @@ impl Colour {
             Colour::Auto => terminal && !plain,
         };
         let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        Style { width: width.unwrap_or(WIDTH_MAX).clamp(40, WIDTH_MAX), colour }
+        Style { width: width.unwrap_or(WIDTH_MAX_COLUMNS).clamp(40, WIDTH_MAX_COLUMNS), colour }
     }
 }
 

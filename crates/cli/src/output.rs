@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use sakiyomi_io::AtomicFile;
-use sakiyomi_report::chart::{self, Chart};
+use sakiyomi_report::{Reported, chart, html, markdown};
 
 /// Whether files that are not from sakiyomi may be overwritten.
 #[derive(Clone, Copy, Debug, Args)]
@@ -62,8 +62,11 @@ impl OutDir {
         let result = path.join("result.json");
         let holds_our_result = is_ours(&result, RESULT_MARK);
         if !overwrite.force && !holds_our_result {
-            let page = path.join("report.html");
-            let page = Some(page.clone()).filter(|page| page.is_file() && !is_ours(page, PAGE_MARK));
+            let reports = [("report.html", PAGE_MARK), ("report.md", MARKDOWN_MARK)];
+            let page = reports
+                .map(|(name, mark)| (path.join(name), mark))
+                .into_iter()
+                .find_map(|(file, mark)| (file.is_file() && !is_ours(&file, mark)).then_some(file));
             let pictures = chart::NAMES.map(|name| path.join(format!("{name}.svg")));
             let others = others.iter().map(|name| path.join(name));
             let mut foreign =
@@ -79,13 +82,18 @@ impl OutDir {
         OutDir::new(path)
     }
 
-    /// Writes what every run leaves: the result, its page, and the page's pictures.
-    pub(crate) fn write_report(
+    /// Writes what every run leaves: the result, its report as a page and as Markdown, and the pictures of both.
+    pub(crate) fn write_report(&self, reported: &impl Reported) -> Result<()> {
+        self.write_result(reported, reported)
+    }
+
+    /// The same where the result's JSON has another envelope.
+    pub(crate) fn write_result(
         &self,
         document: &impl serde::Serialize,
-        page: &str,
-        charts: &[Chart],
+        reported: &impl Reported,
     ) -> Result<()> {
+        let (report, charts) = (reported.report(), reported.charts());
         debug_assert!(
             charts.iter().all(|chart| chart::NAMES.contains(&chart.name)),
             "a chart that is not in NAMES"
@@ -93,7 +101,8 @@ impl OutDir {
         let mut result = serde_json::to_string_pretty(document)?;
         result.push('\n');
         self.write("result.json", result.as_bytes())?;
-        self.write("report.html", page.as_bytes())?;
+        self.write("report.html", html::render(&report, &charts).as_bytes())?;
+        self.write("report.md", markdown::render(&report, &charts).as_bytes())?;
         charts.iter().try_for_each(|chart| self.write(&format!("{}.svg", chart.name), chart.svg.as_bytes()))
     }
 
@@ -116,7 +125,9 @@ impl OutDir {
 const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
 /// Generator tag in the head of every HTML page, without white space.
 const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
-/// Bytes at the beginning of a file that are searched for the mark.
+/// First line of every Markdown report, without white space.
+const MARKDOWN_MARK: &str = "<!--sakiyomi";
+/// Bytes at the beginning of a file that are searched for the mark of a report.
 const HEAD_BYTES: u64 = 8192;
 
 /// Whether a file has the mark of sakiyomi near its beginning.

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::args::parse_method;
 use crate::console::without_numbers;
-use crate::outcome;
+use crate::provenance;
 
 const FILES: &str = "Reading files";
 
@@ -110,7 +110,7 @@ struct ReadingRun {
 /// A result with what its run tells of itself.
 pub(crate) fn outcome<R>(schema: &'static str, report: &Report, wall: Duration, result: R) -> Outcome<R> {
     let run = ReadingRun {
-        run: outcome::run(wall),
+        run: provenance::run(wall),
         computing_ns: report.computing.as_nanos() as u64,
         read_bytes: report.bytes,
         resident_bytes: report.resident_bytes,

@@ -2,6 +2,8 @@
 
 pub(crate) mod unnamed;
 
+pub use unnamed::create_unnamed;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, fstatvfs, statx};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
 
@@ -18,6 +20,20 @@ use crate::Error;
 #[must_use]
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Raises the limit on open files as far as this process may: root to what the kernel lets a process have, others to the
+/// hard limit. Where that fails, the limit stays as it is.
+pub fn raise_open_files_max() {
+    let of_kernel = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let of_kernel = of_kernel.and_then(|text| text.trim().parse().ok());
+    let raised = of_kernel.is_some_and(|max: u64| {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(max), maximum: Some(max) }).is_ok()
+    });
+    if !raised {
+        let hard = getrlimit(Resource::Nofile).maximum;
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard });
+    }
 }
 
 /// Whether transfers go through the page cache.

@@ -11,13 +11,14 @@
 //! | files as streams of buffers that are written while the caller fills the next one | [`mod@write`] |
 //! | data that is written once and read once, in a file without a name | [`spill`] |
 //! | a file that appears under its name when it is whole | [`AtomicFile`] |
+//! | threads that perform jobs of any kind, such as a file system's I/O | [`thread_pool`] |
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //!
 //! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
-//! to conclude from a measurement. This is the only crate with unsafe code, in the modules that say
-//! `allow(unsafe_code)`: memory that the kernel writes into, and the system interfaces that no library covers (Linux
-//! AIO, mappings that shrink, the page cache, loop devices, character classes).
+//! to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory that the
+//! kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
+//! cache).
 
 pub mod buffer;
 pub mod engine;
@@ -29,22 +30,22 @@ pub mod read;
 pub mod readiness;
 pub mod shared;
 pub mod spill;
+pub mod thread_pool;
 pub mod write;
 
 mod atomic;
 mod error;
 mod mapping;
 mod stats;
-mod thread_pool;
 
 pub use atomic::AtomicFile;
 pub use buffer::{Buffer, BufferPool, Granted, Memory};
 pub use engine::{EngineKind, EngineSpec};
 pub use error::Error;
-pub use file::{Access, Alignment, IoFile, open_files_max};
+pub use file::{Access, Alignment, IoFile, open_files_max, raise_open_files_max};
 pub use mapping::Mapping;
-pub use read::{Block, Order, Pattern, ReadOptions, ReadStream, SharedOptions};
+pub use read::{Block, Order, ReadOptions, ReadStream, SharedOptions};
 pub use shared::{Io, IoOptions};
 pub use spill::{Run, RunReader, RunWriter, Spill};
-pub use stats::IoStats;
+pub use stats::{EngineCpu, IoStats};
 pub use write::{OwnEngine, WriteOptions, WriteStream, Written};

@@ -5,7 +5,13 @@
 //! that always comes back at once, because the storage is the slower one, has nothing to hide the job behind; it then
 //! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
 //! are threads, and who only waits pays what a plain system call costs.
+//!
+//! | pool | submitters | the end of a job |
+//! |---|---|---|
+//! | `ThreadPool` (for engines) | one, which may help | is collected by the submitter |
+//! | [`JobPool`] | any number | is the job's own business |
 
+mod jobs;
 #[cfg(all(test, loom))]
 mod model;
 
@@ -14,6 +20,7 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+pub use jobs::{Job, JobPool};
 use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
 
 /// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
@@ -54,6 +61,7 @@ struct Shared<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     ended: Condvar,
+    room: Condvar,
 }
 
 struct State<J> {
@@ -65,14 +73,17 @@ struct State<J> {
     awake: usize,
     /// Threads that shall.
     needed: usize,
+    /// Submitters that sleep until there is room for a job.
+    blocked: usize,
     stopping: bool,
 }
 
 impl<J> Shared<J> {
     fn new(threads: usize) -> Shared<J> {
         let (todo, done) = (VecDeque::new(), Vec::new());
-        let state = State { todo, done, wanted: 0, awake: threads, needed: threads, stopping: false };
-        Shared { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+        let (awake, needed) = (threads, threads);
+        let state = State { todo, done, wanted: 0, awake, needed, blocked: 0, stopping: false };
+        Shared { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), room: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
@@ -95,13 +106,13 @@ struct Away {
     longest: Duration,
 }
 
-/// Work of the caller's that is worth handing a job over for: a little more than the hand-over takes.
-const WORTHWHILE: Duration = Duration::from_micros(10);
+/// Work of the caller for which handing over a job pays: a little more than the hand-over takes.
+const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
     /// Until it is known, it is taken to have work.
     fn new() -> Away {
-        Away { left: None, longest: 100 * WORTHWHILE }
+        Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
 
     fn is_back(&mut self) {
@@ -115,7 +126,7 @@ impl Away {
     }
 
     fn is_worthwhile(&self) -> bool {
-        self.longest >= WORTHWHILE
+        self.longest >= HANDOVER_MIN_TIME
     }
 
     fn leaves(&mut self) {
@@ -174,7 +185,7 @@ impl<J> ThreadPool<J> {
     }
 
     /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
-    /// done, in the order of their ends. With 0 the caller leaves: it goes about its own work.
+    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has any.
     pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();
@@ -196,8 +207,8 @@ impl<J> ThreadPool<J> {
         state.wanted = 0;
         self.in_flight -= state.done.len();
         ended.append(&mut state.done);
-        if at_least == 0 && self.own.is_some() {
-            // Who comes back at once does one himself.
+        if self.own.is_some() {
+            // A caller that returns at once runs one job itself while it waits.
             self.shared.call_up(&mut state, threads - usize::from(!self.away.is_worthwhile()));
             self.away.leaves();
         }
@@ -239,16 +250,19 @@ fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
     Ended { job, result, took: begun.elapsed() }
 }
 
-/// The next job, none when there will be no more.
+/// The next job; none when the pool stops and no job is left.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = shared.lock();
     loop {
-        if state.stopping {
-            return None;
-        }
         let is_needed = state.awake <= state.needed;
         if let Some(job) = is_needed.then(|| state.todo.pop_front()).flatten() {
+            if state.blocked > 0 {
+                shared.room.notify_one();
+            }
             return Some(job);
+        }
+        if state.stopping {
+            return None;
         }
         state.awake -= 1;
         if state.wanted > 0 && !state.todo.is_empty() {
@@ -341,6 +355,21 @@ mod tests {
             pool.away.longest = Duration::ZERO;
             pool.start(job);
             pool.finish(0, &mut ended);
+            pool.finish(1, &mut ended);
+        }
+        // The thread may have begun one before it was known, and one more before it saw.
+        assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
+    }
+
+    #[test]
+    fn a_caller_that_only_ever_waits_does_its_share_itself() {
+        let watch = Watch::default();
+        let calls = vec![watch.call(Duration::from_micros(50))];
+        let mut pool = ThreadPool::new("test", calls, Some(watch.call(Duration::ZERO)), 4).unwrap();
+        let mut ended = Vec::new();
+        for job in 0..100 {
+            pool.away.longest = Duration::ZERO;
+            pool.start(job);
             pool.finish(1, &mut ended);
         }
         // The thread may have begun one before it was known, and one more before it saw.

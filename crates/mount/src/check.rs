@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sakiyomi_os::mounts::{Mount, MountTable};
+
 use crate::Error;
 
 /// The source under which our mounts are known to the kernel.
@@ -48,7 +50,7 @@ fn resolved(role: &'static str, path: &Path) -> Result<PathBuf, Error> {
 
 fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     // For a while the kernel remembers enough of a mount without a program to answer the first questions.
-    if source.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) {
+    if source.kind() == io::ErrorKind::NotConnected {
         return Error::Dead(path.to_owned());
     }
     Error::Directory { role, path: path.to_owned(), source }
@@ -59,100 +61,21 @@ pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }
 
-/// The number of the device that sakiyomi's mount on a directory has, as no other one of these days; none if there is none.
+/// The number of the device that sakiyomi's mount on a directory has, which no other mount has at the same time; none
+/// without one.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
-    let mounts = Mounts::read()?;
-    Ok(mounts.seen_on(directory).filter(MountOfLine::is_ours).map(|ours| ours.device.to_owned()))
+    let mounts = MountTable::read()?;
+    Ok(mounts.on(directory).filter(is_of_sakiyomi).map(|ours| ours.device.to_owned()))
 }
 
-/// The mount table of this process, as the kernel reports it.
-pub(crate) struct Mounts(String);
-
-impl Mounts {
-    pub(crate) fn read() -> io::Result<Mounts> {
-        fs::read_to_string("/proc/self/mountinfo").map(Mounts)
-    }
-
-    /// The mount on a directory; the last one if several are stacked.
-    pub(crate) fn seen_on(&self, directory: &Path) -> Option<MountOfLine<'_>> {
-        self.0.lines().filter_map(mount_of_line).rfind(|mount| mount.place == directory)
-    }
-
-    /// The mount on the nearest directory above.
-    pub(crate) fn seen_above(&self, path: &Path) -> Option<MountOfLine<'_>> {
-        path.ancestors().skip(1).find_map(|above| self.seen_on(above))
-    }
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct MountOfLine<'a> {
-    pub(crate) place: PathBuf,
-    device: &'a str,
-    /// The type of its file system.
-    pub(crate) kind: &'a str,
-    source: &'a str,
-    /// Mount options of the file system.
-    options: &'a str,
-}
-
-impl MountOfLine<'_> {
-    pub(crate) fn is_ours(&self) -> bool {
-        // The subtype is named only where fusermount3 has mounted.
-        self.source == SOURCE && self.kind.split('.').next() == Some("fuse")
-    }
-
-    /// User ID of a FUSE file system's owner, from its mount options.
-    pub(crate) fn user(&self) -> Option<u32> {
-        let mut options = self.options.split(',');
-        options.find_map(|option| option.strip_prefix("user_id=")).and_then(|user| user.parse().ok())
-    }
-}
-
-/// `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw`.
-fn mount_of_line(line: &str) -> Option<MountOfLine<'_>> {
-    let (of_place, rest) = line.split_once(" - ")?;
-    let mut of_place = of_place.split(' ').skip(2);
-    let (device, place) = (of_place.next()?, of_place.nth(1)?);
-    let mut rest = rest.split(' ');
-    let (kind, source, options) = (rest.next()?, rest.next()?, rest.next().unwrap_or_default());
-    Some(MountOfLine { place: unescaped(place).into(), device, kind, source, options })
-}
-
-/// Blanks, tabs, line ends and backslashes stand there as `\040` and the like.
-fn unescaped(text: &str) -> std::ffi::OsString {
-    use std::os::unix::ffi::OsStringExt;
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = rest.get(1..4).and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 8).ok()).filter(|_| first == b'\\') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &rest[4..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(bytes)
+/// Whether a mount is of sakiyomi. The kernel names the subtype only if fusermount3 has mounted it.
+pub(crate) fn is_of_sakiyomi(mount: &Mount<'_>) -> bool {
+    mount.source == SOURCE && mount.kind.split('.').next() == Some("fuse")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_of_mounts_are_read_whatever_their_names() {
-        let line = r"36 35 0:40 / /mnt/a\040b\134c rw shared:1 - fuse.sakiyomi sakiyomi rw,user_id=0";
-        let place = PathBuf::from(r"/mnt/a b\c");
-        let options = "rw,user_id=0";
-        let expected = MountOfLine { place, device: "0:40", kind: "fuse.sakiyomi", source: SOURCE, options };
-        assert_eq!(expected.user(), Some(0));
-        assert_eq!(mount_of_line(line), Some(expected));
-        assert_eq!(mount_of_line("36 35"), None);
-    }
 
     #[test]
     fn what_cannot_be_mounted_is_refused_in_a_sentence() {

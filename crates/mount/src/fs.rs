@@ -8,6 +8,7 @@
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
 //! | `fs/content.rs` | what is in files: here the drive takes its time |
+//! | `fs/backing_io.rs` | reads, writes and syncs of backing files, with their replies |
 //! | `fs/direct.rs` | backing files around the page cache |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
 //! | `fs/metadata.rs` | what names and attributes cost |
@@ -20,6 +21,7 @@
 
 mod answers;
 mod attributes;
+mod backing_io;
 pub(crate) mod content;
 pub(crate) mod direct;
 mod handles;
@@ -33,16 +35,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::{Generation, INodeNo, ReplyDirectoryPlus, Request};
 use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
+use sakiyomi_os::rights::is_root;
 
-use crate::engine::{Asker, Engine};
+use crate::frontend::{Frontend, Issuer};
 use crate::layout::FileId;
 use crate::process::Processes;
 use crate::regulation::Regulation;
-use answers::BELIEVED;
+use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
@@ -67,7 +71,7 @@ pub(crate) struct Files {
     nodes: Nodes,
     open: Handles<Open>,
     listings: Handles<Listing>,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     processes: Processes,
     /// None where nobody can have a rate.
     regulation: Option<Arc<Regulation>>,
@@ -81,7 +85,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(
         root: OwnedFd,
-        engine: Arc<Engine>,
+        frontend: Arc<Frontend>,
         regulation: Option<Arc<Regulation>>,
         direct: Option<DirectFiles>,
         options: FsOptions,
@@ -90,21 +94,21 @@ impl Files {
             nodes: Nodes::new(root, options.descriptors)?,
             open: Handles::default(),
             listings: Handles::default(),
-            engine,
+            frontend,
             processes: Processes::default(),
             regulation,
             direct: direct.map(Arc::new),
             options,
-            as_root: rustix::process::geteuid().is_root(),
+            as_root: is_root(),
         })
     }
 
-    /// Whose access it is; looked up only for a trace, or where rates are kept, as it takes a while.
-    fn asker(&self, request: &Request) -> Asker {
-        let recording = self.engine.watch().is_recording();
-        let process = StreamId(if recording { self.processes.of_thread(request.pid()) } else { 0 });
+    /// The issuer of a request; looked up only for a trace, or where rates are kept, as it takes a while.
+    fn issuer(&self, request: &Request, now: Instant) -> Issuer {
+        let recording = self.frontend.watch().is_recording();
+        let process = StreamId(if recording { self.processes.of_thread(request.pid(), now) } else { 0 });
         let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
-        Asker { process, owner }
+        Issuer { process, owner }
     }
 
     fn stat(&self, number: u64) -> io::Result<Stat> {
@@ -144,7 +148,8 @@ impl Files {
                 }
             };
             let attributes = attributes(node.number, &stat);
-            let full = reply.add(INodeNo(node.number), place, name, &BELIEVED, &attributes, Generation(0));
+            let full =
+                reply.add(INodeNo(node.number), place, name, &ATTRIBUTE_TIMEOUT, &attributes, Generation(0));
             if full && !itself {
                 self.forgotten(node.number, 1);
             }

@@ -8,17 +8,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
+use sakiyomi_os::rights::{self, CAP_SYS_ADMIN, is_root};
 
-use crate::{Error, Mounted, Options, mount};
+use crate::Error;
 
 const DEVICE: &str = "/dev/fuse";
 
-/// Numbers of the device in all kernels (`linux/miscdevice.h`).
-const MAJOR: u32 = 10;
-const MINOR: u32 = 229;
-
-/// Number of the capability to mount (`linux/capability.h`).
-const CAP_SYS_ADMIN: u32 = 21;
+/// Major number of `/dev/fuse` (`MISC_MAJOR`, linux/major.h).
+const FUSE_MAJOR: u32 = 10;
+/// Minor number of `/dev/fuse` (`FUSE_MINOR`, linux/miscdevice.h).
+const FUSE_MINOR: u32 = 229;
 
 /// The program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
@@ -26,39 +25,18 @@ const HELPER: &str = "fusermount3";
 /// Directories searched for it besides those of PATH, as by `fuser`.
 const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 
-/// Whether this process can mount, as far as that is known before it tries: [`try_mount`] tries.
+/// Whether this process can mount, as far as that is known before it tries: [`try_mount`](crate::try_mount) tries.
 ///
 /// # Errors
 /// The missing precondition and its remedy.
 pub fn can_mount() -> Result<(), Error> {
     open_device(Path::new(DEVICE))?;
-    match (has_capability(), helper()) {
+    // In a user namespace the capability counts only if the mount namespace belongs to that, which is found out by trying.
+    match (rights::has_capability(CAP_SYS_ADMIN), helper()) {
         (true, _) | (false, Some(_)) => Ok(()),
         (false, None) if is_root() => Err(Error::NotAllowed),
         (false, None) => Err(Error::NoHelper),
     }
-}
-
-/// Mounts a new empty directory on another one, both in `place`, in the way that is asked for, and unmounts it.
-///
-/// # Errors
-/// Those of [`mount()`]; those of making the directories.
-pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
-    can_mount()?;
-    let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));
-    let made = [&backing, &directory].map(|path| {
-        let made = fs::create_dir(path);
-        made.map_err(|source| Error::Directory { role: "trial directory", path: path.clone(), source })
-    });
-    let tried = made.into_iter().collect::<Result<Vec<()>, Error>>().and_then(|_| {
-        let mounted: Mounted = mount(&backing, &directory, options)?;
-        mounted.finish(std::time::Duration::from_secs(1)).map(drop)
-    });
-    // Removes the directories, not a mount that may still be on them.
-    for path in [backing, directory] {
-        let _ = fs::remove_dir(path);
-    }
-    tried
 }
 
 /// Path of the program that mounts for unprivileged users, if it is installed and executable.
@@ -116,7 +94,7 @@ fn is_fuse(device: &File) -> Result<(), Error> {
     let metadata = device.metadata().map_err(Error::Device)?;
     let number = metadata.rdev();
     let found = (rustix::fs::major(number), rustix::fs::minor(number));
-    if metadata.file_type().is_char_device() && found == (MAJOR, MINOR) {
+    if metadata.file_type().is_char_device() && found == (FUSE_MAJOR, FUSE_MINOR) {
         return Ok(());
     }
     Err(Error::OtherDevice)
@@ -131,7 +109,7 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
             let allowed = rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
             match fs::metadata(path) {
                 Ok(file) if !allowed => Error::DeviceMode {
-                    user: rustix::process::geteuid().as_raw(),
+                    user: rights::user(),
                     mode: file.mode() & 0o7777,
                     owner: file.uid(),
                     group: file.gid(),
@@ -140,21 +118,6 @@ fn why_not_opened(path: &Path, error: io::Error) -> Error {
             }
         }
         _ => Error::Device(error),
-    }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// Whether mount(2) is worth a try. In a container root lacks the capability; in a user namespace it counts only if the
-/// mount namespace belongs to that, which is found out by trying.
-fn has_capability() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    match set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()) {
-        Some(set) => set & (1 << CAP_SYS_ADMIN) != 0,
-        None => is_root(),
     }
 }
 

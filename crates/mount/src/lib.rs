@@ -1,8 +1,8 @@
 //! An emulated drive, live: the files of a directory at the speed of a simulated disk, on any machine.
 //!
 //! ```text
-//! application ──► kernel (page cache) ──► fs ──► engine ──┬─► layout ──► live ──► model::Device
-//!                                                         └─► backing directory, on threads of its own
+//! application ──► kernel (page cache) ──► fs ──► frontend ──┬─► layout ──► live ──► model::Device
+//!                                                           └─► backing directory, on threads of its own
 //! ```
 //!
 //! A file system under FUSE passes everything on to a backing directory, which always holds the true content. An access
@@ -23,26 +23,30 @@
 pub mod layout;
 pub mod live;
 
+mod backing_pool;
 mod check;
-mod engine;
 mod error;
+mod frontend;
 mod fs;
 mod fuse_access;
+mod in_flight;
 mod per_thread;
 mod process;
 mod record;
 mod regulation;
 mod scan;
 mod session;
+mod shared_layout;
+mod trial;
 mod unmount;
 mod watch;
-mod workers;
 
 pub use error::Error;
-pub use fuse_access::{can_mount, try_mount};
+pub use fuse_access::can_mount;
 pub use regulation::{RatesSeen, Regulate};
 pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;
 pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
+pub use trial::try_mount;
 pub use unmount::unmount;
 pub use watch::Totals;

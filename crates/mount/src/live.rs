@@ -13,9 +13,9 @@ mod schedule;
 mod tests;
 mod timeline;
 
-pub(crate) use backing::{BACKING_SECTOR, Backing};
+pub(crate) use backing::{BACKING_SECTOR, Backing, Dispatched, Perform};
 pub(crate) use driver::Question;
-pub use driver::{Access, LiveDevice, OnCompletion, RealtimeDevice, Stopped};
+pub use driver::{Access, Extents, LiveDevice, OnCompletion, RealtimeDevice, Stopped};
 pub use rates::Past;
 pub(crate) use rates::{OwnerStats, Rates, RatesSnapshot};
 pub use schedule::Schedule;

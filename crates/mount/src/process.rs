@@ -1,47 +1,58 @@
-//! Whose request it is: FUSE names the thread, a trace names the process.
+//! The process that a request comes from: FUSE names the thread, a trace names the process.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
+
+use sakiyomi_os::process::process_of;
 
 use crate::per_thread::PerThread;
 
-/// A thread's number may be another's after a while.
-const VALID: Duration = Duration::from_secs(2);
+/// Time for which the process of a thread is remembered: thread numbers are reused.
+const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Threads that are remembered at most.
-const REMEMBERED_MAX: usize = 4096;
+/// Threads whose processes are remembered, a power of two. Thread numbers are given in sequence, so that few share a
+/// slot.
+const THREAD_SLOTS: usize = 4096;
 
-/// Finds the processes of threads; looking takes some ten microseconds, so it remembers.
+/// Finds the processes of threads. Asking the kernel takes some ten microseconds, so the answers are remembered.
 #[derive(Debug, Default)]
-pub(crate) struct Processes(PerThread<BTreeMap<u32, (u32, Instant)>>);
+pub(crate) struct Processes(PerThread<Known>);
 
-impl Processes {
-    /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
-    pub(crate) fn of_thread(&self, thread: u32) -> u32 {
-        if thread == 0 {
-            return 0;
-        }
-        let now = Instant::now();
-        self.0.with(|known| {
-            if let Some(&(process, seen)) = known.get(&thread)
-                && now - seen < VALID
-            {
-                return process;
-            }
-            let process = look(thread).unwrap_or(thread);
-            if known.len() >= REMEMBERED_MAX {
-                known.clear();
-            }
-            known.insert(thread, (process, now));
-            process
-        })
+/// The answers, by the thread's number modulo their count.
+#[derive(Debug)]
+struct Known(Vec<Option<Answer>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    thread: u32,
+    process: u32,
+    asked: Instant,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known(vec![None; THREAD_SLOTS])
     }
 }
 
-fn look(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+impl Processes {
+    /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
+    pub(crate) fn of_thread(&self, thread: u32, now: Instant) -> u32 {
+        if thread == 0 {
+            return 0;
+        }
+        self.0.with(|known| {
+            let place = &mut known.0[thread as usize % THREAD_SLOTS];
+            let valid = place.filter(|answer| {
+                answer.thread == thread && now.saturating_duration_since(answer.asked) < LOOKUP_MAX_AGE
+            });
+            let answer = valid.unwrap_or_else(|| {
+                let process = process_of(thread).unwrap_or(thread);
+                Answer { thread, process, asked: now }
+            });
+            *place = Some(answer);
+            answer.process
+        })
+    }
 }
 
 #[cfg(test)]
@@ -51,12 +62,27 @@ mod tests {
     #[test]
     fn threads_of_this_process_are_this_process() {
         let own = std::process::id();
-        let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        let processes = Processes::default();
-        assert_eq!(processes.of_thread(own), own);
+        let thread = std::thread::spawn(|| {
+            // `PID/task/TID`
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            own.file_name().unwrap().to_str().unwrap().parse().unwrap()
+        });
+        let (processes, now) = (Processes::default(), Instant::now());
+        assert_eq!(processes.of_thread(own, now), own);
         // It may have ended already, and then stands for itself.
         let thread = thread.join().unwrap();
-        assert!([own, thread].contains(&processes.of_thread(thread)));
-        assert_eq!(processes.of_thread(0), 0);
+        assert!([own, thread].contains(&processes.of_thread(thread, now)));
+        assert_eq!(processes.of_thread(0, now), 0);
+    }
+
+    #[test]
+    fn a_thread_is_not_taken_for_another_at_its_place() {
+        let own = std::process::id();
+        let (processes, now) = (Processes::default(), Instant::now());
+        assert_eq!(processes.of_thread(own, now), own);
+        // Numbers of threads end at 2^22; one that nobody has stands for itself.
+        let other = own + (1 << 24);
+        assert_eq!(processes.of_thread(other, now), other);
+        assert_eq!(processes.of_thread(own, now), own);
     }
 }

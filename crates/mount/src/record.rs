@@ -10,42 +10,40 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use sakiyomi_model::{Bytes, Nanos, Op, StreamId};
 use sakiyomi_trace::{OutFormat, Record, TraceError, Writer};
 
 use crate::per_thread::PerThread;
 
-/// Accesses in one list at most; who answers waits while there are more.
-const LIST_MAX: usize = 1 << 14;
+/// Capacity of a list; a thread whose list is full waits with its answer.
+const LIST_MAX: usize = 1 << 15;
 
-/// So many accesses may have ended while an older one has not; then it is left behind, out of order.
-const HELD_MAX: usize = 1 << 16;
+/// Completed accesses that wait for an older one; beyond it, the older one is recorded out of order.
+const OUT_OF_ORDER_MAX: usize = 1 << 16;
 
-/// How long they gather: at a million a second not a third of a list.
-const GATHER: Duration = Duration::from_millis(5);
+/// Time between two visits of the lists: at a million requests a second, a third of a list.
+const COLLECT_PERIOD: Duration = Duration::from_millis(10);
 
-/// What is told of an access.
-#[derive(Debug)]
-struct Entry {
-    /// In the order in which accesses began, without gaps but for those that are never answered.
-    number: u64,
-    records: Records,
+/// A request, or one of its parts on the drive. Small, because the thread that answers a
+/// request writes it into memory that another one reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The request's, in the order in which requests arrived; without gaps but for those that are never answered.
+    pub(crate) number: u64,
+    pub(crate) arrival: Nanos,
+    pub(crate) response: Nanos,
+    pub(crate) offset: Bytes,
+    /// None for a request that has no place on the drive: nothing is written, but its number is not missing.
+    pub(crate) length: Option<Bytes>,
+    pub(crate) stream: StreamId,
+    pub(crate) op: Op,
 }
 
-/// One for each piece on the drive.
-#[derive(Debug)]
-pub(crate) enum Records {
-    /// As almost always.
-    One(Record),
-    /// Several, or none.
-    Some(Vec<Record>),
-}
-
-impl Records {
-    fn as_slice(&self) -> &[Record] {
-        match self {
-            Records::One(record) => std::slice::from_ref(record),
-            Records::Some(records) => records,
-        }
+impl Part {
+    fn record(&self) -> Option<Record> {
+        let Part { arrival, response, offset, length, stream, op, .. } = *self;
+        let record = Record::new(arrival, op, offset, length?);
+        Some(Record { stream, response: Some(response), ..record })
     }
 }
 
@@ -55,7 +53,7 @@ pub(crate) struct Recorder(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    lists: PerThread<Vec<Entry>>,
+    lists: PerThread<Vec<Part>>,
     /// The thread that writes has found nothing, and is to be told when something comes.
     sleeps: AtomicBool,
     /// Nothing is taken down any more.
@@ -95,20 +93,21 @@ pub(crate) enum StartError {
 }
 
 impl Recorder {
-    pub(crate) fn record(&self, number: u64, records: Records) {
-        let mut entry = Some(Entry { number, records });
+    /// Records all parts of a request.
+    pub(crate) fn record(&self, parts: impl Iterator<Item = Part>) {
+        let mut parts = Some(parts);
         let shared = &self.0;
         while !shared.over.load(Ordering::SeqCst) {
             shared.lists.with(|list| {
                 if list.len() < LIST_MAX {
-                    list.extend(entry.take());
+                    parts.take().into_iter().for_each(|parts| list.extend(parts));
                 }
             });
             shared.wake();
-            if entry.is_none() {
+            if parts.is_none() {
                 break;
             }
-            thread::sleep(GATHER);
+            thread::sleep(COLLECT_PERIOD);
         }
     }
 }
@@ -171,16 +170,16 @@ impl Shared {
     }
 
     /// Moves what has come to `held`; says whether there was anything.
-    fn fetch(&self, held: &mut Vec<Entry>) -> bool {
+    fn fetch(&self, held: &mut Vec<Part>) -> bool {
         let before = held.len();
         self.lists.each(|list| held.append(list));
         held.len() > before
     }
 
     /// Fetches what has gathered, or waits until something comes; the end, if it has come before that.
-    fn next(&self, held: &mut Vec<Entry>) -> Option<End> {
+    fn next(&self, held: &mut Vec<Part>) -> Option<End> {
         let state = self.lock();
-        let gathered = self.changed.wait_timeout_while(state, GATHER, |state| state.end.is_none());
+        let gathered = self.changed.wait_timeout_while(state, COLLECT_PERIOD, |state| state.end.is_none());
         let mut state = gathered.unwrap_or_else(PoisonError::into_inner).0;
         while !self.fetch(held) && state.end.is_none() {
             self.sleeps.store(true, Ordering::SeqCst);
@@ -203,11 +202,9 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
             return Ok(None);
         }
         // Each list is almost in order, which a merge sort makes use of.
-        held.sort_by_key(|entry| entry.number);
+        held.sort_by_key(|part| part.number);
         let ready = if end.is_some() { held.len() } else { ready(&held, &mut next) };
-        for entry in held.drain(..ready) {
-            entry.records.as_slice().iter().try_for_each(|record| writer.write(record))?;
-        }
+        held.drain(..ready).filter_map(|part| part.record()).try_for_each(|record| writer.write(&record))?;
         if end.is_some() {
             return Ok(Some(writer));
         }
@@ -215,13 +212,13 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
 }
 
 /// How many entries can be written: those before which none is missing, and those that are too many to hold.
-fn ready(held: &[Entry], next: &mut u64) -> usize {
+fn ready(held: &[Part], next: &mut u64) -> usize {
     let mut ready = 0;
-    for (index, entry) in held.iter().enumerate() {
-        if entry.number > *next && held.len() - index <= HELD_MAX {
+    for (index, part) in held.iter().enumerate() {
+        if part.number > *next && held.len() - index <= OUT_OF_ORDER_MAX {
             break;
         }
-        *next = (*next).max(entry.number + 1);
+        *next = (*next).max(part.number + 1);
         ready = index + 1;
     }
     ready
@@ -230,13 +227,20 @@ fn ready(held: &[Entry], next: &mut u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sakiyomi_model::{Bytes, Nanos, Op};
     use sakiyomi_testing::ScratchFile;
     use sakiyomi_trace::Packing;
 
-    fn entry(number: u64) -> Entry {
-        let record = Record::new(Nanos(number), Op::Read, Bytes(0), Bytes(512));
-        Entry { number, records: Records::One(record) }
+    fn part(number: u64) -> Part {
+        let (length, stream) = (Some(Bytes(512)), StreamId(0));
+        Part {
+            number,
+            arrival: Nanos(number),
+            response: Nanos(1),
+            offset: Bytes(0),
+            length,
+            stream,
+            op: Op::Read,
+        }
     }
 
     #[test]
@@ -244,7 +248,7 @@ mod tests {
         let shared = Arc::<Shared>::default();
         // Number 2 was never answered.
         for number in [1, 0, 4, 3] {
-            Recorder(Arc::clone(&shared)).record(number, entry(number).records);
+            Recorder(Arc::clone(&shared)).record([part(number)].into_iter());
         }
         shared.lock().end = Some(End::Whole);
         let writer = Writer::new(Vec::new(), "memory", OutFormat::Sakiyomi, Packing::Plain).unwrap();
@@ -256,16 +260,16 @@ mod tests {
     #[test]
     fn who_began_earlier_is_waited_for_but_not_for_ever() {
         let mut next = 0;
-        assert_eq!(ready(&[entry(0), entry(1), entry(3)], &mut next), 2);
-        assert_eq!(ready(&[entry(2), entry(3), entry(4)], &mut next), 3);
-        assert_eq!(ready(&[entry(6)], &mut next), 0);
-        let many: Vec<Entry> = (6..HELD_MAX as u64 + 8).map(entry).collect();
+        assert_eq!(ready(&[part(0), part(1), part(3)], &mut next), 2);
+        assert_eq!(ready(&[part(2), part(3), part(4)], &mut next), 3);
+        assert_eq!(ready(&[part(6)], &mut next), 0);
+        let many: Vec<Part> = (6..OUT_OF_ORDER_MAX as u64 + 8).map(part).collect();
         assert_eq!(
             ready(&many, &mut next),
             many.len(),
             "number 5 is left behind, and nothing is missing after it"
         );
-        assert_eq!(ready(&[entry(5)], &mut next), 1);
+        assert_eq!(ready(&[part(5)], &mut next), 1);
     }
 
     #[test]
@@ -277,7 +281,7 @@ mod tests {
                 let recorder = &recorder;
                 scope.spawn(move || {
                     for number in (thread..60_000).step_by(4) {
-                        recorder.record(number, entry(number).records);
+                        recorder.record([part(number)].into_iter());
                     }
                 });
             }
@@ -292,10 +296,10 @@ mod tests {
     fn a_trace_that_never_ends_is_not_kept() {
         let scratch = ScratchFile::absent("unended.csv");
         let (recorder, recording) = Recording::start(scratch.path()).unwrap();
-        recorder.record(0, Records::Some(Vec::new()));
+        recorder.record([part(0)].into_iter());
         drop(recording);
         // Who still answers does not wait for anybody.
-        recorder.record(1, Records::Some(Vec::new()));
+        recorder.record([part(1)].into_iter());
         assert!(!scratch.path().exists());
     }
 }

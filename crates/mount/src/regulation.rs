@@ -9,17 +9,13 @@
 //! | `regulation/rights.rs` | who may set whose rate |
 //! | `regulation/seen.rs` | a process, held |
 //! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
-//! | `regulation/ends.rs` | the ends of processes |
 //! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/disk.rs` | the disk behind, as the kernel counts what it does |
 //! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
 //!
 //! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
 
 mod bypass;
-mod disk;
 mod ended;
-mod ends;
 mod keeper;
 mod messages;
 mod owners;
@@ -32,12 +28,12 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::{self, Answer, Bypass, Call, DeviceView, Owner, Refusal, Set, Target, View};
 use sakiyomi_model::{Nanos, StreamId};
+use sakiyomi_os::block_device::Disk;
 use sakiyomi_regulate::{Percent, Policy, Rate, RateError, Report, Settings};
 
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::direct::Issued;
 use crate::live::{OwnerStats, Past, Rates, RatesSnapshot, Stopped};
-pub(crate) use disk::Disk;
 use ended::Ended;
 pub(crate) use keeper::Keeper;
 pub(crate) use messages::{not_regulated, said};
@@ -60,21 +56,21 @@ impl Regulate {
     }
 }
 
-/// Owners that one answer has at most; it has as many as fit.
-const PAGE: usize = 64;
+/// Owners in a reply; fewer if they do not fit.
+const OWNERS_PER_REPLY: usize = 64;
 
-/// Letters of a group's path at most, so that two of it fit into an answer.
-const PATH_MAX: usize = 1024;
+/// Longest path of a group: two of them fit into a reply.
+const GROUP_PATH_MAX_BYTES: usize = 1024;
 
-/// The longest time that can be asked for.
-const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
+/// Longest time that a rate may have.
+const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 
 /// The rates of a mount.
 #[derive(Debug)]
 pub(crate) struct Regulation {
     room: Room,
     owners: Owners,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
     /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
@@ -135,7 +131,7 @@ pub(crate) struct Caller {
 impl Regulation {
     /// In a process that may open so many files.
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        frontend: Arc<Frontend>,
         name: String,
         policy: Policy,
         beside: Option<Beside>,
@@ -145,7 +141,7 @@ impl Regulation {
         Ok(Regulation {
             room,
             owners: Owners::new(room)?,
-            engine,
+            frontend,
             name,
             policy,
             changes: Mutex::default(),
@@ -226,7 +222,7 @@ impl Regulation {
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
-            let seen = self.ask(move |rates, now| rates.look(now, after, all, PAGE))?;
+            let seen = self.ask(move |rates, now| rates.look(now, after, all, OWNERS_PER_REPLY))?;
             let known = seen.owners.iter().filter_map(|(number, figures, report)| {
                 let (target, name) = self.owners.who(*number)?;
                 Some(owner(*number, target, name, figures, report.as_ref()))
@@ -278,7 +274,7 @@ impl Regulation {
         question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.engine.ask(Box::new(move |rates, now| {
+        self.frontend.ask(Box::new(move |rates, now| {
             // Who has asked waits.
             let _ = sender.send(question(rates, now));
         }))?;
@@ -311,8 +307,9 @@ impl Regulation {
         match target {
             Target::Process { pid } => process(*pid).map(Held::Process),
             Target::Tree { pid } => process(*pid).map(Held::Tree),
-            Target::Group { path } if !path.starts_with('/') || path.len() > PATH_MAX => {
-                let what = format!("a control group has a path from / on of at most {PATH_MAX} letters");
+            Target::Group { path } if !path.starts_with('/') || path.len() > GROUP_PATH_MAX_BYTES => {
+                let what =
+                    format!("a control group has a path from / on of at most {GROUP_PATH_MAX_BYTES} letters");
                 Err(Refusal::Malformed { what })
             }
             Target::Group { path } => {
@@ -364,7 +361,7 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
             Ok(percent) => Ok(Rate::Percent(percent)),
             Err(_) => Err(Refusal::BadRate { asked: format!("{percent} %") }),
         },
-        protocol::Rate::EveryNs(time) if time == 0 || time > TIME_MAX.0 => {
+        protocol::Rate::EveryNs(time) if time == 0 || time > RATE_TIME_MAX.0 => {
             Err(Refusal::BadRate { asked: Rate::Every(Nanos(time)).to_string() })
         }
         protocol::Rate::EveryNs(time) => Ok(Rate::Every(Nanos(time))),

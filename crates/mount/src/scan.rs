@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use crate::Error;
-use crate::engine::Engine;
+use crate::frontend::Frontend;
 use crate::fs::content::place_data;
-use crate::layout::{BLOCK, FileId};
+use crate::layout::{BLOCK_BYTES, FileId};
 
 /// Places every file below `root`, and frees the places of those that are no more.
 pub(crate) fn place_all(
     backing: &Path,
     root: &OwnedFd,
-    engine: &Engine,
+    frontend: &Frontend,
     go_on: fn() -> bool,
 ) -> Result<(), Error> {
     let asked = || if go_on() { Ok(()) } else { Err(Error::Interrupted) };
     let stat = rustix::fs::fstat(root).map_err(|error| failed(backing, error.into()))?;
-    let mut scan = Scan { engine, device: stat.st_dev, there: BTreeSet::new() };
+    let mut scan = Scan { frontend, device: stat.st_dev, there: BTreeSet::new() };
     // Directories still to be read, the next one last.
     let mut left = vec![PathBuf::new()];
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn place_all(
             Err((at, error)) => return Err(failed(&below(backing, &at), error)),
         }
     }
-    engine.layout().retain(&scan.there);
+    frontend.layout().change().retain(&scan.there);
     for (path, id) in found {
         asked()?;
         scan.place(root, &path, id).map_err(|error| scan.told(backing, &path, error))?;
@@ -59,7 +59,7 @@ fn is_passed_over(error: &io::Error) -> bool {
 }
 
 struct Scan<'a> {
-    engine: &'a Engine,
+    frontend: &'a Frontend,
     device: u64,
     there: BTreeSet<FileId>,
 }
@@ -90,7 +90,7 @@ impl Scan<'_> {
                 FileType::RegularFile => {
                     let id = self.meet(&stat);
                     if self.there.insert(id) {
-                        self.engine.layout().truncate(id, stat.st_size.max(0) as u64);
+                        self.frontend.layout().change().truncate(id, stat.st_size.max(0) as u64);
                         found.push((here, id));
                     }
                 }
@@ -104,7 +104,7 @@ impl Scan<'_> {
     fn meet(&self, stat: &Stat) -> FileId {
         let id =
             FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino };
-        self.engine.metadata(|metadata| metadata.meet(id));
+        self.frontend.metadata(|metadata| metadata.meet(id));
         id
     }
 
@@ -112,7 +112,7 @@ impl Scan<'_> {
         match open_below(root, path, OFlags::RDONLY | OFlags::NOFOLLOW) {
             Ok(file) => {
                 let stat = rustix::fs::fstat(&file)?;
-                place_data(self.engine, id, &File::from(file), &stat)
+                place_data(self.frontend, id, &File::from(file), &stat)
             }
             // Gone, or not for us to read: it gets its place when somebody can open it.
             Err(_) => Ok(()),
@@ -121,7 +121,7 @@ impl Scan<'_> {
 
     fn told(&self, backing: &Path, path: &Path, error: io::Error) -> Error {
         if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) {
-            let capacity = self.engine.layout().blocks() * BLOCK;
+            let capacity = self.frontend.layout().read().blocks() * BLOCK_BYTES;
             return Error::TooLarge { path: backing.to_owned(), capacity };
         }
         failed(&below(backing, path), error)

@@ -1,6 +1,6 @@
 //! A mount from its beginning to its end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,25 @@ use rustix::fs::{Mode, OFlags};
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
 use sakiyomi_drive::spec::DriveSpec;
-use sakiyomi_io::AtomicFile;
+use sakiyomi_io::{AtomicFile, open_files_max, raise_open_files_max};
 use sakiyomi_model::{Bytes, Device, Nanos};
+use sakiyomi_os::block_device::Disk;
 use sakiyomi_os::process::is_of_our_namespace;
+use sakiyomi_os::rights::is_root;
 use sakiyomi_regulate::{RegulatedDevice, Serves, Settings};
 
-use crate::engine::Engine;
+use crate::backing_pool::{self, BACKING_THREADS, BackingPool};
+use crate::frontend::Frontend;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
-use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
+use crate::layout::{BLOCK_BYTES, Layout, LayoutError, Metadata, Placement};
 use crate::live::{BACKING_SECTOR, Backing, RealtimeDevice, Timeline};
 use crate::record::{Recording, StartError};
-use crate::regulation::{Beside, Disk, Keeper, RatesSeen, Regulate, Regulation};
+use crate::regulation::{Beside, Keeper, RatesSeen, Regulate, Regulation};
 use crate::unmount::unmount;
 use crate::watch::{Totals, Watch};
-use crate::workers::Workers;
 use crate::{Error, check, scan};
-
-/// Threads that do the backing directory's I/O: more than a drive's queue is deep.
-const BACKING_THREADS: usize = 40;
 
 /// Threads that take the kernel's requests.
 const REQUEST_THREADS: usize = 3;
@@ -40,13 +39,15 @@ const REQUEST_THREADS: usize = 3;
 /// Descriptors that files which are only known take at most: each keeps an inode in memory.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// From who asks to this process and back: what a read takes of a device that takes no time (`bench/regulate.py`: 16 us),
-/// and a thread more. It counts where it is not small against what a device takes: on flash.
-const PATH: Nanos = Nanos(25_000);
+/// Time from a program to this process and back: that of a read from a device without delay (`bench/regulate.py`: 16
+/// us), plus a thread switch. It matters where the device is fast: on flash.
+const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
-/// Measured together on a machine whose two cores were busy: the p99 of lateness fell from 3 ms to 1.2.
-const NICE: i32 = -15;
-const TURN: Duration = Duration::from_micros(100);
+/// Priority of the device's thread. With [`DEVICE_THREAD_SLICE`], the p99 of its lateness on a machine with two busy
+/// cores fell from 3 ms to 1.2 ms.
+const DEVICE_THREAD_NICE: i32 = -15;
+/// Time slice of the device's thread.
+const DEVICE_THREAD_SLICE: Duration = Duration::from_micros(100);
 
 /// What stands behind the files.
 #[derive(Clone, Debug)]
@@ -130,7 +131,7 @@ pub struct Mounted {
     directory: PathBuf,
     /// Of the mount, which tells it from one that comes to the same directory when it has been detached.
     device: Option<String>,
-    engine: Arc<Engine>,
+    frontend: Arc<Frontend>,
     keeper: Option<Keeper>,
     /// What is asked of the disk, where rates are kept on it.
     issued: Option<Arc<Issued>>,
@@ -184,7 +185,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         .map_err(|error| Error::Scan { path: backing.clone(), source: error.into() })?;
     let device = options.behind.as_ref().map(|behind| behind.device(options.seed)).transpose()?;
     let sector = device.as_ref().map_or(BACKING_SECTOR, |device| device.sector());
-    if !BLOCK.is_multiple_of(sector.0) {
+    if !BLOCK_BYTES.is_multiple_of(sector.0) {
         return Err(Error::Sector(sector.0));
     }
     let capacity = match &device {
@@ -196,36 +197,37 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         Some(path) => Some(Recording::start(path).map_err(cannot_record)?).unzip(),
         None => (None, None),
     };
-    let watch = Arc::new(Watch::new(sector, recorder));
-    raise_descriptors();
+    let watch = Watch::new(sector, recorder);
+    // Every file that the kernel knows takes a descriptor; with fewer, fewer are known at a time.
+    raise_open_files_max();
     if device.is_some() || options.regulate.is_some() {
         hurry();
     }
     let timeline = Timeline::new(options.speed);
-    let workers = Arc::new(Workers::start(BACKING_THREADS).map_err(no_threads)?);
+    let pool = Arc::new(backing_pool::start(BACKING_THREADS).map_err(no_threads)?);
     let emulated = device.is_some();
     let live = match device {
         Some(device) => Some(start_emulated(device, options, &timeline)),
-        None => options.regulate.map(|how| start_backing(capacity, how, &timeline, &workers)),
+        None => options.regulate.map(|how| start_backing(capacity, how, &timeline, &pool)),
     };
     let live = live.transpose().map_err(no_threads)?;
     let metadata = options.metadata.then(|| Metadata::new(layout.blocks()));
-    let engine = Arc::new(Engine::new(layout, metadata, sector, (live, emulated), timeline, watch, workers));
-    scan::place_all(&backing, &root, &engine, options.go_on)?;
+    let frontend = Arc::new(Frontend::new(layout, metadata, sector, (live, emulated), timeline, watch, pool));
+    scan::place_all(&backing, &root, &frontend, options.go_on)?;
     let (regulation, direct) = match options.regulate {
         Some(how) => {
             let (direct, beside) = if emulated { (None, None) } else { start_direct(&root)? };
-            (Some(start_regulation(&engine, how, options, beside)?), direct)
+            (Some(start_regulation(&frontend, how, options, beside)?), direct)
         }
         None => (None, None),
     };
     let issued = direct.as_ref().map(|files| files.issued());
-    let session = start_session(root, &directory, &engine, (regulation.clone(), direct), options)?;
+    let session = start_session(root, &directory, &frontend, (regulation.clone(), direct), options)?;
     let device = check::ours_on(&directory).ok().flatten();
     let keeper = regulation.map(Keeper::start).transpose().map_err(no_threads)?;
     let (session, layout) = (Some(session), options.layout.clone());
     let (begun, speed) = (Instant::now(), options.speed);
-    Ok(Mounted { session, directory, device, engine, keeper, issued, recording, layout, begun, speed })
+    Ok(Mounted { session, directory, device, frontend, keeper, issued, recording, layout, begun, speed })
 }
 
 /// Starts an emulated device, with a regulator if there can be rates.
@@ -248,17 +250,20 @@ fn start_backing(
     capacity: Bytes,
     how: Regulate,
     timeline: &Timeline,
-    workers: &Arc<Workers>,
+    pool: &Arc<BackingPool>,
 ) -> io::Result<RealtimeDevice> {
     RealtimeDevice::start_with(timeline.clone(), |waker| {
-        let backing = Backing::new(capacity, timeline.clone(), Arc::clone(workers), waker);
+        let backing = Backing::new(capacity, timeline.clone(), Arc::clone(pool), waker);
         let jobs = backing.jobs();
-        (RegulatedDevice::new(Box::new(backing), Settings { path: PATH, ..how.settings() }), jobs)
+        (
+            RegulatedDevice::new(Box::new(backing), Settings { path: REQUEST_PATH_TIME, ..how.settings() }),
+            jobs,
+        )
     })
 }
 
 fn start_regulation(
-    engine: &Arc<Engine>,
+    frontend: &Arc<Frontend>,
     how: Regulate,
     options: &Options,
     beside: Option<Beside>,
@@ -271,14 +276,14 @@ fn start_regulation(
         Some(Behind::Fixed(_)) => "fixed".to_owned(),
         None => beside.as_ref().map_or("files".to_owned(), Beside::disk),
     };
-    let regulation = Regulation::new(Arc::clone(engine), name, how.policy, beside, descriptors());
+    let regulation = Regulation::new(Arc::clone(frontend), name, how.policy, beside, descriptors());
     regulation.map(Arc::new).map_err(no_threads)
 }
 
 /// The backing files around the page cache, and the disk that they lie on, if it is one.
 fn start_direct(root: &OwnedFd) -> Result<(Option<DirectFiles>, Option<Beside>), Error> {
     let disk = rustix::fs::fstat(root).ok().and_then(|stat| Disk::of(stat.st_dev));
-    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::most).unwrap_or(0)));
+    let issued = Arc::new(Issued::new(disk.as_ref().and_then(Disk::request_max_bytes).unwrap_or(0)));
     let beside = disk.map(|disk| Beside::new(disk, Arc::clone(&issued)));
     let no_memory =
         |error| Error::System { what: "get memory to read into", source: io::Error::other(error) };
@@ -325,25 +330,9 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
     Ok(layout)
 }
 
-/// Every file that the kernel knows takes a descriptor: root may have as many as the kernel lets a process have,
-/// everybody else as many as he is allowed.
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
-    if most.is_some_and(|most| {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) }).is_ok()
-    }) {
-        return;
-    }
-    let allowed = getrlimit(Resource::Nofile).maximum;
-    // With fewer, fewer files can be known at a time.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed, maximum: allowed });
-}
-
 /// Files that this process may have open.
 fn descriptors() -> usize {
-    let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    allowed.map_or(usize::MAX, |allowed| allowed as usize)
+    usize::try_from(open_files_max()).unwrap_or(usize::MAX)
 }
 
 /// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
@@ -351,13 +340,13 @@ fn descriptors() -> usize {
 /// served better.
 fn hurry() {
     // Who may not, has ordinary priority.
-    let _ = sakiyomi_os::priority::latency_nice(NICE, TURN);
+    let _ = sakiyomi_os::priority::latency_nice(DEVICE_THREAD_NICE, DEVICE_THREAD_SLICE);
 }
 
 fn start_session(
     root: OwnedFd,
     directory: &Path,
-    engine: &Arc<Engine>,
+    frontend: &Arc<Frontend>,
     (regulation, direct): (Option<Arc<Regulation>>, Option<DirectFiles>),
     options: &Options,
 ) -> Result<BackgroundSession, Error> {
@@ -367,7 +356,7 @@ fn start_session(
         descriptors: options.descriptors.unwrap_or_else(|| KNOWN_MAX.min(descriptors() / 2)),
         has_drive: options.behind.is_some(),
     };
-    let files = Files::new(root, Arc::clone(engine), regulation, direct, fs_options)
+    let files = Files::new(root, Arc::clone(frontend), regulation, direct, fs_options)
         .map_err(|source| Error::System { what: "open the backing directory", source })?;
     let mut config = Config::default();
     config.mount_options = vec![
@@ -378,8 +367,7 @@ fn start_session(
         MountOption::NoSuid,
     ];
     // Others may be served only by root: everybody else would read with the rights of who has mounted.
-    let root = rustix::process::geteuid().is_root();
-    config.acl = if root { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(REQUEST_THREADS);
     // A descriptor for each thread: sharing one costs a fifteenth of all reads a second.
     config.clone_fd = true;
@@ -405,7 +393,7 @@ impl Mounted {
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
         let rates = self.keeper.as_ref().and_then(|keeper| keeper.regulation().seen().ok());
-        Snapshot { at, busy: self.engine.busy(), totals: self.engine.watch().totals(), rates }
+        Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
     /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
@@ -431,7 +419,8 @@ impl Mounted {
         let seen = self.seen();
         // Each is kept even if another cannot be.
         let recorded = self.recording.take().map(Recording::finish).transpose();
-        let stored = self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.engine.layout()));
+        let stored =
+            self.layout.as_ref().map_or(Ok(()), |path| store_layout(path, &self.frontend.layout().read()));
         let cut_off = ended?;
         stored?;
         Ok(Finished { seen, recorded: recorded?, cut_off })
@@ -471,7 +460,7 @@ impl Mounted {
             return Ok(true);
         }
         // Who has answered the last ones is still to tell of it.
-        while self.engine.watch().totals().in_flight > 0 && begun.elapsed() < patience {
+        while self.frontend.watch().totals().in_flight > 0 && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(false)

@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use sakiyomi_os::mounts::{self, MountTable};
+use sakiyomi_os::rights;
 
-use crate::check::{MountOfLine, Mounts};
+use crate::check::is_of_sakiyomi;
 use crate::{Error, fuse_access};
 
 /// Unmounts the mount of sakiyomi on `directory`, whether or not its program is still running; with `lazy` even if it
@@ -19,40 +19,38 @@ use crate::{Error, fuse_access};
 pub fn unmount(directory: &Path, lazy: bool) -> Result<(), Error> {
     let failed = |source| Error::Unmount { path: directory.to_owned(), source };
     let place = place_of(directory).map_err(failed)?;
-    let mounts = Mounts::read().map_err(failed)?;
-    match mounts.seen_on(&place) {
-        Some(seen) if seen.is_ours() => may_unmount(directory, seen.user())?,
-        Some(seen) => {
-            return Err(Error::MountedByOthers { path: directory.to_owned(), kind: seen.kind.to_owned() });
+    let mounts = MountTable::read().map_err(failed)?;
+    match mounts.on(&place) {
+        Some(mount) if is_of_sakiyomi(&mount) => may_unmount(directory, mount.fuse_user())?,
+        Some(mount) => {
+            return Err(Error::MountedByOthers { path: directory.to_owned(), kind: mount.kind.to_owned() });
         }
         None => {
             let path = directory.to_owned();
-            return Err(match mounts.seen_above(&place).filter(MountOfLine::is_ours) {
+            return Err(match mounts.above(&place).filter(is_of_sakiyomi) {
                 Some(above) => Error::InsideMount { path, mount: above.place },
                 None => Error::NotMounted(path),
             });
         }
     }
-    if !rustix::process::geteuid().is_root() {
+    if !rights::is_root() {
         return match by_helper(&place, lazy).map_err(failed)? {
             Helped::Done => Ok(()),
             Helped::Busy => Err(Error::Busy(directory.to_owned())),
             Helped::Missing => Err(Error::NoHelper),
         };
     }
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(&place, flags | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(Errno::BUSY) => Err(Error::Busy(directory.to_owned())),
-        Err(Errno::PERM) => Err(Error::NotAllowed),
-        Err(error) => Err(failed(error.into())),
-    }
+    mounts::unmount(&place, lazy).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => Error::Busy(directory.to_owned()),
+        io::ErrorKind::PermissionDenied => Error::NotAllowed,
+        _ => failed(error),
+    })
 }
 
 /// Checks the owner: the helper unmounts only mounts of the same user, and reports all others as missing.
 fn may_unmount(directory: &Path, owner: Option<u32>) -> Result<(), Error> {
-    let user = rustix::process::getuid();
-    match owner.filter(|&owner| !user.is_root() && owner != user.as_raw()) {
+    let user = rights::real_user();
+    match owner.filter(|&owner| user != 0 && owner != user) {
         Some(owner) => Err(Error::OtherUser { path: directory.to_owned(), owner }),
         None => Ok(()),
     }

@@ -3,25 +3,26 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sakiyomi_drive::observe::Latency;
-use sakiyomi_model::{Bytes, Class, Completion, Extent, Nanos, Op, StreamId};
-use sakiyomi_trace::Record;
+use sakiyomi_model::{Bytes, Class, Completion, Extent, Lba, Nanos, Op, Sectors};
 
+use crate::frontend::IoRequest;
 use crate::per_thread::PerThread;
-use crate::record::{Recorder, Records};
+use crate::record::{Part, Recorder};
 
-/// An access that was answered.
+/// A request that was answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended<'a> {
-    /// In order of the beginning.
-    pub(crate) number: u64,
-    pub(crate) stream: StreamId,
-    pub(crate) op: Op,
-    pub(crate) extents: &'a [Extent],
-    pub(crate) bytes: u64,
+pub(crate) struct Completed<'a> {
+    pub(crate) request: &'a IoRequest,
     /// Of the drive, in order of their ends; empty where there is none.
-    pub(crate) ends: &'a [Completion],
-    pub(crate) arrival: Nanos,
+    pub(crate) completions: &'a [Completion],
     pub(crate) answered: Nanos,
+}
+
+impl Completed<'_> {
+    /// When it reached the drive; without one, this process.
+    fn arrival(&self) -> Nanos {
+        self.completions.first().map_or(self.request.arrival, |first| first.request.arrival)
+    }
 }
 
 /// Counts since the mount; all times are the drive's.
@@ -63,22 +64,22 @@ impl Totals {
 }
 
 impl Totals {
-    fn add(&mut self, ended: &Ended<'_>) {
+    fn add(&mut self, completed: &Completed<'_>) {
         self.accesses += 1;
-        self.response.record(ended.answered.saturating_sub(ended.arrival));
-        match ended.op {
-            Op::Read => self.read_bytes += ended.bytes,
-            Op::Write => self.written_bytes += ended.bytes,
+        self.response.record(completed.answered.saturating_sub(completed.arrival()));
+        match completed.request.op {
+            Op::Read => self.read_bytes += completed.request.bytes,
+            Op::Write => self.written_bytes += completed.request.bytes,
             Op::Flush | Op::Discard => {}
         }
-        for end in ended.ends {
+        for end in completed.completions {
             let place = end.class().and_then(|own| Class::ALL.iter().position(|&class| class == own));
             if let Some(place) = place {
                 self.by_class[place] += 1;
             }
         }
-        if let Some(last) = ended.ends.last() {
-            self.lateness.record(ended.answered.saturating_sub(last.finish));
+        if let Some(last) = completed.completions.last() {
+            self.lateness.record(completed.answered.saturating_sub(last.finish));
         }
     }
 
@@ -127,43 +128,39 @@ impl Watch {
         if self.is_recording() { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
-    /// An access was answered.
-    pub(crate) fn end(&self, ended: &Ended<'_>) {
+    /// A request was answered.
+    pub(crate) fn end(&self, completed: &Completed<'_>) {
         if let Some(recorder) = &self.recorder {
-            recorder.record(ended.number, self.records(ended));
+            self.record(recorder, completed);
         }
         // Counted last: the end of a mount waits until no access is in flight, and then completes the trace.
-        self.counted.with(|counted| counted.totals.add(ended));
+        self.counted.with(|counted| counted.totals.add(completed));
     }
 
-    /// What a trace says of it: a line for each extent.
-    fn records(&self, ended: &Ended<'_>) -> Records {
-        let record = |extent: &Extent, arrival: Nanos, replied: Nanos| Record {
-            stream: ended.stream,
-            response: Some(replied.saturating_sub(arrival)),
-            ..Record::new(
-                arrival,
-                ended.op,
-                Bytes(extent.start.0 * self.sector.0),
-                extent.sectors.to_bytes(self.sector),
-            )
+    /// Records a part for each extent.
+    fn record(&self, recorder: &Recorder, completed: &Completed<'_>) {
+        let Completed { request, completions, answered } = *completed;
+        let arrival = completed.arrival();
+        let part = |extent: &Extent, replied: Nanos| Part {
+            number: request.number,
+            arrival,
+            response: replied.saturating_sub(arrival),
+            offset: Bytes(extent.start.0 * self.sector.0),
+            length: Some(extent.sectors.to_bytes(self.sector)),
+            stream: request.issuer.process,
+            op: request.op,
         };
-        if ended.ends.is_empty() {
-            let of = |extent| record(extent, ended.arrival, ended.answered);
-            return match ended.extents {
-                [extent] => Records::One(of(extent)),
-                extents => Records::Some(extents.iter().map(of).collect()),
-            };
+        if let Some(last) = completions.len().checked_sub(1) {
+            // Parts that ended before the last one were answered, to the host's file system, when they ended.
+            let replied = |index: usize, end: &Completion| if index == last { answered } else { end.finish };
+            let parts = completions.iter().enumerate();
+            recorder.record(parts.map(|(index, end)| part(&end.request.extent, replied(index, end))));
+        } else if request.extents.is_empty() {
+            let nowhere = Extent::new(Lba(0), Sectors(0));
+            recorder.record([Part { length: None, ..part(&nowhere, answered) }].into_iter());
+        } else {
+            recorder.record(request.extents.iter().map(|extent| part(extent, answered)));
         }
-        // Parts that ended before the last one were answered, to the host's file system, when they ended.
-        let last = ended.ends.len() - 1;
-        let replied =
-            |index: usize, end: &Completion| if index == last { ended.answered } else { end.finish };
-        let ends = ended.ends.iter().enumerate();
-        let of = |(index, end): (usize, &Completion)| {
-            record(&end.request.extent, ended.arrival, replied(index, end))
-        };
-        Records::Some(ends.map(of).collect())
     }
 
     pub(crate) fn is_recording(&self) -> bool {

@@ -8,22 +8,32 @@
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
+//! | the kernel, the CPU and the memory of this machine | [`machine`] |
+//! | a disk as the kernel counts what it does, and what is known of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
+//! | the mount table; unmounting | [`mounts`] |
+//! | the user and the capabilities of this process | [`rights`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
+//! | the terminal's size, keys as they are typed | [`terminal`] |
 //! | character classes of the C library | [`ctype`] |
 //!
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
 //! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
 
 pub mod affinity;
+pub mod block_device;
 pub mod cpu;
 pub mod ctype;
 pub mod ioctl_channel;
 pub mod loop_device;
+pub mod machine;
+pub mod mounts;
 pub mod priority;
 pub mod process;
+pub mod rights;
 pub mod stdio;
+pub mod terminal;
 pub mod topology;
 pub mod tracefs;
 

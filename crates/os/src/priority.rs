@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// `struct sched_attr` (linux/sched/types.h), as far as every kernel knows it.
@@ -43,6 +44,14 @@ pub fn latency_nice(nice: i32, turn: Duration) -> io::Result<()> {
     // thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets this thread's timers expire at their time; by default the kernel delays each by up to 50 us to join wake-ups.
+///
+/// # Errors
+/// If the kernel refuses it.
+pub fn precise_timers() -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 #[cfg(test)]

@@ -1,43 +1,43 @@
-//! Results as people and programs read them: the JSON schema, terminal text, charts, and the HTML page.
+//! Results as people and programs read them: JSON, terminal text, HTML pages with charts, and Markdown.
 //!
-//! This crate never knows where results come from. It takes plain data ([`Document`], of its own [`schema`]) and gives
+//! This crate never knows where results come from. It takes plain data ([`Document`], of a type in [`result`]) and gives
 //! strings back; it reads no clock and touches no file.
+//!
+//! A result's type is its JSON, and implements [`Present`]: it says once, in [`section`]s, what readers see of it. The
+//! renderers draw any [`Report`] and know no result.
 //!
 //! | what | where |
 //! |---|---|
-//! | the JSON of `--json` | [`schema`] |
+//! | results: their JSON, and what they show | [`result`] |
+//! | figures, tables and notes, as results say them | [`section`], [`value`] |
+//! | two results side by side | [`Comparison`] |
 //! | what the terminal shows | [`text`] |
-//! | one SVG per chart | [`chart`] |
 //! | one self-contained page | [`html`] |
+//! | a page for an issue or a wiki | [`markdown`] |
+//! | one SVG per chart | [`chart`] |
 //! | numbers with scaled units | [`number`] |
 //! | what a monitoring system collects | [`prometheus`] |
-//!
-//! The words at the top of a page and of the terminal text come from one place (`verdict`), and so do the rows of the
-//! table of totals (`totals`), the cases of a probe (`probe`) and the points of an experiment (`points`, `scenario`,
-//! `regulation`, `job`): what is said is the same wherever it is read.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;
 pub mod html;
+pub mod markdown;
 pub mod number;
 pub mod prometheus;
-pub mod schema;
+pub mod result;
+pub mod section;
 pub mod text;
+pub mod value;
 
-mod job;
+mod comparison;
+mod glossary;
 mod label;
-mod pareto;
-mod points;
-mod probe;
-mod regulation;
-mod scenario;
-mod totals;
-mod verdict;
+mod rows;
+mod words;
 
-#[cfg(test)]
-mod sample;
-
-pub use schema::{
+pub use comparison::Comparison;
+pub use result::{
     Document, IorateResult, Machine, MountResult, ProbeResult, Run, RunResult, ScenarioResult, SimResult,
     SweepResult, TopResult, ValidateResult,
 };
+pub use section::{Present, Report, Reported};

@@ -215,6 +215,20 @@ pub fn times(factor: f64) -> String {
     }
 }
 
+/// Things a second: `19.8`, `1,234`.
+pub(crate) fn per_second(rate: f64) -> String {
+    match rate {
+        rate if !rate.is_finite() => NONE.to_owned(),
+        rate if rate.abs() < 99.95 => format!("{rate:.1}"),
+        rate => count(rate.abs().round() as u64),
+    }
+}
+
+/// A bare number with so many decimals; none that is far too large to be meant.
+pub(crate) fn decimal(value: f64, places: usize) -> String {
+    if value.abs() < 1e9 { format!("{value:.places$}").replace('-', "−") } else { NONE.to_owned() }
+}
+
 /// A share that is held against another one like it: `99.94 %`.
 pub(crate) fn percent_exact(ratio: f64) -> String {
     percent_to(2, ratio)

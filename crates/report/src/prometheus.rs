@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::schema::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
-use crate::text::one_line;
+use crate::result::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
+use crate::words::one_line;
 
 /// A regulated device, and each who uses it.
 #[must_use]
@@ -126,43 +126,9 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn one_device() {
-        insta::assert_snapshot!(iorate(&sample::iorate()));
-    }
 
     #[test]
     fn values_of_labels_are_escaped() {
         assert_eq!(labels(&[("a", "\\ \" \n"), ("b", "先")]), r#"{a="\\ \" \n",b="先"}"#);
-    }
-
-    /// A sample's name with its labels, and its value.
-    fn sample_of(line: &str) -> (&str, f64) {
-        let (series, value) = line.rsplit_once(' ').unwrap();
-        (series, value.parse().unwrap())
-    }
-
-    proptest! {
-        #[test]
-        fn any_device_gives_a_text_without_a_series_twice(result in sample::any_iorate()) {
-            let text = iorate(&result);
-            let mut seen = BTreeSet::new();
-            let mut announced = BTreeSet::new();
-            for line in text.lines() {
-                match line.strip_prefix("# TYPE ") {
-                    Some(kind) => prop_assert!(announced.insert(kind.split(' ').next().unwrap().to_owned())),
-                    None if line.starts_with("# HELP ") => {}
-                    None => {
-                        let (series, value) = sample_of(line);
-                        prop_assert!(value.is_finite() && seen.insert(series.to_owned()), "{line}");
-                        prop_assert!(announced.contains(series.split('{').next().unwrap()), "{line}");
-                    }
-                }
-            }
-        }
     }
 }

@@ -1,203 +1,128 @@
-//! What the terminal shows: a summary that can be read at a glance, with scaled units.
+//! Renderer for the terminal: a summary that can be read at a glance, with scaled units.
 
-mod compare;
-mod iorate;
-mod probe;
-mod run;
-mod scenario;
-mod sim;
+mod lines;
+mod live;
 mod style;
-mod sweep;
-mod top;
-mod validate;
+mod table;
 
-pub use compare::compare;
-pub(crate) use iorate::who as owner_name;
-pub use iorate::{iorate, iorate_bypass, iorate_lines, iorate_owner};
-pub use probe::probe;
-pub use run::run;
-pub use scenario::scenario;
-pub use sim::sim;
+use std::fmt::Write as _;
+
+pub use lines::{iorate_lines, iorate_owner};
+pub use live::{Window, top};
 pub use style::Style;
-pub(crate) use style::one_line;
-pub use sweep::sweep;
-pub use top::{Window, top};
-pub use validate::validate;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample;
-    use crate::schema::{Document, ProbeResult, Run, SimResult, SweepResult, ValidateResult};
-    use proptest::prelude::*;
+use crate::number;
+use crate::section::{Fact, Finding, Group, Notes, Report, Section, Totals};
+use crate::words::{one_line, paragraph};
+use style::{GREY, RED};
 
-    const PLAIN: Style = Style { width: 100, colour: false };
+/// A report without its charts: settings and verdict first, then the figures.
+#[must_use]
+pub fn render(report: &Report<'_>, style: Style) -> String {
+    let mut parts = vec![settings(report, style), verdict(&report.verdict, style)];
+    parts.extend(report.sections.iter().map(|section| match section {
+        Section::Totals(totals) => self::totals(totals, style),
+        Section::Table(table) if table.is_detail => String::new(),
+        Section::Table(table) => table::draw(table, style),
+        Section::Notes(notes) => self::notes(notes, style),
+    }));
+    let runs = report.runs.iter().map(|(name, run)| {
+        let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+        style.paint(GREY, &style.wrap(&one_line(&format!("{name}{}", run.origin().join(" · "))))) + "\n"
+    });
+    parts.push(runs.collect());
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
 
-    #[test]
-    fn one_scenario() {
-        insta::assert_snapshot!(scenario(&sample::scenario(), PLAIN));
-    }
-
-    #[test]
-    fn jobs_of_an_experiment() {
-        insta::assert_snapshot!(scenario(&sample::jobs(), PLAIN));
-    }
-
-    #[test]
-    fn one_experiment_with_regulated_programs() {
-        insta::assert_snapshot!(scenario(&sample::regulated(), PLAIN));
-        let mut alone = sample::regulated();
-        alone.result.points.truncate(1);
-        insta::assert_snapshot!(scenario(&alone, PLAIN));
-    }
-
-    #[test]
-    fn one_search_for_the_best_allowance() {
-        insta::assert_snapshot!(scenario(&sample::searched(), PLAIN));
-    }
-
-    #[test]
-    fn one_simulation() {
-        insta::assert_snapshot!(sim(&sample::document("long"), PLAIN));
-    }
-
-    #[test]
-    fn two_simulations() {
-        insta::assert_snapshot!(compare(&sample::document("short"), &sample::document("long"), PLAIN));
-    }
-
-    #[test]
-    fn an_exploration() {
-        insta::assert_snapshot!(sweep(&sample::sweep(), PLAIN));
-    }
-
-    #[test]
-    fn one_validation() {
-        insta::assert_snapshot!(validate(&sample::validation(), PLAIN));
-    }
-
-    #[test]
-    fn one_probe() {
-        insta::assert_snapshot!(probe(&sample::probe(), PLAIN));
-    }
-
-    #[test]
-    fn one_probe_on_a_narrow_terminal() {
-        let text = probe(&sample::probe(), Style { width: 80, ..PLAIN });
-        insta::assert_snapshot!(text.split("\n\n").nth(6).unwrap());
-    }
-
-    #[test]
-    fn one_run() {
-        let document = sample::followed();
-        let mut watched = document.clone();
-        watched.result.dry_run = true;
-        watched.result.could_save_ns = Some(240_000_000);
-        watched.result.storage_bytes_per_second = Some(200_000_000);
-        let mut idle = document.clone();
-        idle.result.prefetched_bytes = 0;
-        insta::assert_snapshot!([document, watched, idle].map(|document| run(&document, PLAIN)).join("\n"));
-    }
-
-    #[test]
-    fn a_regulated_device() {
-        let mut result = sample::iorate();
-        let mut texts = vec![iorate(&result, PLAIN), iorate_lines(&result)];
-        result.owners.clear();
-        result.device.bypass = Some(crate::schema::IorateBypass {
-            device: "sda".to_owned(),
-            requests_per_s: 120.4,
-            share_ratio: 0.55,
-        });
-        texts.push(iorate(&result, PLAIN));
-        insta::assert_snapshot!(texts.join("\n--\n"));
-    }
-
-    #[test]
-    fn a_live_view_in_windows_of_all_sizes() {
-        let mut result = sample::iorate();
-        let view = |result: &crate::IorateResult, columns, rows| {
-            let frame = top(result, Window { columns, rows }, false).join("\n");
-            format!("{columns} x {rows}\n{frame}\n")
+/// The title, and how it was done.
+fn settings(report: &Report<'_>, style: Style) -> String {
+    let mut text = format!("{}\n", style.heading(&one_line(&report.title)));
+    if report.runs.len() > 1 {
+        let mut header = vec![""];
+        header.extend(report.runs.iter().map(|(name, _)| *name));
+        let cells =
+            |fact: &Fact| fact.values.iter().map(|cell| one_line(&cell.value.text())).collect::<Vec<_>>();
+        let row = |fact: &Fact| {
+            std::iter::once(format!("  {}", one_line(&fact.label))).chain(cells(fact)).collect()
         };
-        let mut frames = vec![view(&result, 120, 24), view(&result, 60, 24), view(&result, 30, 7)];
-        result.device.bypass = Some(crate::schema::IorateBypass {
-            device: "sda".to_owned(),
-            requests_per_s: 120.4,
-            share_ratio: 0.55,
-        });
-        frames.push(view(&result, 100, 8));
-        insta::assert_snapshot!(frames.join("\n"));
-        let coloured = top(&result, Window { columns: 100, rows: 24 }, true);
-        // Loss of control, and a rate that is not kept, stand out.
-        assert!(
-            coloured[3].starts_with("\x1b[1;31mBYPASSED") && coloured[6].starts_with("\x1b[33m4712"),
-            "{coloured:#?}"
-        );
+        return text + &style.table(&header, report.settings.iter().map(row).collect(), header.len());
     }
-
-    #[test]
-    fn nothing_at_all() {
-        assert!(!probe(&Document::probe(Run::default(), ProbeResult::default()), PLAIN).is_empty());
-        assert!(!validate(&Document::validate(Run::default(), ValidateResult::default()), PLAIN).is_empty());
-        insta::assert_snapshot!(sim(&Document::sim(Run::default(), SimResult::default()), PLAIN));
-        assert!(!sweep(&Document::sweep(Run::default(), SweepResult::default()), PLAIN).is_empty());
+    let width = report.settings.iter().map(|fact| fact.label.chars().count()).max().unwrap_or_default();
+    for fact in &report.settings {
+        let value = style.narrower(width + 4).wrap(&one_line(&value(fact)));
+        let value = value.replace('\n', &format!("\n{:width$}", "", width = width + 4));
+        let _ = writeln!(text, "{}", format!("  {:width$}  {value}", one_line(&fact.label)).trim_end());
     }
+    text
+}
 
-    #[test]
-    fn colour_only_where_asked_for() {
-        let document = sample::document("long");
-        assert!(!sim(&document, PLAIN).contains('\x1b'));
-        assert!(sim(&document, Style { colour: true, ..PLAIN }).contains('\x1b'));
+fn verdict(findings: &[Finding], style: Style) -> String {
+    let say = |finding: &Finding| {
+        let sentences = one_line(&paragraph(&finding.sentences));
+        if finding.about.is_empty() {
+            let code = if finding.is_alarm { RED } else { "" };
+            return style.paint(code, &style.wrap(&sentences)) + "\n";
+        }
+        format!("{}\n{}\n", style.heading(&one_line(&finding.about)), style.wrap_indented(&sentences, 2))
+    };
+    let between = if findings.iter().any(|finding| !finding.about.is_empty()) { "\n" } else { "" };
+    findings.iter().map(say).collect::<Vec<_>>().join(between)
+}
+
+/// Columns of the longest bar.
+const BAR_MAX_COLUMNS: usize = 30;
+
+/// Green, cyan, yellow, magenta, red.
+const BARS: [&str; 5] = ["32", "36", "33", "35", "31"];
+
+fn totals(totals: &Totals, style: Style) -> String {
+    if !totals.columns.is_empty() {
+        return table::side_by_side(totals, style);
     }
+    totals.groups.iter().map(|group| self::group(group, style)).collect::<Vec<_>>().join("\n")
+}
 
-    proptest! {
-        #[test]
-        fn any_result_has_a_text(a in sample::any_result(), b in sample::any_result(), width: usize) {
-            let (a, b) = (Document::sim(Run::default(), a), Document::sim(Run::default(), b));
-            let style = Style { width, colour: true };
-            prop_assert!(!sim(&a, style).is_empty() && !compare(&a, &b, style).is_empty());
+/// Parts of a whole as bars; other figures one after the other.
+fn group(group: &Group, style: Style) -> String {
+    let mut text = format!("{}\n", style.heading(&one_line(&group.name)));
+    if group.facts.iter().all(|fact| fact.share.is_none()) {
+        let facts = group.facts.iter().map(|fact| format!("{} {}", fact.label, value(fact)));
+        let facts = paragraph(&[one_line(&facts.collect::<Vec<_>>().join(", "))]);
+        return text + &style.wrap_indented(&facts, 2) + "\n";
+    }
+    let mut colours = BARS.iter().cycle();
+    for fact in &group.facts {
+        let mut line = format!("  {:<15} {:>12}", one_line(&fact.label), value(fact));
+        if let (Some(share), Some(colour)) = (fact.share, fact.share.and_then(|_| colours.next())) {
+            let bar = style.bar(share, BAR_MAX_COLUMNS.min(style.width() / 3), colour);
+            let _ = write!(line, " {:>8}  {bar}", number::percent(share));
         }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
 
-        #[test]
-        fn any_validation_has_a_text(result in sample::any_validation(), width: usize) {
-            let text = validate(&Document::validate(Run::default(), result), Style { width, colour: false });
-            prop_assert!(!text.is_empty() && !text.contains("NaN"));
-        }
+fn value(fact: &Fact) -> String {
+    fact.values.first().map_or_else(String::new, |cell| cell.value.text())
+}
 
-        #[test]
-        fn any_probe_has_a_text(result in sample::any_broken_probe(), width: usize) {
-            let text = probe(&Document::probe(Run::default(), result), Style { width, colour: false });
-            prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
-        }
+/// Maximum number of notes under one heading; the others are in the JSON.
+const NOTES_MAX: usize = 12;
 
-        #[test]
-        fn any_scenario_has_a_text(result in sample::any_scenario(), width: usize) {
-            let text = scenario(&Document::scenario(Run::default(), result), Style { width, colour: false });
-            prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
-        }
-
-        #[test]
-        fn any_regulated_device_has_a_text(result in sample::any_iorate(), width: usize) {
-            let style = Style { width, colour: false };
-            for text in [iorate(&result, style), iorate_lines(&result)] {
-                prop_assert!(!text.contains("NaN") && !text.chars().any(|c| c.is_control() && c != '\n'));
-            }
-        }
-
-        #[test]
-        fn any_live_view_fits_its_window(result in sample::any_iorate(), columns in 0usize..200, rows in 0usize..40) {
-            let frame = top(&result, Window { columns, rows }, false);
-            prop_assert!(frame.len() <= rows);
-            for line in frame {
-                prop_assert!(line.chars().count() <= columns && !line.chars().any(char::is_control), "{line:?}");
-            }
-        }
-
-        #[test]
-        fn any_exploration_has_a_text(result in sample::any_sweep(), width: usize) {
-            let text = sweep(&Document::sweep(Run::default(), result), Style { width, colour: false });
-            prop_assert!(!text.is_empty());
+fn notes(notes: &Notes, style: Style) -> String {
+    let mut text = format!("{}\n", style.heading(notes.heading));
+    for note in notes.notes.iter().take(NOTES_MAX) {
+        let label = note.label.as_ref().map_or_else(String::new, |label| format!("{}: ", label.value.text()));
+        let line = one_line(&format!("{label}{}", note.text));
+        let _ = writeln!(text, "{}", style.wrap_indented(&line, 2));
+        for detail in &note.details {
+            let detail = one_line(&paragraph(std::slice::from_ref(detail)));
+            let _ = writeln!(text, "{}", style.wrap_indented(&detail, 6));
         }
     }
+    if notes.notes.len() > NOTES_MAX {
+        let _ = writeln!(text, "  and {} more, in --json", notes.notes.len() - NOTES_MAX);
+    }
+    text
 }

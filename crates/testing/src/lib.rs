@@ -1,7 +1,9 @@
-//! Helpers that the tests of several crates share: private directories, and visible skips.
+//! Helpers that the tests of several crates share: private directories, visible skips, and a counting allocator.
 //!
 //! A test must pass on an unprepared machine. It skips what the machine does not support by [`skipped`], which names
 //! the test and the reason on stderr; the test harness does not capture it.
+
+mod allocations;
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
@@ -11,7 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of the capability to mount file systems (`linux/capability.h`).
+pub use allocations::{CountingAllocator, allocations};
+
+/// Number of the capability to mount file systems (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// A directory for one test, removed when it is dropped.

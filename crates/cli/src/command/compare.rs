@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
-use sakiyomi_report::schema::SIM_SCHEMA;
-use sakiyomi_report::{Document, SimResult, chart, html, text};
-use serde::Serialize;
+use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
+
+use serde::Deserialize;
 
 use crate::console::{Common, Told, complain};
 use crate::drive_file::read_text;
@@ -30,7 +30,7 @@ pub(crate) struct Compare {
     a: PathBuf,
     /// The second result
     b: PathBuf,
-    /// Write result.json, report.html and the charts to this directory
+    /// Write result.json, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -40,23 +40,17 @@ pub(crate) struct Compare {
     fail_if: Vec<Check>,
 }
 
-/// Both results, whole.
-#[derive(Serialize)]
-struct Compared<'a> {
-    a: &'a Document<SimResult>,
-    b: &'a Document<SimResult>,
-}
-
 impl Compare {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
         let failures = self.failures(&a.result, &b.result)?;
-        let document = Told { schema: "sakiyomi.compare/1", result: Compared { a: &a, b: &b } };
+        let comparison = Comparison { a: &a, b: &b };
+        let document = Told { schema: "sakiyomi.compare/1", result: comparison };
         if let Some(out) = self.overwrite.out(self.out.as_deref(), &[])? {
-            out.write_report(&document, &html::compare(&a, &b), &chart::compare(&a.result, &b.result))?;
+            out.write_result(&document, &comparison)?;
             common.note(&out.report());
         }
-        common.tell(&document, |style| text::compare(&a, &b, style))?;
+        common.tell(&document, |style| text::render(&comparison.report(), style))?;
         failures.iter().for_each(|failure| complain(failure));
         Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
@@ -81,11 +75,11 @@ fn load(path: &Path) -> Result<Document<SimResult>> {
     let value: serde_json::Value = serde_json::from_str(&text)
         .map_err(|error| anyhow!("{not_a_result}: it is not JSON from line {} on", error.line().max(1)))?;
     let schema = value["schema"].as_str().unwrap_or("no schema");
-    ensure!(schema == SIM_SCHEMA, "{not_a_result}: it has {schema}, expected {SIM_SCHEMA}");
+    ensure!(schema == SimResult::SCHEMA, "{not_a_result}: it has {schema}, expected {}", SimResult::SCHEMA);
     // Serde's message names only the first mismatching key; the cause is an edited file or another version.
-    serde_json::from_value(value).map_err(|_| {
+    Document::deserialize(&value).map_err(|_| {
         anyhow!(
-            "{}: it has the schema {SIM_SCHEMA}, but not all of its figures; make it again with `sakiyomi sim … --out DIR`",
+            "{}: it has the schema {schema}, but not all of its figures; make it again with `sakiyomi sim … --out DIR`",
             file.display()
         )
     })

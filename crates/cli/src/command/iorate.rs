@@ -1,7 +1,9 @@
 //! `iorate`: rates of processes on a mount that regulates: set, taken back, shown, watched.
 
 mod change;
+mod course;
 mod list;
+pub(crate) mod result;
 mod run;
 mod top;
 
@@ -17,12 +19,11 @@ use clap::Subcommand;
 use sakiyomi_iorate::protocol::{Rate, Refusal, Set, Target};
 use sakiyomi_iorate::{Control, Error};
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::IORATE_SCHEMA;
-use sakiyomi_report::{IorateResult, text};
+use sakiyomi_report::result::IorateBypass;
+use sakiyomi_report::{IorateResult, Present};
 
 use crate::args::HELP;
 use crate::console::{Common, note, say, say_result};
-use crate::outcome;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate
@@ -134,17 +135,17 @@ fn give(control: &Control, set: &Set) -> Result<()> {
 
 /// What the mount says of one who has a rate, or had it until it ended.
 fn found(control: &Control, target: &Target) -> Result<IorateResult> {
-    Ok(outcome::iorate::result(control.path(), &control.find(target)?, None))
+    Ok(result::result(control.path(), &control.find(target)?, None))
 }
 
 /// Tells that rates cannot be kept, where they cannot.
 fn warn(result: &IorateResult) {
-    if let Some(line) = text::iorate_bypass(&result.device) {
+    if let Some(line) = result.device.bypass.as_ref().map(IorateBypass::describe) {
         note(&format!("warning: {line}"));
     }
 }
 
 /// Says it in words, or as JSON.
 fn tell(result: &IorateResult, common: &Common, words: impl FnOnce(&IorateResult) -> String) -> Result<()> {
-    if common.json { say_result(IORATE_SCHEMA, result) } else { say(&words(result)) }
+    if common.json { say_result(IorateResult::SCHEMA, result) } else { say(&words(result)) }
 }

@@ -1,5 +1,8 @@
 //! `mount`: a directory's files at the speed of a drive.
 
+mod course;
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,17 +10,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_mount::layout::{BLOCK, Placement};
+use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
 use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
-use sakiyomi_report::schema::MOUNT_SCHEMA;
-use sakiyomi_report::{Document, MountResult, chart, html};
+use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
 use crate::args::DriveArgs;
 use crate::console::{Common, note, say, say_line, say_result, without_numbers};
-use crate::outcome;
-use crate::outcome::mount::{Course, Second};
 use crate::output::Overwrite;
 use crate::progress::{Interrupted, Progress, go_on};
+use crate::provenance;
+use course::Course;
+use result::Second;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
@@ -28,11 +31,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-p7k500 --regulate --service 12.5ms
 ";
 
-/// How often a mount is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two checks whether the mount has ended.
+const POLL_PERIOD: Duration = Duration::from_millis(20);
 
-/// How long those who have files open are waited for at Ctrl-C.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which Ctrl-C waits for processes with open files before it unmounts lazily.
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -89,7 +92,7 @@ pub(crate) struct Mount {
     /// Print a line each second; with --json, an object a line
     #[arg(long)]
     stats: bool,
-    /// Write result.json, report.html and the charts to this directory when the mount ends
+    /// Write result.json, report.html, report.md and the charts to this directory when the mount ends
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -125,33 +128,34 @@ impl Mount {
         common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
         let mut course = Course::default();
         let watched = self.watch(&mounted, &mut before, &mut course, common);
-        let finished = mounted.finish(PATIENCE)?;
+        let finished = mounted.finish(UNMOUNT_TIMEOUT)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
         }
         course.add(&before, &finished.seen);
         let result = self.result(&finished, directory);
         if let Some(out) = &out {
-            let document = Document::mount(
-                outcome::run(wall.elapsed()),
+            let document = Document::new(
+                provenance::run(wall.elapsed()),
                 MountResult { windows: course.finish(), ..result.clone() },
             );
-            out.write_report(&document, &html::mount(&document), &chart::mount(&document.result))?;
+            out.write_report(&document)?;
             common.note(&out.report());
         }
         watched?;
         if common.json && self.stats {
-            say_line(MOUNT_SCHEMA, &result)?;
+            say_line(MountResult::SCHEMA, &result)?;
         } else if common.json {
-            say_result(MOUNT_SCHEMA, &result)?;
+            say_result(MountResult::SCHEMA, &result)?;
         } else if !common.quiet {
-            say(&outcome::mount::in_words(&result))?;
+            let document = Document::new(provenance::run(wall.elapsed()), result);
+            say(&text::render(&document.report(), common.color.style()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn result(&self, finished: &Finished, directory: String) -> MountResult {
-        MountResult { directory, drive: self.drive.clone(), ..outcome::mount::result(finished) }
+        MountResult { directory, drive: self.drive.clone(), ..result::result(finished) }
     }
 
     /// Mounts. Where there are many files, to look at them all takes a while.
@@ -170,10 +174,10 @@ impl Mount {
             None => Placement::Contiguous,
             Some(piece) => {
                 ensure!(
-                    piece.0 >= BLOCK && piece.0.is_multiple_of(BLOCK),
+                    piece.0 >= BLOCK_BYTES && piece.0.is_multiple_of(BLOCK_BYTES),
                     "--fragment {piece}: pieces are made of blocks; give a multiple of 4KiB"
                 );
-                Placement::Scattered { piece: piece.0 / BLOCK }
+                Placement::Scattered { piece: piece.0 / BLOCK_BYTES }
             }
         };
         Ok(Options {
@@ -213,7 +217,7 @@ impl Mount {
         let mut told = false;
         let mut rates = RatesTold::default();
         while !mounted.is_over() && go_on().is_ok() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_PERIOD);
             if Instant::now() < next {
                 continue;
             }

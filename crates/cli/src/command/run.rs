@@ -1,5 +1,7 @@
 //! `run`: a program, and what it reads read ahead of it.
 
+mod result;
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -17,12 +19,13 @@ use sakiyomi_model::Bytes;
 use sakiyomi_os::process::command::{End, Running, Signals, wait_for_other};
 use sakiyomi_prefetch::Limit;
 use sakiyomi_prefetch::follow::{Options, Summary, follow};
-use sakiyomi_report::{Document, RunResult, chart, html, text};
+use sakiyomi_report::{Document, Report, Reported, text};
 
 use crate::child;
 use crate::console::{Common, complain, note, note_json};
-use crate::outcome;
 use crate::output::{OutDir, Overwrite};
+use crate::provenance;
+use result::Asked;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi run -- gzip -k big.tar
@@ -34,7 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 /// Time limit for the follower's summary after the program has ended; longer than that of the storage measurement of
 /// `--dry-run`.
-const PATIENCE: Duration = Duration::from_secs(4);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Run a command and prefetch the files it reads.
 #[derive(Debug, Args)]
@@ -60,7 +63,7 @@ pub(crate) struct Run {
     /// Print the report even if standard error is not a terminal
     #[arg(long)]
     report: bool,
-    /// Write result.json, report.html and the charts to this directory
+    /// Write result.json, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -147,21 +150,23 @@ impl Run {
             Ok(summary) => summary,
             Err(error) => return complain(&format!("{error:#}; the program has gone on alone")),
         };
-        let result = outcome::run::result(self.asked(), &summary, elapsed, end);
-        let document = Document::run(outcome::run(elapsed), result);
+        let result = result::result(self.asked(), &summary, elapsed, end);
+        let document = Document::new(provenance::run(elapsed), result);
         if let Some(out) = out
-            && let Err(error) = write(out, &document)
+            && let Err(error) = out.write_report(&document)
         {
             complain(&format!("{error:#}"));
         }
         if common.json {
             note_json(&document);
         } else if self.report || self.dry_run || !common.quiet && io::stderr().is_terminal() {
-            note(text::run(&document, common.color.style_of_notes()).trim_end());
+            // The time is among the figures, and the machine is the reader's own.
+            let report = Report { runs: Vec::new(), ..document.report() };
+            note(text::render(&report, common.color.style_of_notes()).trim_end());
         }
     }
 
-    fn asked(&self) -> outcome::run::Asked {
+    fn asked(&self) -> Asked {
         let program = match self.pid {
             Some(process) => vec![format!("process {process}")],
             None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -170,12 +175,8 @@ impl Run {
             Distance::Auto => "as far as pays".to_owned(),
             Distance::Fixed(limit) => format!("{limit}"),
         };
-        outcome::run::Asked { program, limit, dry_run: self.dry_run }
+        Asked { program, limit, dry_run: self.dry_run }
     }
-}
-
-fn write(out: &OutDir, document: &Document<RunResult>) -> Result<()> {
-    out.write_report(document, &html::run(document), &chart::run(&document.result))
 }
 
 /// A thread that follows programs.
@@ -203,7 +204,7 @@ impl Follower {
     fn finish(self) -> Result<Summary> {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
-        let summary = self.summary.recv_timeout(PATIENCE);
+        let summary = self.summary.recv_timeout(SUMMARY_TIMEOUT);
         summary.context("following has failed")?
     }
 }

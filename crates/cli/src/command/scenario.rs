@@ -1,5 +1,9 @@
 //! `scenario`: the whole stack in virtual time.
 
+mod job;
+mod regulation;
+mod result;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,20 +13,19 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::ScenarioPoint;
-use sakiyomi_report::{Document, ScenarioResult, chart, html, text};
+use sakiyomi_report::result::ScenarioPoint;
+use sakiyomi_report::{Document, ScenarioResult};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, Regulation, Scenario, run};
 
 use crate::args::HELP;
 use crate::console::Common;
 use crate::drive_file::{drive_spec, read_text};
-use crate::outcome::regulation;
-use crate::outcome::scenario::point;
-use crate::outcome::simulation_run;
 use crate::output::{OutDir, Overwrite};
 use crate::parallel;
+use crate::provenance::simulation_run;
 use crate::vary;
+use result::point;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi scenario run scenarios/waseda2006-a.toml
@@ -56,7 +59,7 @@ pub(crate) struct RunCommand {
     /// Number of runs of each point, each with the next seed, in place of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Write result.json, report.html and the charts to this directory
+    /// Write result.json, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -110,16 +113,16 @@ impl RunCommand {
         };
         let mut run = simulation_run(begun.elapsed(), 0, simulated);
         run.commands_per_s = None;
-        self.tell(&Document::scenario(run, result), out.as_ref(), common)?;
+        self.tell(&Document::new(run, result), out.as_ref(), common)?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn tell(&self, document: &Document<ScenarioResult>, out: Option<&OutDir>, common: &Common) -> Result<()> {
         if let Some(out) = out {
-            out.write_report(document, &html::scenario(document), &chart::scenario(&document.result))?;
+            out.write_report(document)?;
             common.note(&out.report());
         }
-        common.tell(document, |style| text::scenario(document, style))
+        common.present(document)
     }
 
     fn scenario(&self) -> Result<Scenario> {

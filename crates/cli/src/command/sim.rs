@@ -1,5 +1,7 @@
 //! `sim`: a trace on a drive.
 
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -8,15 +10,17 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::{Document, SimResult, chart, html, text};
+use sakiyomi_report::{Document, SimResult};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
 use crate::log::{LogFormat, Logs};
-use crate::outcome::{sim_result, simulation_run};
 use crate::output::Overwrite;
 use crate::progress::Progress;
+use crate::provenance::simulation_run;
 use crate::simulation::{simulate, trace_size};
+pub(crate) use result::disk_time;
+use result::sim_result;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi sim trace.csv.gz --drive deskstar-7k250
@@ -32,7 +36,7 @@ pub(crate) struct Sim {
     /// Length of a chunk of the charts and logs, such as time=1s, bytes=64MiB or commands=1000
     #[arg(long, value_name = "KIND=SIZE", default_value = "time=1s", value_parser = parse_chunking)]
     chunk: Chunking,
-    /// Write result.json, report.html and the charts to this directory
+    /// Write result.json, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -45,7 +49,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let document = self.document(common)?;
-        common.tell(&document, |style| text::sim(&document, style))?;
+        common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -65,12 +69,12 @@ impl Sim {
         let settings = &self.workload.drive.set;
         let result = sim_result(&simulated, &spec.name, settings, self.workload.warm_up, self.chunk);
         let run = simulation_run(begun.elapsed(), result.commands, Nanos(result.simulated_ns));
-        let document = Document::sim(run, result);
+        let document = Document::new(run, result);
         if let Some(logs) = logs {
             logs.finish()?;
         }
         if let Some(out) = &out {
-            out.write_report(&document, &html::sim(&document), &chart::sim(&document.result))?;
+            out.write_report(&document)?;
             common.note(&out.report());
         }
         Ok(document)

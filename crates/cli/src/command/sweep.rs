@@ -12,15 +12,15 @@ use clap::Args;
 use sakiyomi_drive::observe::Chunking;
 use sakiyomi_drive::spec::DriveSpec;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::{SweepLimit, SweepPoint};
-use sakiyomi_report::{Document, SweepResult, chart, html, text};
+use sakiyomi_report::result::{SweepLimit, SweepPoint};
+use sakiyomi_report::{Document, SweepResult};
 
 use crate::args::WorkloadArgs;
 use crate::console::Common;
-use crate::outcome::simulation_run;
 use crate::output::Overwrite;
 use crate::parallel;
 use crate::progress::Progress;
+use crate::provenance::simulation_run;
 use crate::simulation::simulate;
 use crate::vary;
 
@@ -38,7 +38,7 @@ pub(crate) struct Sweep {
     /// Values to try for a setting; may be repeated: all combinations are simulated
     #[arg(long, value_name = "KEY=A,B,…", required = true)]
     vary: Vec<String>,
-    /// Write result.json, points.parquet, points.csv, report.html and the charts to this directory
+    /// Write result.json, points.parquet, points.csv, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -73,13 +73,13 @@ impl Sweep {
         let settings = self.workload.drive.set.clone();
         let mut result = SweepResult { trace, drive: spec.name, settings, varied: keys, points };
         result.mark_undominated();
-        let document = Document::sweep(simulation_run(begun.elapsed(), commands, simulated), result);
+        let document = Document::new(simulation_run(begun.elapsed(), commands, simulated), result);
         if let Some(out) = &out {
-            out.write_report(&document, &html::sweep(&document), &chart::sweep(&document.result))?;
+            out.write_report(&document)?;
             points::write(out, &document.result, &drives)?;
             common.note(&out.report());
         }
-        common.tell(&document, |style| text::sweep(&document, style))?;
+        common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -1,5 +1,7 @@
 //! `validate`: a simulated drive held against a measured one.
 
+mod result;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,16 +11,17 @@ use clap::Args;
 use sakiyomi_drive::Drive;
 use sakiyomi_model::Nanos;
 use sakiyomi_report::number::duration;
-use sakiyomi_report::{Document, ValidateResult, chart, html, text};
+use sakiyomi_report::{Document, ValidateResult};
 use sakiyomi_validate::{free, part};
 
 use crate::args::MeasurementArgs;
 use crate::console::Common;
 use crate::measurement::Measurement;
-use crate::outcome::{Replayed, judged, simulation_run};
 use crate::output::Overwrite;
 use crate::progress::Progress;
+use crate::provenance::simulation_run;
 use crate::simulation::trace_size;
+use result::{Replayed, judged};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi validate cheetah9LP.trace.gz --drive cheetah.toml --out report
@@ -37,7 +40,7 @@ pub(crate) struct Validate {
     /// Judge only requests issued before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Nanos>,
-    /// Write result.json, report.html and the charts to this directory
+    /// Write result.json, report.html, report.md and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -47,7 +50,7 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let document = self.document(common)?;
-        common.tell(&document, |style| text::validate(&document, style))?;
+        common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -95,10 +98,9 @@ impl Validate {
             ..figures
         };
         // Both replays cover the whole trace.
-        let document =
-            Document::validate(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
+        let document = Document::new(simulation_run(begun.elapsed(), 2 * result.requests, end * 2), result);
         if let Some(out) = &out {
-            out.write_report(&document, &html::validate(&document), &chart::validate(&document.result))?;
+            out.write_report(&document)?;
             common.note(&out.report());
         }
         Ok(document)

@@ -58,6 +58,8 @@ fn the_published_comparison_comes_out_with_every_sign() {
     assert!(number(&b, "/near_misses") < 0.2 * number(&a, "/near_misses"));
     assert!(number(&b, "/full_hits") > 2.0 * number(&a, "/full_hits"));
     let report = fs::read_to_string(scratch.0.join("comparison/report.html")).unwrap();
+    let markdown = fs::read_to_string(scratch.0.join("comparison/report.md")).unwrap();
+    assert!(markdown.starts_with("<!-- sakiyomi ") && markdown.contains("](hits.svg)"), "{markdown}");
     assert!(!report.contains("src=\"http") && !report.contains("href=\"http"), "the page loads nothing");
 }
 
@@ -164,7 +166,7 @@ fn a_scenario_gives_the_same_result_each_time_with_what_was_published_beside() {
     assert_eq!(points[0]["elapsed_ns"], points[1]["plain_elapsed_ns"]);
     assert!(points[1]["speedup_ratio"].as_f64().unwrap() > 0.3, "{}", points[1]);
     let names = scratch.names("out");
-    assert_eq!(names, ["report.html", "result.json", "times.svg"]);
+    assert_eq!(names, ["report.html", "report.md", "result.json", "times.svg"]);
     let varied = json(
         &scratch
             .ok("scenario run filter.toml --json --vary prefetch.limit=off --vary cpu.cores=1,2 --seed 7"),
@@ -225,6 +227,7 @@ fn a_scenario_with_regulated_programs_has_figures_and_pictures_of_its_own() {
             "course.svg",
             "distribution.svg",
             "report.html",
+            "report.md",
             "result.json",
             "spread.svg",
             "throughput.svg"
@@ -274,7 +277,7 @@ fn a_scenario_of_jobs_has_a_table_and_a_picture_by_threads() {
     assert!((0..4).all(|index| run(index)["computed_bytes"] == 20_000_000 && run(index)["read_bytes"] == 20_000_000));
     assert!(run(2)["elapsed_ns"].as_u64() < run(0)["elapsed_ns"].as_u64(), "overlapped, on one thread");
     assert_eq!(points[3]["jobs"][0]["method"], "blocked-io");
-    assert_eq!(scratch.names("out"), ["report.html", "result.json", "threads.svg"]);
+    assert_eq!(scratch.names("out"), ["report.html", "report.md", "result.json", "threads.svg"]);
     let text = scratch.ok("scenario run tasks.toml");
     assert!(text.contains("Of 1 pair of methods") && text.contains("1 comes out"), "{text}");
     let said = scratch.refused("scenario run tasks.toml --vary job.wc.order=sorted --out out2");

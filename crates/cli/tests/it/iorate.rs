@@ -373,7 +373,7 @@ fn a_rate_without_room_is_refused_or_kept_as_well_as_can_be() {
     let output = scratch.run("iorate run 99 disk --best-effort --report -- touch ran");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), scratch.0.join("ran").exists()), (Some(0), true), "{said}");
-    assert!(said.contains("99 %, as well as can be, ideal "), "{said}");
+    assert!(said.contains("99 %, best effort, ideal "), "{said}");
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
     };
     let theirs = "<!DOCTYPE html><html><head><title>Balance sheet</title></head></html>";
     put("page/report.html", theirs);
+    put("markdown/report.md", "# Balance sheet\n");
     put("result/result.json", "{\"total\": 3}");
     put("picture/seeks.svg", "<svg/>");
     put("log/commands.csv", "a,b\n");
@@ -101,6 +102,7 @@ fn a_foreign_file_in_the_directory_of_a_result_is_not_overwritten_unasked() {
     let missing = "missing --drive deskstar-7k250";
     for (words, file) in [
         (format!("sim {missing} --out page"), "page/report.html"),
+        (format!("sim {missing} --out markdown"), "markdown/report.md"),
         (format!("sim {missing} --out result"), "result/result.json"),
         (format!("sim {missing} --out picture"), "picture/seeks.svg"),
         (format!("sim {missing} --out log --log csv"), "log/commands.csv"),

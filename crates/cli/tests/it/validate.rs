@@ -103,7 +103,10 @@ fn a_report_is_left_where_asked_for() {
         assert!(text.contains(words), "{text}");
     }
     let names = scratch.names("report");
-    assert_eq!(names, ["distance.svg", "distributions.svg", "errors.svg", "report.html", "result.json"]);
+    assert_eq!(
+        names,
+        ["distance.svg", "distributions.svg", "errors.svg", "report.html", "report.md", "result.json"]
+    );
     let page = fs::read_to_string(scratch.0.join("report/report.html")).unwrap();
     assert!(!page.contains("src=\"http") && !page.contains("href=\"http"), "the page loads nothing");
     let stored = json(&fs::read_to_string(scratch.0.join("report/result.json")).unwrap());

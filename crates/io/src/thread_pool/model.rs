@@ -129,3 +129,32 @@ fn it_can_be_dropped_whatever_is_left() {
         check(2, helps, 3, &[SHORT, Start, Start, Start, Finish(1)]);
     }
 }
+
+/// Counts what has been performed.
+struct Count(Arc<Mutex<usize>>);
+
+impl Job for Count {
+    fn perform(self) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn jobs_of_several_submitters_are_all_performed_however_full_the_queue_is() {
+    for (threads, stops) in [(1, 3), (2, 2)] {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(stops);
+        builder.check(move || {
+            let performed = Arc::new(Mutex::new(0));
+            let pool = Arc::new(JobPool::new("model", threads, 1).unwrap());
+            let (other, counted) = (Arc::clone(&pool), Arc::clone(&performed));
+            let submitter = thread::spawn(move || {
+                (0..2).for_each(|_| other.submit(Count(Arc::clone(&counted))));
+            });
+            pool.submit(Count(Arc::clone(&performed)));
+            submitter.join().unwrap();
+            drop(pool);
+            assert_eq!(*performed.lock().unwrap(), 3);
+        });
+    }
+}

@@ -17,11 +17,11 @@ use sakiyomi_io::{BufferPool, Memory};
 
 use super::nodes::Node;
 
-/// The most that the kernel asks for at a time (256 pages), and what may lie around it.
-const BUFFER: usize = (1 << 20) + 2 * ALIGNMENT_MAX;
+/// Size of the largest request of the kernel (256 pages), with room for its alignment.
+const BUFFER_BYTES: usize = (1 << 20) + 2 * ALIGNMENT_MAX_BYTES;
 
-/// Devices that want more are not met.
-const ALIGNMENT_MAX: usize = 4096;
+/// Largest alignment that is supported; devices do not require more.
+const ALIGNMENT_MAX_BYTES: usize = 4096;
 
 /// What all direct files of a mount share.
 #[derive(Debug)]
@@ -85,7 +85,11 @@ impl DirectFiles {
         issued: Arc<Issued>,
     ) -> Result<DirectFiles, sakiyomi_io::Error> {
         let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
-        Ok(DirectFiles { pool: BufferPool::fixed(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
+        Ok(DirectFiles {
+            pool: BufferPool::fixed(threads, BUFFER_BYTES, Memory::Ordinary)?,
+            issued,
+            in_memory,
+        })
     }
 
     /// What was asked of the device.
@@ -100,7 +104,7 @@ impl DirectFiles {
         let direct = opened.and_then(|file| {
             let alignment = direct_alignment(&file)?;
             let alignment = alignment.offset.max(alignment.memory);
-            (alignment <= ALIGNMENT_MAX).then_some(Direct { file, alignment })
+            (alignment <= ALIGNMENT_MAX_BYTES).then_some(Direct { file, alignment })
         });
         if direct.is_none() {
             self.issued.buffered.store(true, Ordering::Relaxed);
@@ -108,12 +112,13 @@ impl DirectFiles {
         direct
     }
 
-    /// What the file has from `offset` on, up to `size` bytes; none where it has to go through the page cache.
-    pub(super) fn read(&self, direct: &Direct, offset: u64, size: usize) -> io::Result<Option<Vec<u8>>> {
+    /// Reads what the file has from `offset` on into `bytes`, and says how much; none where it has to go through the page
+    /// cache.
+    pub(super) fn read(&self, direct: &Direct, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let alignment = direct.alignment as u64;
         let start = offset / alignment * alignment;
         let before = (offset - start) as usize;
-        let length = (before + size).next_multiple_of(direct.alignment);
+        let length = (before + bytes.len()).next_multiple_of(direct.alignment);
         let Some(mut buffer) = self.pool.take().filter(|buffer| length <= buffer.capacity()) else {
             return Ok(None);
         };
@@ -134,7 +139,9 @@ impl DirectFiles {
             }
         }
         self.issued.count(length);
-        Ok(Some(space[before.min(filled)..filled.min(before + size)].to_vec()))
+        let read = filled.saturating_sub(before).min(bytes.len());
+        bytes[..read].copy_from_slice(&space[before..][..read]);
+        Ok(Some(read))
     }
 
     /// Writes all of it, and says so; not where it has to go through the page cache.

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fuser::Request;
 use rustix::fs::AtFlags;
@@ -55,8 +56,10 @@ impl Files {
         work: impl FnOnce(&mut Metadata) -> Work,
         answer: impl FnOnce() + Send + 'static,
     ) {
-        match self.engine.metadata(work) {
-            Some(work) if !work.is_nothing() => self.engine.charge(self.asker(request), work, answer),
+        match self.frontend.metadata(work) {
+            Some(work) if !work.is_nothing() => {
+                self.frontend.charge(self.issuer(request, Instant::now()), work, answer)
+            }
             _ => answer(),
         }
     }
@@ -74,7 +77,7 @@ impl Files {
 
     /// Whose name it is, before it is taken away; asked only where that costs something.
     pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
-        self.engine.metadata(|_| ())?;
+        self.frontend.metadata(|_| ())?;
         let parent = self.nodes.get(parent).ok()?;
         let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(self.nodes.id(&stat))

@@ -32,6 +32,12 @@ impl Pieces {
         })
     }
 
+    /// The whole run that holds a block, with the file's number of its first block.
+    pub(super) fn run_with(&self, block: u64) -> Option<(u64, Run)> {
+        let (&at, &run) = self.0.range(..=block).next_back()?;
+        (block < at + run.blocks).then_some((at, run))
+    }
+
     /// The parts of `range` that have no place.
     pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();

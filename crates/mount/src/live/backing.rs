@@ -8,10 +8,41 @@ use sakiyomi_model::{
 };
 
 use super::timeline::Timeline;
-use crate::workers::Workers;
+use crate::backing_pool::{BackingJob, BackingPool};
 
-/// The I/O of a request; returns whether it succeeded. Its argument says whether a write must reach the medium.
-pub(crate) type Job = Box<dyn FnOnce(bool) -> bool + Send>;
+/// The I/O of a request.
+pub(crate) trait Perform: Send + Sync {
+    /// Performs it, once; returns whether it succeeded. With `durable`, a write must reach the medium.
+    fn perform(&self, durable: bool) -> bool;
+}
+
+impl std::fmt::Debug for dyn Perform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Perform")
+    }
+}
+
+pub(crate) type Job = Arc<dyn Perform>;
+
+/// A request that the regulator has submitted, for a thread of the pool.
+#[derive(Debug)]
+pub(crate) struct Dispatched {
+    job: Job,
+    durable: bool,
+    id: RequestId,
+    timeline: Timeline,
+    completed: Arc<Completed>,
+}
+
+impl Dispatched {
+    /// Performs its I/O, and reports the end to the device's thread.
+    pub(crate) fn perform(self) {
+        let succeeded = self.job.perform(self.durable);
+        let job = CompletedJob { at: self.timeline.now(), id: self.id, succeeded };
+        self.completed.lock().push(job);
+        (self.completed.waker)();
+    }
+}
 
 /// Wakes the device's thread, which then looks for due events.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
@@ -23,12 +54,14 @@ pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
 pub(crate) struct Backing {
     capacity: Sectors,
     timeline: Timeline,
-    workers: Arc<Workers>,
+    pool: Arc<BackingPool>,
     completed: Arc<Completed>,
     jobs: Jobs,
     outstanding: BTreeMap<RequestId, (Request, Nanos)>,
     busy: Nanos,
     busy_since: Nanos,
+    /// Jobs that are being taken from `completed`; empty between two calls.
+    due: Vec<CompletedJob>,
 }
 
 /// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request arrives,
@@ -58,7 +91,7 @@ struct Completed {
     waker: Waker,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct CompletedJob {
     at: Nanos,
     id: RequestId,
@@ -72,6 +105,12 @@ impl Completed {
     }
 }
 
+impl std::fmt::Debug for Completed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Completed").field("jobs", &self.jobs).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Backing").field("outstanding", &self.outstanding).finish_non_exhaustive()
@@ -79,18 +118,19 @@ impl std::fmt::Debug for Backing {
 }
 
 impl Backing {
-    /// A device of `capacity`, whose jobs run on `workers`; `waker` is called when one ends.
-    pub(crate) fn new(capacity: Bytes, timeline: Timeline, workers: Arc<Workers>, waker: Waker) -> Backing {
+    /// A device of `capacity`, whose jobs run on `pool`; `waker` is called when one ends.
+    pub(crate) fn new(capacity: Bytes, timeline: Timeline, pool: Arc<BackingPool>, waker: Waker) -> Backing {
         let completed = Arc::new(Completed { jobs: Mutex::default(), waker });
         Backing {
             capacity: Sectors(capacity.0 / BACKING_SECTOR.0),
             timeline,
-            workers,
+            pool,
             completed,
             jobs: Jobs::default(),
             outstanding: BTreeMap::new(),
             busy: Nanos::ZERO,
             busy_since: Nanos::ZERO,
+            due: Vec::new(),
         }
     }
 
@@ -108,11 +148,8 @@ impl Device for Backing {
         }
         self.outstanding.insert(request.id, (request, now));
         let (completed, timeline, id) = (Arc::clone(&self.completed), self.timeline.clone(), request.id);
-        self.workers.run(Box::new(move || {
-            let succeeded = job(request.fua);
-            completed.lock().push(CompletedJob { at: timeline.now(), id, succeeded });
-            (completed.waker)();
-        }));
+        let durable = request.fua;
+        self.pool.submit(BackingJob::Dispatched(Dispatched { job, durable, id, timeline, completed }));
         Ok(())
     }
 
@@ -121,10 +158,10 @@ impl Device for Backing {
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        let mut completed: Vec<CompletedJob> =
-            self.completed.lock().extract_if(.., |job| job.at <= now).collect();
-        completed.sort_by_key(|job| (job.at, job.id));
-        for CompletedJob { at, id, succeeded } in completed {
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(self.completed.lock().extract_if(.., |job| job.at <= now));
+        due.sort_unstable_by_key(|job| (job.at, job.id));
+        for CompletedJob { at, id, succeeded } in due.drain(..) {
             let (request, submitted) = self.outstanding.remove(&id).expect("it was submitted");
             if self.outstanding.is_empty() {
                 self.busy += at.saturating_sub(self.busy_since);
@@ -138,6 +175,7 @@ impl Device for Backing {
                 detail: None,
             });
         }
+        self.due = due;
     }
 
     fn capacity(&self) -> Sectors {

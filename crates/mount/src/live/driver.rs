@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Outcome, Request, RequestId, StreamId};
 use sakiyomi_regulate::RegulatedDevice;
+use smallvec::SmallVec;
 
 use super::backing::{Job, Jobs, Waker};
 use super::rates::{OwnerTable, Rates};
@@ -22,9 +22,14 @@ const SPIN_BEFORE_EVENT: Duration = Duration::from_micros(40);
 /// Inbox capacity; a caller blocks while the inbox is full.
 const INBOX_CAPACITY: usize = 1 << 16;
 
-/// Called on the device's thread with the completions of all parts of an access, in order of finish time. It must not
-/// block.
-pub type OnCompletion = Box<dyn FnOnce(&[Completion]) + Send>;
+/// The places of an access: almost always one, which needs no allocation.
+pub type Extents = SmallVec<[Extent; 1]>;
+
+/// Receives the completions of an access.
+pub trait OnCompletion: Send + Sync {
+    /// Called once, on the device's thread, with the completions of all parts in order of finish time. It must not block.
+    fn on_completion(&self, completions: &[Completion]);
+}
 
 /// Reads or changes rates, on the device's thread, at the instant at which it was asked. It must not block.
 pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
@@ -46,7 +51,7 @@ pub struct Access {
     /// Force unit access: a write completes when it is on the medium.
     pub fua: bool,
     /// One for each request; a flush has one empty extent.
-    pub extents: Vec<Extent>,
+    pub extents: Extents,
 }
 
 /// A device that runs in real time. Stops when it is dropped; accesses that are outstanding then are never answered.
@@ -76,7 +81,7 @@ struct Inbox {
 }
 
 enum Arrived {
-    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: OnCompletion },
+    Access { access: Access, arrival: Nanos, job: Option<Job>, answer: Arc<dyn OnCompletion> },
     Question { at: Nanos, question: Question },
 }
 
@@ -141,7 +146,7 @@ impl RealtimeDevice {
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
-    pub fn submit(&self, access: Access, answer: OnCompletion) -> Result<Nanos, Stopped> {
+    pub fn submit(&self, access: Access, answer: Arc<dyn OnCompletion>) -> Result<Nanos, Stopped> {
         self.enter(|timeline| {
             let arrival = timeline.begin();
             (arrival, Arrived::Access { access, arrival, job: None, answer })
@@ -153,7 +158,7 @@ impl RealtimeDevice {
         &self,
         access: Access,
         job: Job,
-        answer: OnCompletion,
+        answer: Arc<dyn OnCompletion>,
     ) -> Result<Nanos, Stopped> {
         debug_assert!(access.extents.len() == 1, "a job is one request");
         self.enter(|timeline| {
@@ -226,8 +231,8 @@ struct Runner {
 
 struct Outstanding {
     parts: usize,
-    ended: Vec<Completion>,
-    answer: OnCompletion,
+    ended: SmallVec<[Completion; 1]>,
+    answer: Arc<dyn OnCompletion>,
 }
 
 impl Drop for Runner {
@@ -245,7 +250,7 @@ impl Drop for Runner {
 impl Runner {
     fn run(mut self) {
         // If refused, wake-ups are 50 us later, which the summary shows.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let _ = sakiyomi_os::priority::precise_timers();
         let (mut arrived, mut done) = (Vec::new(), Vec::new());
         while let Some(now) = self.wait(&mut arrived) {
             for one in arrived.drain(..) {
@@ -302,7 +307,7 @@ impl Runner {
         access: Access,
         arrival: Nanos,
         job: Option<Job>,
-        answer: OnCompletion,
+        answer: Arc<dyn OnCompletion>,
         done: &mut Vec<Completion>,
     ) {
         let Access { stream, op, fua, extents } = access;
@@ -310,7 +315,7 @@ impl Runner {
             self.jobs.insert(RequestId(self.next_id), job);
         }
         let outstanding =
-            Outstanding { parts: extents.len(), ended: Vec::with_capacity(extents.len()), answer };
+            Outstanding { parts: extents.len(), ended: SmallVec::with_capacity(extents.len()), answer };
         self.accesses.insert(self.next_id, outstanding);
         for extent in extents {
             let id = RequestId(self.next_id);
@@ -354,8 +359,17 @@ impl Runner {
         if access.ended.len() == access.parts
             && let Some(access) = self.accesses.remove(&first)
         {
-            (access.answer)(&access.ended);
+            access.answer.on_completion(&access.ended);
         }
+    }
+}
+
+/// A closure that is called once, for tests.
+#[cfg(test)]
+impl<F: FnOnce(&[Completion]) + Send> OnCompletion for Mutex<Option<F>> {
+    fn on_completion(&self, completions: &[Completion]) {
+        let callback = self.lock().unwrap().take().unwrap();
+        callback(completions);
     }
 }
 
@@ -365,6 +379,10 @@ mod tests {
     use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_model::{Lba, Sectors};
     use std::sync::mpsc;
+
+    fn callback<F: FnOnce(&[Completion]) + Send>(callback: F) -> Arc<Mutex<Option<F>>> {
+        Arc::new(Mutex::new(Some(callback)))
+    }
 
     fn access(parts: u64) -> Access {
         let extents = (0..parts).map(|part| Extent::new(Lba(part * 100), Sectors(8))).collect();
@@ -386,7 +404,7 @@ mod tests {
                 let finish = ends.iter().map(|end| end.finish).max().unwrap();
                 sender.send((ends.len(), finish, timeline.now())).unwrap();
             };
-            live.submit(access(parts), Box::new(answer)).unwrap();
+            live.submit(access(parts), callback(answer)).unwrap();
         }
         drop(sender);
         let answers: Vec<_> = receiver.iter().take(3).collect();
@@ -402,7 +420,7 @@ mod tests {
         let live = RealtimeDevice::start(fixed("latency=5s"), timeline).unwrap();
         let (sender, receiver) = mpsc::channel();
         let answer = move |ends: &[Completion]| sender.send(ends[0].device_time()).unwrap();
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         // 5 ms on the wall.
         assert_eq!(receiver.recv().unwrap(), Nanos::SECOND * 5);
     }
@@ -416,10 +434,10 @@ mod tests {
         let answer = move |_: &[Completion]| {
             for _ in 0..=INBOX_CAPACITY {
                 let sender = sender.clone();
-                asks.submit(access(1), Box::new(move |_| sender.send(()).unwrap())).unwrap();
+                asks.submit(access(1), callback(move |_| sender.send(()).unwrap())).unwrap();
             }
         };
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         for _ in 0..=INBOX_CAPACITY {
             receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         }
@@ -434,7 +452,7 @@ mod tests {
             drop(held);
             sender.send(()).unwrap();
         };
-        live.submit(access(1), Box::new(answer)).unwrap();
+        live.submit(access(1), callback(answer)).unwrap();
         drop(live);
         receiver.recv_timeout(Duration::from_secs(20)).unwrap();
     }
@@ -443,7 +461,7 @@ mod tests {
     fn what_is_not_answered_at_the_end_is_let_go() {
         let live = RealtimeDevice::start(fixed("latency=1h"), Timeline::new(1.0)).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
-        live.submit(access(1), Box::new(move |_| drop(sender))).unwrap();
+        live.submit(access(1), callback(move |_| drop(sender))).unwrap();
         drop(live);
         assert!(receiver.recv().is_err());
     }

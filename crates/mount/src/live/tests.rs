@@ -1,23 +1,23 @@
 //! Rates on the device's thread, over files that are none: jobs that only say that they were done.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use sakiyomi_model::{Bytes, Completion, Device, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 use sakiyomi_regulate::{Rate, RegulatedDevice, Settings};
 
-use super::{Access, Backing, Rates, RealtimeDevice, Timeline};
-use crate::workers::Workers;
+use super::{Access, Backing, Perform, Rates, RealtimeDevice, Timeline};
+use crate::backing_pool;
 
 const MS: Nanos = Nanos::MILLISECOND;
 
 fn live(depth: u32) -> RealtimeDevice {
     let timeline = Timeline::new(1.0);
-    let workers = Arc::new(Workers::start(8).unwrap());
+    let pool = Arc::new(backing_pool::start(8).unwrap());
     let settings = Settings { depth, ..Settings::default() };
     let device = |waker| {
-        let files = Backing::new(Bytes(1 << 30), timeline.clone(), workers, waker);
+        let files = Backing::new(Bytes(1 << 30), timeline.clone(), pool, waker);
         let jobs = files.jobs();
         (RegulatedDevice::new(Box::new(files) as Box<dyn Device + Send>, settings), jobs)
     };
@@ -25,8 +25,18 @@ fn live(depth: u32) -> RealtimeDevice {
 }
 
 fn access(owner: u32) -> Access {
-    let extents = vec![Extent::new(Lba(0), Sectors(8))];
+    let extents = [Extent::new(Lba(0), Sectors(8))].into_iter().collect();
     Access { stream: StreamId(owner), op: Op::Read, fua: false, extents }
+}
+
+/// A closure that is performed once.
+struct Job<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce(bool) -> bool + Send> Perform for Job<F> {
+    fn perform(&self, durable: bool) -> bool {
+        let job = self.0.lock().unwrap().take().unwrap();
+        job(durable)
+    }
 }
 
 /// Has a job done for an owner; where its end will be told.
@@ -37,7 +47,8 @@ fn ask(
 ) -> mpsc::Receiver<Completion> {
     let (sender, receiver) = mpsc::channel();
     let answer = move |ends: &[Completion]| sender.send(ends[0]).unwrap();
-    live.submit_job(access(owner), Box::new(|_| job()), Box::new(answer)).unwrap();
+    let job = Job(Mutex::new(Some(|_| job())));
+    live.submit_job(access(owner), Arc::new(job), Arc::new(Mutex::new(Some(answer)))).unwrap();
     receiver
 }
 
@@ -141,8 +152,9 @@ fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     question(&live, move |rates, now| rates.set(now, 1, Rate::Every(MS * 80), true)).unwrap();
     let write = || {
         let (sender, receiver) = mpsc::channel();
-        let job = move |forced| sender.send(forced).is_ok();
-        live.submit_job(Access { op: Op::Write, ..access(2) }, Box::new(job), Box::new(|_| ())).unwrap();
+        let job = Arc::new(Job(Mutex::new(Some(move |durable| sender.send(durable).is_ok()))));
+        let answer = Arc::new(Mutex::new(Some(|_: &[Completion]| ())));
+        live.submit_job(Access { op: Op::Write, ..access(2) }, job, answer).unwrap();
         receiver.recv_timeout(Duration::from_secs(20)).unwrap()
     };
     let read = |long| {

@@ -24,7 +24,11 @@ impl Timeline {
     /// The device's time, which begins now if it has not yet.
     #[must_use]
     pub fn begin(&self) -> Nanos {
-        let now = Instant::now();
+        self.begin_at(Instant::now())
+    }
+
+    /// The device's time at an instant, with which it begins if it has not yet.
+    pub(crate) fn begin_at(&self, now: Instant) -> Nanos {
         self.since(*self.origin.get_or_init(|| now), now)
     }
 
@@ -32,6 +36,11 @@ impl Timeline {
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, Instant::now()))
+    }
+
+    /// The device's time at an instant; 0 if it has not begun.
+    pub(crate) fn at(&self, now: Instant) -> Nanos {
+        self.origin.get().map_or(Nanos::ZERO, |&origin| self.since(origin, now))
     }
 
     fn since(&self, origin: Instant, now: Instant) -> Nanos {

@@ -6,7 +6,7 @@
 //!
 //! The kernel gives numbers of threads and processes anew. So that a rate is not passed on with a number, a process is
 //! held by its directory in `/proc`, and that a thread is one of its own is asked each time when it has a rate (1 us).
-//! What has none is believed to be what it was for [`BELIEVED`].
+//! What has none is believed to be what it was for [`LOOKUP_MAX_AGE`].
 
 mod table;
 
@@ -17,21 +17,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sakiyomi_iorate::protocol::Target;
+use sakiyomi_os::process::ExitWatcher;
 
-use super::ends::Ends;
 use super::seen::{Seen, Shared};
 use crate::per_thread::PerThread;
 pub(super) use table::{Held, Room, is_within};
 use table::{Rated, Table};
 
-/// So long a thread without a rate is taken for what it was.
-const BELIEVED: Duration = Duration::from_millis(100);
+/// Time for which the owner of a thread without a rate is remembered.
+const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
 
-/// Threads that are remembered at most, by each of those that take requests.
+/// Threads whose owners are remembered, by each thread that serves requests.
 const THREADS_MAX: usize = 4096;
 
-/// The owner of what the kernel itself asks for, and of what cannot be told.
-pub(crate) const NOBODY: u32 = 0;
+/// Owner of the kernel's own requests, and of those whose thread is not known.
+pub(crate) const KERNEL_OWNER: u32 = 0;
 
 /// Finds the owners of threads.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Owners {
     /// Changes when who owns what has changed.
     generation: AtomicU64,
     threads: PerThread<HashMap<u32, Thread>>,
-    ends: Ends,
+    exits: ExitWatcher,
 }
 
 /// What is known of a thread.
@@ -59,7 +59,7 @@ impl Owners {
             table: Mutex::new(Table::new(room)),
             generation: AtomicU64::new(0),
             threads: PerThread::default(),
-            ends: Ends::new()?,
+            exits: ExitWatcher::new()?,
         })
     }
 
@@ -71,7 +71,7 @@ impl Owners {
     /// The owner of what a thread asks for. It is there as long as it waits for its answer.
     pub(crate) fn of_thread(&self, thread: u32) -> u32 {
         if thread == 0 {
-            return NOBODY;
+            return KERNEL_OWNER;
         }
         let generation = self.generation.load(Ordering::Acquire);
         self.threads.with(|threads| {
@@ -96,8 +96,8 @@ impl Owners {
     fn look_up(&self, thread: u32, hint: Option<Shared>, generation: u64) -> (u32, Option<Thread>) {
         let mut table = self.table();
         let still = hint.filter(|process| table.knows(process) && process.has_thread(thread));
-        let Some(process) = still.or_else(|| table.process_of(thread)) else { return (NOBODY, None) };
-        let (owner, has_rate) = table.owner_of(&process, &self.ends);
+        let Some(process) = still.or_else(|| table.process_of(thread)) else { return (KERNEL_OWNER, None) };
+        let (owner, has_rate) = table.owner_of(&process, &self.exits);
         let process = Arc::downgrade(&process);
         (owner, Some(Thread { generation, looked: Instant::now(), owner, has_rate, process }))
     }
@@ -149,7 +149,7 @@ impl Owners {
     /// If its process has ended.
     pub(super) fn add(&self, number: u32, held: Held, by: u32) -> io::Result<()> {
         let mut table = self.table();
-        let added = table.add(number, held, by, &self.ends);
+        let added = table.add(number, held, by, &self.exits);
         if added.is_err() {
             table.remove(number);
         }
@@ -161,7 +161,7 @@ impl Owners {
     pub(super) fn remove(&self, number: u32) {
         let mut table = self.table();
         table.remove(number);
-        table.wait_only_for_those_needed(&self.ends);
+        table.wait_only_for_those_needed(&self.exits);
         self.changed();
     }
 
@@ -172,7 +172,7 @@ impl Owners {
     /// Waits until processes end, or for so long; gives the serial numbers of those that have.
     pub(super) fn wait_for_ends(&self, patience: Duration) -> io::Result<Vec<u32>> {
         let mut ended = Vec::new();
-        self.ends.wait(patience, &mut ended)?;
+        self.exits.wait(patience, &mut ended)?;
         Ok(ended)
     }
 
@@ -188,11 +188,11 @@ impl Owners {
 
     /// Nobody waits for ends any more.
     pub(super) fn stop(&self) {
-        self.ends.stop();
+        self.exits.stop();
     }
 
     pub(super) fn has_stopped(&self) -> bool {
-        self.ends.has_stopped()
+        self.exits.has_stopped()
     }
 
     /// Who an owner is, and what it is called; none if it is forgotten.
@@ -218,12 +218,12 @@ impl Owners {
 
 impl Thread {
     fn is_still(&mut self, thread: u32) -> bool {
-        if !self.has_rate && self.looked.elapsed() < BELIEVED {
+        if !self.has_rate && self.looked.elapsed() < LOOKUP_MAX_AGE {
             return true;
         }
         // A group may have been left, so that it is looked up anew now and then.
         self.has_rate
-            && self.looked.elapsed() < BELIEVED * 10
+            && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
     }
 }

@@ -7,53 +7,61 @@
 //! The numbers imitate the published experiment: 1,000 s of bursty office work with a short read-ahead (A) and a long
 //! one (B), which raises the hit rate, halves the seeks, and worsens the worst response.
 
-#[path = "../../src/sample/run.rs"]
+#[path = "../../tests/it/sample/run.rs"]
 mod followed;
-#[path = "../../src/sample/live.rs"]
+#[path = "../../tests/it/sample/live.rs"]
 mod live;
 /// The tests' own, which is plausible enough to be looked at.
-#[path = "../../src/sample/probe.rs"]
+#[path = "../../tests/it/sample/probe.rs"]
 mod probe;
 
 use std::path::PathBuf;
 
-use sakiyomi_report::schema::*;
-use sakiyomi_report::{html, schema};
+use sakiyomi_report::result::*;
+use sakiyomi_report::{Comparison, Reported, html, markdown, result};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
 fn main() -> std::io::Result<()> {
-    let directory = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into()));
-    std::fs::create_dir_all(&directory)?;
-    let short = Document::sim(run(), simulate("64KiB", 0.39, 9 * MS, 180 * MS));
-    let long = Document::sim(run(), simulate("1MiB", 0.72, 14 * MS, 420 * MS));
-    std::fs::write(directory.join("sim.html"), html::sim(&long))?;
-    std::fs::write(directory.join("compare.html"), html::compare(&short, &long))?;
-    std::fs::write(directory.join("sweep.html"), html::sweep(&Document::sweep(run(), explore())))?;
-    std::fs::write(directory.join("validate.html"), html::validate(&Document::validate(run(), validate())))?;
-    let command = ["sakiyomi", "probe", "/data"].map(str::to_owned).to_vec();
-    let measured = Run { command, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
-    std::fs::write(directory.join("probe.html"), html::probe(&Document::probe(measured, probe::result())))?;
-    let files = (0..400).map(|index| format!("/data/photographs/{index:04}.tar"));
-    let command =
-        ["sakiyomi", "run", "--", "gzip", "-3"].map(str::to_owned).into_iter().chain(files).collect();
-    let followed =
-        Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() };
-    let watched = |words: &str| Run {
-        command: words.split(' ').map(str::to_owned).collect(),
-        commands_per_s: None,
-        simulated_per_wall_ratio: None,
-        ..run()
-    };
-    let mounted = watched("sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted");
-    std::fs::write(directory.join("mount.html"), html::mount(&Document::mount(mounted, live::mount())))?;
-    let top = watched("sakiyomi iorate top /mnt/disk --out watched");
-    std::fs::write(directory.join("top.html"), html::top(&Document::top(top, live::top())))?;
-    std::fs::write(
-        directory.join("run.html"),
-        html::run(&Document::run(followed, followed::followed().result)),
-    )
+    let gallery =
+        Gallery { directory: PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into())) };
+    std::fs::create_dir_all(&gallery.directory)?;
+    let short = Document::new(run(), simulate("64KiB", 0.39, 9 * MS, 180 * MS));
+    let long = Document::new(run(), simulate("1MiB", 0.72, 14 * MS, 420 * MS));
+    gallery.write("sim", &long)?;
+    gallery.write("compare", &Comparison { a: &short, b: &long })?;
+    gallery.write("sweep", &Document::new(run(), explore()))?;
+    gallery.write("validate", &Document::new(run(), validate()))?;
+    let files = (0..400).map(|index| format!(" /data/photographs/{index:04}.tar"));
+    let command = format!("sakiyomi run -- gzip -3{}", files.collect::<String>());
+    gallery.write("run", &Document::new(measured(&command), followed::followed().result))?;
+    gallery.write("probe", &Document::new(measured("sakiyomi probe /data"), probe::result()))?;
+    let command = "sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted";
+    gallery.write("mount", &Document::new(measured(command), live::mount()))?;
+    gallery.write("top", &Document::new(measured("sakiyomi iorate top /mnt/disk --out watched"), live::top()))
+}
+
+struct Gallery {
+    directory: PathBuf,
+}
+
+impl Gallery {
+    /// A page, the same as Markdown, and the charts.
+    fn write(&self, name: &str, reported: &impl Reported) -> std::io::Result<()> {
+        let (report, charts) = (reported.report(), reported.charts());
+        std::fs::write(self.directory.join(format!("{name}.html")), html::render(&report, &charts))?;
+        std::fs::write(self.directory.join(format!("{name}.md")), markdown::render(&report, &charts))?;
+        charts.iter().try_for_each(|chart| {
+            std::fs::write(self.directory.join(format!("{}.svg", chart.name)), &chart.svg)
+        })
+    }
+}
+
+/// A run that simulates nothing.
+fn measured(command: &str) -> Run {
+    let command = command.split(' ').map(str::to_owned).collect();
+    Run { command, wall_ns: 4_760 * MS, commands_per_s: None, simulated_per_wall_ratio: None, ..run() }
 }
 
 /// A small generator (xorshift), so that the pages are the same each time.
@@ -145,7 +153,7 @@ fn simulate(read_ahead: &str, hit_share: f64, miss_ns: u64, worst_ns: u64) -> Si
         },
         simulated_ns: 1000 * SECOND,
         breakdown_mean_ns: breakdowns(&read_counts, writes, miss_ns),
-        chunking: Chunking { mode: schema::ChunkMode::Time, size: SECOND, chunks_per_point: 1 },
+        chunking: Chunking { mode: result::ChunkMode::Time, size: SECOND, chunks_per_point: 1 },
         response_curve: curve(hit_ratio, miss_ns, worst_ns),
         response_histogram: histogram(&read_counts, writes, miss_ns),
         chunks,

@@ -6,7 +6,7 @@ use super::bars::{self, Bars, Row};
 use super::{Chart, Side, palette};
 use crate::label;
 use crate::number::duration;
-use crate::schema::ClassBreakdown;
+use crate::result::ClassBreakdown;
 
 const LABELS: [&str; 5] = ["queue", "overhead", "seek", "rotation", "transfer"];
 

@@ -9,7 +9,7 @@ use super::plot::Plot;
 use super::{Chart, Side, palette};
 use crate::label;
 use crate::number::{count, duration};
-use crate::schema::HistogramBin;
+use crate::result::HistogramBin;
 
 const TITLE: &str = "Distribution of the response times";
 const WRITE: &str = "write";

@@ -8,35 +8,13 @@ use std::fmt::Write as _;
 use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
 use super::palette::{Colour, INK};
 use super::path;
+pub(super) use super::stroke::Stroke;
 
 /// A place: both coordinates go from 0 to 1, from the left and from the bottom.
 pub(super) type Place = (f64, f64);
 
 /// Height of the label above a bar in a narrow chart.
 const ROW_LABEL: f64 = 34.0;
-
-/// How a line looks.
-#[derive(Clone, Copy)]
-pub(super) struct Stroke {
-    pub(super) colour: Colour,
-    pub(super) width: u32,
-    pub(super) is_dashed: bool,
-}
-
-impl Stroke {
-    pub(super) fn new(colour: Colour, width: u32) -> Stroke {
-        Stroke { colour, width, is_dashed: false }
-    }
-
-    pub(super) fn dashed(self, is_dashed: bool) -> Stroke {
-        Stroke { is_dashed, ..self }
-    }
-
-    fn attributes(self) -> String {
-        let dash = if self.is_dashed { " stroke-dasharray=\"22 12\"" } else { "" };
-        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.colour, self.width)
-    }
-}
 
 /// How a point looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,9 +141,10 @@ impl Plot<'_> {
 
     /// A line from the slowest to the fastest run, with ends across it.
     pub(super) fn whisker(&mut self, from: Place, to: Place) {
-        const END: i64 = 7;
+        /// Half the length of the bar at each end, in pixels.
+        const WHISKER_END_LENGTH: i64 = 7;
         let ((x1, y1), (x2, y2)) = (self.pixel(from), self.pixel(to));
-        let (dx, dy) = if y1 == y2 { (0, END) } else { (END, 0) };
+        let (dx, dy) = if y1 == y2 { (0, WHISKER_END_LENGTH) } else { (WHISKER_END_LENGTH, 0) };
         let across = |x: i64, y: i64| format!("M{} {}l{} {}", x - dx, y - dy, 2 * dx, 2 * dy);
         let d = format!("{}{}{}", path::steps([(x1, y1), (x2, y2)], false), across(x1, y1), across(x2, y2));
         self.path(&d, &Stroke::new(INK, 3).attributes(), None);

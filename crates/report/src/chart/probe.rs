@@ -10,25 +10,23 @@ use super::frame::{Key, KeyShape, PanelFrame};
 use super::layout::short;
 use super::{Chart, palette};
 use crate::number;
-use crate::probe::{Group, groups, verdict};
-use crate::schema::{Document, ProbeCase, ProbeResult};
+use crate::result::{Group, groups, limit_name};
+use crate::result::{Machine, ProbeCase, ProbeResult};
 
+/// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 44;
 /// Beyond this the label of a case is cut; the table has the whole of it.
 const LABEL_LENGTH: usize = 46;
 /// Beyond this the name of a target with its access is cut.
 const NAME_LENGTH: usize = 60;
 
-pub(super) fn charts(document: &Document<ProbeResult>) -> Vec<Chart> {
-    let groups = groups(&document.result);
+/// None where no method was measured.
+pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
+    let groups = groups(result);
     if groups.is_empty() {
         return Vec::new();
     }
-    vec![
-        throughput::chart(&groups),
-        cpu::chart(&groups, document.run.machine.cores),
-        tradeoff::chart(&groups),
-    ]
+    vec![throughput::chart(&groups), cpu::chart(&groups, machine.cores), tradeoff::chart(&groups)]
 }
 
 /// The methods that occur.
@@ -68,14 +66,15 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
         number::whole_percent(case.user_ratio + case.system_ratio + case.kernel_threads_ratio),
         number::cpu_per_gb(case.cpu_ns_per_byte),
         number::whole_percent(case.busiest_thread_ratio),
-        verdict(case.verdict)
+        limit_name(case.verdict)
     )
 }
 
 /// The height of a panel with so many names at its right.
 fn height_for(names: usize) -> u32 {
-    const LEAST: u32 = 360;
-    LEAST.max(NAME_HEIGHT.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX)))
+    /// Height of a panel with few names, in pixels.
+    const PANEL_HEIGHT_MIN: u32 = 360;
+    PANEL_HEIGHT_MIN.max(NAME_HEIGHT.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX)))
 }
 
 /// The slowest and the fastest run of a case.

@@ -3,13 +3,13 @@
 use super::Chart;
 use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
 use super::palette::{self, Colour};
-use crate::schema::{IorateOwner, TopResult, TopShare, TopWindow};
-use crate::text::owner_name;
+use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
-/// Owners that are drawn by themselves: those with the most I/Os.
-const OWNERS: usize = 7;
+/// Owners that are drawn individually: those with the most I/Os.
+const OWNERS_MAX: usize = 7;
 
-pub(super) fn charts(result: &TopResult) -> Vec<Chart> {
+/// None where there was but one look.
+pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
     }
@@ -31,13 +31,13 @@ fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     };
     let mut owners: Vec<&IorateOwner> = result.owners.iter().collect();
     owners.sort_by_key(|owner| (!owner.has_rate(), std::cmp::Reverse(ios(owner))));
-    owners.truncate(OWNERS);
+    owners.truncate(OWNERS_MAX);
     owners
 }
 
 fn name(owner: &IorateOwner) -> String {
     let rate = owner.rate_percent.map_or_else(String::new, |percent| format!(", {percent} %"));
-    format!("{}{rate}", owner_name(owner))
+    format!("{}{rate}", owner.who())
 }
 
 /// I/Os a second, by owner.

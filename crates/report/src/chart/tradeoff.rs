@@ -12,9 +12,9 @@ use super::plot::{Align, Place, Plot, Shape, Stroke};
 use super::room::Room;
 use super::{Chart, palette};
 use crate::number::{count, duration, percent};
-use crate::schema::{SweepPoint, SweepResult};
-use crate::verdict;
+use crate::result::{SweepPoint, SweepResult, point_name};
 
+/// Height of the plot, in pixels.
 const PLOT_HEIGHT: u32 = 440;
 /// Beyond this a label is cut; the point's own words and the table have the whole of it.
 const LABEL_LENGTH: usize = 36;
@@ -33,7 +33,7 @@ const VIEWS: [View; 2] = [
     View { title: "worst response, log scale", ns: |point| point.response_max_ns },
 ];
 
-pub(super) fn chart(result: &SweepResult) -> Chart {
+pub(crate) fn chart(result: &SweepResult) -> Chart {
     let points = &result.points;
     let x = Axis::shares_around("hit rate", points.iter().map(|point| point.hit_ratio));
     let y = VIEWS.map(|view| Axis::log_spans(view.title, points.iter().map(|point| (view.ns)(point) as f64)));
@@ -93,7 +93,7 @@ impl Spot<'_> {
     /// Everything that the chart says of it.
     fn words(&self) -> String {
         let point = self.0[0];
-        let settings: Vec<String> = self.0.iter().map(|point| verdict::settings(point)).collect();
+        let settings: Vec<String> = self.0.iter().map(|point| point_name(point)).collect();
         format!(
             "{}: hit rate {}, mean {}, worst {}",
             settings.join("; "),
@@ -105,7 +105,7 @@ impl Spot<'_> {
 
     /// The label beside the mark.
     fn label(&self) -> String {
-        let first = short(&verdict::settings(self.0[0]), LABEL_LENGTH);
+        let first = short(&point_name(self.0[0]), LABEL_LENGTH);
         match self.0.len() {
             1 => first,
             all => format!("{first} and {} more", count(all as u64 - 1)),

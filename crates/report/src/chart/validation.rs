@@ -6,7 +6,7 @@ use super::palette::Colour;
 use super::plot::{Plot, Stroke};
 use super::{Chart, palette};
 use crate::number::{count, signed_duration};
-use crate::schema::{ErrorBin, QuantilePoint, ValidateResult};
+use crate::result::{ErrorBin, QuantilePoint, ValidateResult};
 
 /// One of the two replays.
 struct Replay {
@@ -26,7 +26,11 @@ const REPLAYS: [Replay; 2] = [
     },
 ];
 
-pub(super) fn charts(result: &ValidateResult) -> Vec<Chart> {
+/// None where no request was judged.
+pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
+    if result.judged == 0 {
+        return Vec::new();
+    }
     vec![
         distributions(&result.quantile_curve),
         distance(&result.quantile_curve),

@@ -2,112 +2,40 @@
 //!
 //! A page without a script, and paper, show all rows in the order of the result.
 
+use std::mem::discriminant;
+
 use maud::{Markup, html};
 
-use crate::number;
-use crate::points::Points;
+use crate::section::{Cell, Column, Emphasis, Table, Tone};
+use crate::value::Value;
 
 /// Minimum number of rows of a sortable table.
 const SORTED_FROM: usize = 4;
 
-/// Length in characters above which a text may break.
-const LONG: usize = 16;
+/// Length from which a text may be broken into lines.
+const BREAKABLE_MIN_CHARS: usize = 16;
 
-/// One cell.
-#[derive(Default)]
-pub(super) struct Cell {
-    text: String,
-    class: &'static str,
-    title: String,
-}
-
-impl Cell {
-    /// With a class of the style sheet.
-    pub(super) fn class(self, class: &'static str) -> Cell {
-        Cell { class, ..self }
-    }
-
-    /// With words that a pointer shows.
-    pub(super) fn title(self, title: &str) -> Cell {
-        Cell { title: title.to_owned(), ..self }
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
-        Cell { text, ..Cell::default() }
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        text.to_owned().into()
-    }
-}
-
-/// One row.
-pub(super) struct Row {
-    pub(super) cells: Vec<Cell>,
-    /// Whether it is worth more than the others.
-    pub(super) is_marked: bool,
-}
-
-/// A table of results.
-pub(super) struct Table<'a> {
-    /// File name of its CSV, without the extension.
-    pub(super) name: &'a str,
-    pub(super) caption: Markup,
-    pub(super) header: Vec<String>,
-    /// Number of leading columns that hold text.
-    pub(super) text_columns: usize,
-    pub(super) rows: Vec<Row>,
-}
-
-impl<'a> Table<'a> {
-    /// A table of cells that are text alone.
-    pub(super) fn plain(
-        name: &'a str,
-        header: impl IntoIterator<Item = impl Into<String>>,
-        text_columns: usize,
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Table<'a> {
-        let cells = |cells: Vec<String>| cells.into_iter().map(Cell::from).collect();
-        Table {
-            name,
-            caption: html! {},
-            header: header.into_iter().map(Into::into).collect(),
-            text_columns,
-            rows: rows.into_iter().map(|row| Row { cells: cells(row), is_marked: false }).collect(),
-        }
-    }
-
-    /// The points of an experiment.
-    pub(super) fn of_points(name: &'a str, points: Points) -> Table<'a> {
-        Table::plain(name, points.header, points.text_columns, points.rows)
-    }
-
-    /// The table as markup.
-    pub(super) fn markup(&self) -> Markup {
-        let is_text = |column: usize| column < self.text_columns;
-        let is_sorted = self.rows.len() >= SORTED_FROM;
-        html! {
-            div.wide {
-                table.points data-name=(self.name) data-sorted[is_sorted] {
-                    @if !self.caption.0.is_empty() { caption { (self.caption) } }
-                    thead {
-                        tr {
-                            @for (column, name) in self.header.iter().enumerate() {
-                                @if name.is_empty() { td {} }
-                                @else { th class=[is_text(column).then_some("text")] scope="col" { (breakable(name)) } }
-                            }
+/// The table as markup.
+pub(super) fn markup(table: &Table) -> Markup {
+    let is_sorted = table.rows.len() >= SORTED_FROM && is_comparable(table);
+    let (name, shared) = &table.caption;
+    html! {
+        div.wide {
+            table.points data-name=(table.name) data-sorted[is_sorted] {
+                @if !name.is_empty() { caption { b { (name) } @if !shared.is_empty() { ", " (shared) } } }
+                thead {
+                    tr {
+                        @for column in &table.columns {
+                            @if column.name.is_empty() { td {} }
+                            @else { th class=[column.is_text.then_some("text")] scope="col" { (breakable(&column.name)) } }
                         }
                     }
-                    tbody {
-                        @for row in &self.rows {
-                            tr class=[row.is_marked.then_some("undominated")] {
-                                @for (column, cell) in row.cells.iter().enumerate() {
-                                    (cell.markup(column, self.text_columns, is_sorted))
-                                }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr class=[(row.emphasis == Emphasis::Best).then_some("undominated")] {
+                            @for (index, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
+                                (markup_of(cell, column, index == 0, is_sorted))
                             }
                         }
                     }
@@ -117,27 +45,48 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Whether each column holds values of one kind, which sorting can compare.
+fn is_comparable(table: &Table) -> bool {
+    (0..table.columns.len()).all(|column| {
+        let values = table.rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| &cell.value);
+        let mut kinds =
+            values.filter(|value| !matches!(value, Value::Nothing | Value::Text(_))).map(discriminant);
+        kinds.next().is_none_or(|first| kinds.all(|kind| kind == first))
+    })
+}
+
 /// A key may break after its dots if the column is narrow.
-fn breakable(name: &str) -> Markup {
+pub(super) fn breakable(name: &str) -> Markup {
     html! {
         @for (index, part) in name.split_inclusive('.').enumerate() { @if index > 0 { wbr; } (part) }
     }
 }
 
-impl Cell {
-    fn markup(&self, column: usize, text_columns: usize, is_sorted: bool) -> Markup {
-        let is_text = column < text_columns;
-        // A cell with only a mark does not name its row.
-        let is_heading = column == 0 && is_text && self.text.chars().any(char::is_alphanumeric);
-        let is_long = self.text.chars().count() > LONG;
-        let classes = [is_text.then_some("text"), is_long.then_some("long"), Some(self.class)];
-        let classes: Vec<&str> = classes.into_iter().flatten().filter(|class| !class.is_empty()).collect();
-        let class = (!classes.is_empty()).then(|| classes.join(" "));
-        let key = is_sorted.then(|| number::sort_key(&self.text)).flatten();
-        let title = (!self.title.is_empty()).then_some(&self.title);
-        html! {
-            @if is_heading { th class=[class] title=[title] data-v=[key] scope="row" { (self.text) } }
-            @else { td class=[class] title=[title] data-v=[key] { (self.text) } }
-        }
+fn markup_of(cell: &Cell, column: &Column, is_first: bool, is_sorted: bool) -> Markup {
+    let text = cell.value.text();
+    // A cell with only a mark does not name its row.
+    let is_heading = is_first && column.is_text && text.chars().any(char::is_alphanumeric);
+    let is_long = text.chars().count() > BREAKABLE_MIN_CHARS;
+    let classes = [column.is_text.then_some("text"), is_long.then_some("long"), class(cell.tone)];
+    let classes: Vec<&str> = classes.into_iter().flatten().collect();
+    let class = (!classes.is_empty()).then(|| classes.join(" "));
+    let key = is_sorted.then(|| cell.value.sort_key()).flatten();
+    let title = (!cell.note.is_empty()).then_some(&cell.note);
+    html! {
+        @if is_heading { th class=[class] title=[title] data-v=[key] scope="row" { (text) } }
+        @else { td class=[class] title=[title] data-v=[key] { (text) } }
+    }
+}
+
+/// The class of the style sheet, which puts a mark before a value.
+pub(super) fn class(tone: Tone) -> Option<&'static str> {
+    match tone {
+        Tone::Plain | Tone::Differs => None,
+        Tone::Better => Some("better"),
+        Tone::Worse => Some("worse"),
+        Tone::StorageBound => Some("bound storage"),
+        Tone::CpuBound => Some("bound cpu"),
+        Tone::LatencyBound => Some("bound latency"),
+        Tone::Undecided => Some("bound"),
     }
 }

@@ -2,9 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use crate::number;
-use crate::schema::Run;
-use crate::verdict::NO_BREAK_SPACE;
+use crate::words::{NO_BREAK_SPACE, one_line};
 
 /// What the terminal can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +13,17 @@ pub struct Style {
     pub colour: bool,
 }
 
-/// Columns that text is never laid out below or beyond: narrower is unreadable, wider hard to follow.
-const WIDTH: std::ops::RangeInclusive<usize> = 40..=120;
+/// Columns between which text is laid out: fewer are unreadable, more are hard to follow.
+const TEXT_COLUMNS: std::ops::RangeInclusive<usize> = 40..=120;
 
 const BOLD: &str = "1";
+pub(super) const RED: &str = "1;31";
+pub(super) const YELLOW: &str = "33";
+pub(super) const GREY: &str = "90";
 
 impl Style {
     pub(super) fn width(self) -> usize {
-        self.width.clamp(*WIDTH.start(), *WIDTH.end())
+        self.width.clamp(*TEXT_COLUMNS.start(), *TEXT_COLUMNS.end())
     }
 
     /// The text in an ANSI style, where colours are wanted.
@@ -36,18 +37,6 @@ impl Style {
 
     pub(super) fn heading(self, text: &str) -> String {
         self.paint(BOLD, text)
-    }
-
-    /// A trace on a drive as a heading, and below it what was set, each on a line.
-    pub(super) fn replayed<'a>(
-        self,
-        trace: &str,
-        drive: &str,
-        settings: impl Iterator<Item = &'a String>,
-    ) -> String {
-        let title = format!("{} on {}", one_line(trace), one_line(drive));
-        let settings = settings.map(|setting| format!("  {}\n", one_line(setting)));
-        format!("{}\n{}", self.heading(&title), settings.collect::<String>())
     }
 
     /// `text` broken at spaces to fit the width; a no-break space becomes an ordinary one.
@@ -70,11 +59,15 @@ impl Style {
         lines.replace(NO_BREAK_SPACE, " ")
     }
 
+    /// The same with less room.
+    pub(super) fn narrower(self, columns: usize) -> Style {
+        Style { width: self.width().saturating_sub(columns), ..self }
+    }
+
     /// `text` broken at spaces, every line some columns in.
     pub(super) fn wrap_indented(self, text: &str, columns: usize) -> String {
         let indent = " ".repeat(columns);
-        let narrower = Style { width: self.width().saturating_sub(columns), ..self };
-        format!("{indent}{}", narrower.wrap(text).replace('\n', &format!("\n{indent}")))
+        format!("{indent}{}", self.narrower(columns).wrap(text).replace('\n', &format!("\n{indent}")))
     }
 
     /// A bar of `ratio` of `cells` columns, drawn to an eighth of a column.
@@ -111,7 +104,7 @@ impl Style {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16)));
             }
         }
-        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+        table.lines().map(|line| line.replace(NO_BREAK_SPACE, " ").trim_end().to_owned() + "\n").collect()
     }
 }
 
@@ -134,30 +127,4 @@ fn least_widths(header: &[&str], rows: &[Vec<String>], text_columns: usize) -> V
 fn aligned(text: &str, column: usize, text_columns: usize) -> Cell {
     let alignment = if column < text_columns { CellAlignment::Left } else { CellAlignment::Right };
     Cell::new(one_line(text)).set_alignment(alignment)
-}
-
-/// `text` without control characters, which could move the cursor or forge a line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// `1,493 commands per second`, machine and version.
-pub(super) fn provenance(run: &Run) -> String {
-    let mut text = format!("took {}", number::duration(run.wall_ns));
-    if let Some(ratio) = run.simulated_per_wall_ratio {
-        text.push_str(&format!(", {} × real time", number::times(ratio)));
-    }
-    if let Some(rate) = run.commands_per_s {
-        text.push_str(&format!(", {} commands/s", number::round_count(rate.round())));
-    }
-    let machine = &run.machine;
-    for part in [&machine.cpu, &machine.kernel] {
-        if !part.is_empty() {
-            text.push_str(&format!(" · {}", one_line(part)));
-        }
-    }
-    if !run.version.is_empty() {
-        text.push_str(&format!(" · sakiyomi {}", one_line(&run.build())));
-    }
-    text
 }

@@ -3,7 +3,7 @@
 use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::check::impossible;
+use super::error::impossible;
 use super::{MemorySpec, SpecError};
 
 /// How the parts come into memory (Kohagura & Kono 2014, section 3).
@@ -107,9 +107,9 @@ impl Default for JobSpec {
     }
 }
 
-/// Parts of a job whose tasks exist at a time.
+/// Tasks of a job that exist at a time.
 const TASKS_MAX: u64 = 1 << 20;
-/// Threads of all jobs together, each of which is looked at whenever something has been read.
+/// Threads of all jobs together, each of which is examined after every read.
 pub(super) const THREADS_MAX: u64 = 1000;
 
 impl JobSpec {

@@ -4,7 +4,7 @@ use sakiyomi_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::SpecError;
-use super::check::impossible;
+use super::error::impossible;
 
 /// How threads share cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,16 +6,16 @@ use crate::file::File;
 use crate::readahead::Window;
 use crate::spec::Kernel;
 
-/// As many pages are mapped at a time at most, where they are there (`fault_around_bytes`).
-const AROUND: u64 = 16;
-/// After so many misses more than hits nothing is read around a page any more (`MMAP_LOTSAMISS`).
-const LOTS_OF_MISSES: u32 = 100;
+/// Pages mapped by a fault, if they are cached (`fault_around_bytes`).
+const FAULT_AROUND_PAGES: u64 = 16;
+/// Misses beyond the hits after which a fault reads no further pages (`MMAP_LOTSAMISS`).
+const MISSES_MAX: u32 = 100;
 
 impl World<'_> {
     /// A thread touches pages from `page` on: how many of them are there, up to `end` and 16 at most. Where the first one
     /// is not it has been asked for, and the thread waits.
     pub(super) fn touch(&mut self, file: FileId, thread: usize, page: u64, end: u64) -> u64 {
-        for next in page..end.min(page + AROUND) {
+        for next in page..end.min(page + FAULT_AROUND_PAGES) {
             if self.kernel == Kernel::Xnu {
                 self.files[file.0].clusters.touch(next, thread);
             }
@@ -32,7 +32,7 @@ impl World<'_> {
             self.cache.touch(file, next);
             self.cache.used(file, next);
         }
-        end.min(page + AROUND) - page
+        end.min(page + FAULT_AROUND_PAGES) - page
     }
 
     /// `page` is missing: brings in what the kernel does.
@@ -44,8 +44,8 @@ impl World<'_> {
             }
             Kernel::Linux => {
                 let File { misses, read_ahead, .. } = &mut self.files[file.0];
-                *misses = misses.saturating_add(1).min(LOTS_OF_MISSES * 10);
-                let most = if *misses > LOTS_OF_MISSES { 0 } else { self.fault_max };
+                *misses = misses.saturating_add(1).min(MISSES_MAX * 10);
+                let most = if *misses > MISSES_MAX { 0 } else { self.fault_max };
                 read_ahead.around(page, most)
             }
         };

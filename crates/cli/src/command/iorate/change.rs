@@ -13,7 +13,6 @@ use sakiyomi_report::{IorateResult, text};
 
 use super::{Words, found, give, tell, warn};
 use crate::console::{Common, complain};
-use crate::outcome;
 
 pub(super) const SET_EXAMPLES: &str = "Examples:
   sakiyomi iorate set 4711 /mnt/disk 20
@@ -196,7 +195,7 @@ fn cleared(control: &Control, whose: &Whose) -> Result<Cleared> {
     }
     let mut refused = Vec::new();
     view.owners.retain(|owner| control.clear(&owner.target).map_err(|error| refused.push(error)).is_ok());
-    Ok(Cleared { result: outcome::iorate::result(control.path(), &view, None), refused })
+    Ok(Cleared { result: super::result::result(control.path(), &view, None), refused })
 }
 
 #[cfg(test)]

@@ -7,11 +7,10 @@ use clap::Args;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Owner, Target};
 use sakiyomi_os::process::Process;
-use sakiyomi_report::text;
+use sakiyomi_report::{Reported, text};
 
 use super::tell;
 use crate::console::Common;
-use crate::outcome;
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate list /mnt/disk
@@ -37,8 +36,8 @@ impl List {
     pub(super) fn run(&self, common: &Common) -> Result<()> {
         let mut view = Control::open(&self.dir)?.look(self.all)?;
         view.owners.retain(is_there);
-        let result = outcome::iorate::result(&self.dir, &view, None);
-        tell(&result, common, |result| text::iorate(result, common.color.style()))
+        let result = super::result::result(&self.dir, &view, None);
+        tell(&result, common, |result| text::render(&result.report(), common.color.style()))
     }
 }
 

@@ -12,8 +12,8 @@ use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::{Rate, Set, Target};
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::command::{Running, Signals, Status, adopt_orphans};
-use sakiyomi_report::schema::{IORATE_SCHEMA, IorateProgram};
-use sakiyomi_report::{IorateResult, text};
+use sakiyomi_report::result::IorateProgram;
+use sakiyomi_report::{IorateResult, Present, text};
 
 use super::{Words, found, give, warn};
 use crate::child;
@@ -124,7 +124,7 @@ impl Run {
             elapsed_ns: elapsed.as_nanos() as u64,
         });
         if common.json {
-            note_json(&Told { schema: IORATE_SCHEMA, result: &result });
+            note_json(&Told { schema: IorateResult::SCHEMA, result: &result });
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));

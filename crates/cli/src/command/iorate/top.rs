@@ -9,14 +9,14 @@ use clap::Args;
 use sakiyomi_iorate::Control;
 use sakiyomi_iorate::protocol::View;
 use sakiyomi_model::Nanos;
-use sakiyomi_report::schema::{IORATE_SCHEMA, IorateOwner};
-use sakiyomi_report::{Document, IorateResult, chart, html, prometheus, text};
+use sakiyomi_report::result::IorateOwner;
+use sakiyomi_report::{Document, IorateResult, Present, prometheus, text};
 
+use super::course::Course;
 use crate::console::{Common, say, say_line};
-use crate::outcome;
-use crate::outcome::top::Course;
 use crate::output::{OutFile, Overwrite};
 use crate::progress::go_on;
+use crate::provenance;
 use crate::screen::Screen;
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -26,8 +26,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom
 ";
 
-/// How soon a key, Ctrl-C or another size of the window is seen.
-const SLICE: Duration = Duration::from_millis(100);
+/// Time after which a key, Ctrl-C or a new window size is noticed at the latest.
+const KEY_POLL_PERIOD: Duration = Duration::from_millis(100);
 
 /// Watch the device and the processes that use it.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) struct Top {
     /// Print the text format of Prometheus
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
-    /// Write result.json, report.html and the charts to this directory at the end; with --prometheus: write to this file
+    /// Write result.json, report.html, report.md and the charts to this directory at the end; with --prometheus: write to this file
     /// at each update
     #[arg(long, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
@@ -80,8 +80,8 @@ impl Top {
         drop(screen);
         // Writes the windows seen so far, even if the mount has gone meanwhile.
         if let Some((out, result)) = out.zip(looks.course.and_then(Course::finish)) {
-            let document = Document::top(outcome::run(begun.elapsed()), result);
-            out.write_report(&document, &html::top(&document), &chart::top(&document.result))?;
+            let document = Document::new(provenance::run(begun.elapsed()), result);
+            out.write_report(&document)?;
             common.note(&out.report());
         }
         watched
@@ -91,7 +91,11 @@ impl Top {
     fn written(&self, looks: &mut Looks<'_>, common: &Common) -> Result<()> {
         self.each(self.count, pause, || {
             let result = only_active(looks.next()?);
-            if common.json { say_line(IORATE_SCHEMA, &result) } else { say(&text::iorate_lines(&result)) }
+            if common.json {
+                say_line(IorateResult::SCHEMA, &result)
+            } else {
+                say(&text::iorate_lines(&result))
+            }
         })
     }
 
@@ -115,7 +119,7 @@ impl Top {
                 if left.is_zero() {
                     return true;
                 }
-                match screen.key(left.min(SLICE)) {
+                match screen.key(left.min(KEY_POLL_PERIOD)) {
                     Some(b'q' | b'Q') => return false,
                     // Any other key, as when we were stopped: the window may be empty.
                     key => {
@@ -164,7 +168,7 @@ fn pause(until: Instant) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(SLICE));
+        thread::sleep(left.min(KEY_POLL_PERIOD));
     }
     false
 }
@@ -191,7 +195,7 @@ impl<'a> Looks<'a> {
 
     fn next(&mut self) -> Result<IorateResult> {
         let view = self.control.look(true)?;
-        let result = outcome::iorate::result(self.control.path(), &view, self.before.as_ref());
+        let result = super::result::result(self.control.path(), &view, self.before.as_ref());
         self.before = Some(view);
         self.keep(&result);
         Ok(result)

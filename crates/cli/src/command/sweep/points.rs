@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sakiyomi_drive::spec::{DriveSpec, Setting};
 use sakiyomi_report::SweepResult;
-use sakiyomi_report::schema::SweepPoint;
+use sakiyomi_report::result::SweepPoint;
 use sakiyomi_trace::table::{Column, Kind, TableFile, Value};
 
 use crate::output::{OutDir, cannot_write};

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sakiyomi_iorate::protocol::Target;
-use sakiyomi_os::process;
+use sakiyomi_os::process::{self, ExitWatcher};
 
-use super::BELIEVED;
-use crate::regulation::ends::Ends;
+use super::LOOKUP_MAX_AGE;
 use crate::regulation::seen::{Seen, Shared};
 
-/// Processes that are held at most, also where more files may be open.
+/// Processes whose end is awaited, even if more files may be open.
 const AWAITED_MAX: usize = 16_384;
-const OTHERS_MAX: usize = 1024;
+/// Other processes that are remembered.
+const OTHER_PROCESSES_MAX: usize = 1024;
 
-/// From a process to the root of all: more than anybody has.
+/// Ancestors of a process that are searched for a rate: more than there are in practice.
 const ANCESTORS_MAX: usize = 4096;
 
-/// So often in a row it is asked whose child a process is when its parents end meanwhile.
-const PARENTS_MAX: usize = 64;
+/// Attempts to find a process's parent while its parents end.
+const PARENT_LOOKUPS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -53,7 +53,10 @@ impl Room {
     /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
     /// one more if its end is waited for.
     pub(in crate::regulation) fn of(descriptors: usize) -> Room {
-        Room { awaited: AWAITED_MAX.min(descriptors / 16 * 3), others: OTHERS_MAX.min(descriptors / 16) }
+        Room {
+            awaited: AWAITED_MAX.min(descriptors / 16 * 3),
+            others: OTHER_PROCESSES_MAX.min(descriptors / 16),
+        }
     }
 }
 
@@ -105,7 +108,7 @@ impl Table {
         self.processes.get(&process.pid()).is_some_and(|known| known == process)
     }
 
-    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, ends: &Ends) -> io::Result<()> {
+    pub(super) fn add(&mut self, number: u32, held: Held, by: u32, exits: &ExitWatcher) -> io::Result<()> {
         let (target, process) = match &held {
             Held::Process(process) => (Target::Process { pid: process.pid() }, Some(process.clone())),
             Held::Tree(root) => (Target::Tree { pid: root.pid() }, Some(root.clone())),
@@ -115,13 +118,13 @@ impl Table {
         rated.by = by;
         match held {
             Held::Process(process) => {
-                self.wait_for(&process, ends)?;
+                self.wait_for(&process, exits)?;
             }
             Held::Tree(root) => {
                 self.trees.insert(root.serial, number);
                 self.trees_changed += 1;
-                self.join(&root, number, ends)?;
-                self.move_into_tree(number, ends);
+                self.join(&root, number, exits)?;
+                self.move_into_tree(number, exits);
             }
             Held::Group(path) => {
                 self.groups.insert(path, number);
@@ -157,16 +160,16 @@ impl Table {
         }
     }
 
-    pub(super) fn owner_of(&mut self, process: &Shared, ends: &Ends) -> (u32, bool) {
+    pub(super) fn owner_of(&mut self, process: &Shared, exits: &ExitWatcher) -> (u32, bool) {
         if self.rated.contains_key(&process.serial) {
             return (process.serial, true);
         }
-        let shared = self.tree_of(process, ends).or_else(|| self.group_of(process));
+        let shared = self.tree_of(process, exits).or_else(|| self.group_of(process));
         shared.map_or((process.serial, false), |number| (number, true))
     }
 
     /// The nearest tree that a process is in.
-    fn tree_of(&mut self, process: &Shared, ends: &Ends) -> Option<u32> {
+    fn tree_of(&mut self, process: &Shared, exits: &ExitWatcher) -> Option<u32> {
         if self.trees.is_empty() || process.known().outside == Some(self.trees_changed) {
             return None;
         }
@@ -188,14 +191,14 @@ impl Table {
         };
         for process in &way {
             // One that has ended meanwhile need not be remembered.
-            let _ = self.join(process, found, ends);
+            let _ = self.join(process, found, exits);
         }
         Some(found)
     }
 
     /// Who has started a process, or has taken it over.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
-        for _ in 0..PARENTS_MAX {
+        for _ in 0..PARENT_LOOKUPS_MAX {
             let number = process.process().status().ok()?.parent;
             let parent = (number > 0).then(|| self.open(number))?;
             // It was there all the time in between: so it is the parent that was opened. Else another has taken over.
@@ -206,19 +209,19 @@ impl Table {
         None
     }
 
-    /// It is told when a process ends. A tree may grow beyond what there is room for: such processes are looked up each time.
-    fn wait_for(&mut self, process: &Shared, ends: &Ends) -> io::Result<()> {
+    /// Has the exit of a process reported. A tree may grow beyond what there is room for: such processes are looked up each time.
+    fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        ends.add(process.serial, process.process())?;
+        exits.add(process.serial, process.process())?;
         self.processes.insert(process.pid(), process.clone());
         self.awaited.insert(process.serial, process.clone());
         Ok(())
     }
 
-    /// A process is in a tree from now on, until it ends.
-    fn join(&mut self, process: &Shared, number: u32, ends: &Ends) -> io::Result<()> {
+    /// A process is in a tree from now on, until it exits.
+    fn join(&mut self, process: &Shared, number: u32, exits: &ExitWatcher) -> io::Result<()> {
         let before = process.known().tree.replace(number);
         if before == Some(number) {
             return Ok(());
@@ -227,14 +230,14 @@ impl Table {
             left.members -= 1;
         }
         if before.is_none_or(|before| !self.rated.contains_key(&before)) {
-            self.wait_for(process, ends).inspect_err(|_| process.known().tree = None)?;
+            self.wait_for(process, exits).inspect_err(|_| process.known().tree = None)?;
         }
         self.rated.get_mut(&number).expect("trees have rates").members += 1;
         Ok(())
     }
 
     /// Processes that are known to be in another tree may be in a nearer one, which is new.
-    fn move_into_tree(&mut self, number: u32, ends: &Ends) {
+    fn move_into_tree(&mut self, number: u32, exits: &ExitWatcher) {
         let all: Vec<Shared> = self.awaited.values().cloned().collect();
         for process in all {
             let before = process.known().tree;
@@ -245,7 +248,7 @@ impl Table {
             for _ in 0..ANCESTORS_MAX {
                 let Some(parent) = self.parent_of(&way) else { break };
                 if let Some(&nearest) = self.trees.get(&parent.serial) {
-                    let _ = self.join(&process, nearest, ends);
+                    let _ = self.join(&process, nearest, exits);
                     break;
                 }
                 way = parent;
@@ -258,7 +261,7 @@ impl Table {
         if self.groups.is_empty() {
             return None;
         }
-        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < BELIEVED);
+        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < LOOKUP_MAX_AGE);
         if let Some((_, group)) =
             known.filter(|(_, group)| group.is_none_or(|group| self.rated.contains_key(&group)))
         {
@@ -299,12 +302,12 @@ impl Table {
         }
     }
 
-    pub(super) fn wait_only_for_those_needed(&mut self, ends: &Ends) {
+    pub(super) fn wait_only_for_those_needed(&mut self, exits: &ExitWatcher) {
         let Table { awaited, rated, .. } = self;
         awaited.retain(|serial, process| {
             let needed = rated.contains_key(serial) || process.known().tree.is_some();
             if !needed {
-                ends.remove(*serial);
+                exits.remove(*serial);
             }
             needed
         });

@@ -8,8 +8,8 @@ use crate::chart::layout::short;
 use crate::chart::plot::{Plot, Shape, Stroke};
 use crate::chart::{Chart, palette};
 use crate::number;
-use crate::probe::Group;
-use crate::schema::ProbeCase;
+use crate::result::Group;
+use crate::result::ProbeCase;
 
 pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
     let panels: Vec<PanelFrame> = groups.iter().map(panel).collect();

@@ -8,8 +8,8 @@ use crate::chart::layout::short;
 use crate::chart::plot::{Align, Place, Plot, Shape, Stroke};
 use crate::chart::room::Room;
 use crate::chart::{Chart, palette};
-use crate::probe::Group;
-use crate::schema::ProbeCase;
+use crate::result::Group;
+use crate::result::ProbeCase;
 
 /// What is at least this share of the fastest is nearly as fast.
 const NEAR_RATIO: f64 = 0.95;

@@ -1,0 +1,138 @@
+//! A follower's summary as a result.
+
+use std::time::Duration;
+
+use sakiyomi_model::Nanos;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::command::End;
+use sakiyomi_prefetch::Idle;
+use sakiyomi_prefetch::follow::{Advice, Point, ReadingSummary, Summary};
+use sakiyomi_report::RunResult;
+use sakiyomi_report::result::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason};
+
+use crate::child::code_and_signal;
+
+/// Streams whose curves are included.
+const CURVES_MAX: usize = 8;
+
+/// What was known before.
+pub(crate) struct Asked {
+    pub(crate) program: Vec<String>,
+    pub(crate) limit: String,
+    pub(crate) dry_run: bool,
+}
+
+/// What was seen, of a program that took this long and has ended so, if it is ours.
+pub(crate) fn result(asked: Asked, summary: &Summary, elapsed: Duration, end: Option<End>) -> RunResult {
+    let (exit_code, signal) = code_and_signal(end.map(|end| end.status));
+    // Of children that were too short to be seen, the system knows the time all the same.
+    let waited_for = end.map_or(Duration::ZERO, |end| end.user + end.system);
+    let compute = waited_for.max(Duration::from_nanos(summary.ran.0));
+    let mut idle: Vec<RunIdle> = summary
+        .idle
+        .iter()
+        .map(|(&idle, &read_bytes)| RunIdle { reason: reason(idle), read_bytes })
+        .collect();
+    idle.sort_by_key(|idle| std::cmp::Reverse(idle.read_bytes));
+    RunResult {
+        program: asked.program,
+        exit_code,
+        signal,
+        limit: asked.limit,
+        dry_run: asked.dry_run,
+        elapsed_ns: elapsed.as_nanos() as u64,
+        computing_ns: compute.as_nanos() as u64,
+        io_wait_ns: summary.waited.0,
+        core_wait_ns: summary.queued.0,
+        io_hidden_ns: summary.hidden.map(|hidden| hidden.0),
+        saved_ns: summary.saved.map(|saved| saved.0),
+        could_save_ns: summary.could_save.map(|saved| saved.0),
+        storage_bytes_per_second: summary.storage_rate,
+        unseen: unseen(summary),
+        programs: summary.programs,
+        files: summary.files,
+        read_bytes: summary.read,
+        prefetched_bytes: summary.brought,
+        wasted_bytes: summary.wasted,
+        own_cpu_ns: cpu::of_this_process().as_nanos() as u64,
+        idle,
+        notes: notes(summary),
+        readings: summary.readings.iter().enumerate().map(|(index, told)| reading(index, told)).collect(),
+    }
+}
+
+/// Why reads that move no position were not followed, if there were any; as a clause.
+fn unseen(summary: &Summary) -> Option<String> {
+    (summary.still + summary.unseen > 0).then(|| summary.untraced.clone()).flatten()
+}
+
+fn notes(summary: &Summary) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.refused > 0 {
+        notes.push(format!(
+            "The open files of {} could not be inspected: another user\u{2019}s, or protected from inspection.",
+            plural(summary.refused, "process", "processes")
+        ));
+    }
+    let why = summary.untraced.as_deref();
+    if summary.still > 0 {
+        notes.push(format!(
+            "{} read without moving a position, by pread or in a mapping, and left alone: {}.",
+            plural(summary.still, "file was", "files were"),
+            why.unwrap_or("the program hardly waits for it")
+        ));
+    } else if summary.unseen > 0
+        && let Some(why) = why
+    {
+        notes.push(format!(
+            "{} without moving a position, by pread or in mappings, and could not be followed in that: {why}.",
+            plural(summary.unseen, "process reads", "processes read"),
+        ));
+    }
+    notes
+}
+
+fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn reading(index: usize, told: &ReadingSummary) -> RunReading {
+    let points = if index < CURVES_MAX { &told.curve[..] } else { &[] };
+    RunReading {
+        name: told.name.clone(),
+        files: told.files,
+        size_bytes: told.size,
+        read_bytes: told.read,
+        prefetched_bytes: told.brought,
+        wasted_bytes: told.wasted,
+        io_hidden_ns: told.hidden.map(|hidden| hidden.0),
+        idle: told.idle.map(reason),
+        advice: told.advice.map(advice),
+        points: points.iter().map(point).collect(),
+    }
+}
+
+fn advice(advice: Advice) -> RunAdvice {
+    let (major, minor) = advice.device;
+    RunAdvice {
+        bdi: format!("{major}:{minor}"),
+        read_ahead_bytes: advice.read_ahead,
+        wanted_bytes: advice.wanted,
+    }
+}
+
+fn point(point: &Point) -> RunPoint {
+    let Point { at: Nanos(at_ns), main, prefetch, waited } = *point;
+    RunPoint { at_ns, main_bytes: main, prefetched_bytes: prefetch.max(main), io_wait_ns: waited.0 }
+}
+
+fn reason(idle: Idle) -> RunReason {
+    match idle {
+        Idle::Resident | Idle::Done => RunReason::Resident,
+        Idle::DoesNotWait => RunReason::DoesNotWait,
+        Idle::NotSequential => RunReason::NotSequential,
+        Idle::IoBound => RunReason::IoBound,
+        Idle::NoMemory => RunReason::NoMemory,
+        Idle::Refused => RunReason::Refused,
+    }
+}

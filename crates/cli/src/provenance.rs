@@ -1,0 +1,40 @@
+//! Circumstances of a result: command, build, time and machine.
+
+use std::time::Duration;
+
+use sakiyomi_model::Nanos;
+use sakiyomi_os::machine::{cores, cpu, kernel, memory_bytes};
+use sakiyomi_report::{Machine, Run};
+
+/// The running machine; what cannot be read is empty or zero.
+pub(crate) fn machine() -> Machine {
+    Machine { kernel: kernel(), cpu: cpu(), cores: cores() as u64, memory_bytes: memory_bytes() }
+}
+
+/// Circumstances of a measurement.
+pub(crate) fn run(wall: Duration) -> Run {
+    Run {
+        // Names of files need not be text.
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: Some(env!("SAKIYOMI_COMMIT")).filter(|commit| !commit.is_empty()).map(str::to_owned),
+        wall_ns: nanos(wall),
+        machine: machine(),
+        ..Run::default()
+    }
+}
+
+/// The same of a simulation, with its speed.
+pub(crate) fn simulation_run(wall: Duration, commands: u64, simulated: Nanos) -> Run {
+    let seconds = wall.as_secs_f64();
+    Run {
+        commands_per_s: (seconds > 0.0).then(|| commands as f64 / seconds),
+        simulated_per_wall_ratio: (seconds > 0.0).then(|| simulated.as_secs_f64() / seconds),
+        ..run(wall)
+    }
+}
+
+/// Elapsed time as results have it.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

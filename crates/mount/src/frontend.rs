@@ -1,0 +1,259 @@
+//! From a request of the kernel to its reply: the places on the drive, the drive's time, the backing I/O.
+//!
+//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which holds
+//! the content. [`InFlight`] joins them and replies when both have ended.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
+
+use crate::backing_pool::{BackingJob, BackingPool};
+use crate::in_flight::{Accounting, BackingIo, InFlight};
+use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
+use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
+use crate::shared_layout::SharedLayout;
+use crate::watch::Watch;
+
+/// What all files of a mount share.
+#[derive(Debug)]
+pub(crate) struct Frontend {
+    layout: SharedLayout,
+    /// None where names and attributes cost nothing.
+    metadata: Option<Mutex<Metadata>>,
+    sector: Bytes,
+    /// None where only the backing directory's own time counts, and no rates can be set.
+    device: Option<RealtimeDevice>,
+    pool: Arc<BackingPool>,
+    accounting: Arc<Accounting>,
+}
+
+/// The origin of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issuer {
+    /// The process, for a trace.
+    pub(crate) process: StreamId,
+    /// The owner whose rate applies.
+    pub(crate) owner: StreamId,
+}
+
+/// A read, write or flush of the kernel, as the device and the trace see it.
+#[derive(Debug)]
+pub(crate) struct IoRequest {
+    pub(crate) issuer: Issuer,
+    pub(crate) op: Op,
+    /// Not complete before it is on the medium.
+    pub(crate) fua: bool,
+    /// Where the layout has it; empty where neither a drive nor a trace needs the places.
+    pub(crate) extents: Extents,
+    /// Of the drive; without one, of the file.
+    pub(crate) bytes: u64,
+    /// Its number in the trace.
+    pub(crate) number: u64,
+    pub(crate) arrival: Nanos,
+}
+
+impl Frontend {
+    pub(crate) fn new(
+        layout: Layout,
+        metadata: Option<Metadata>,
+        sector: Bytes,
+        (device, emulated): (Option<RealtimeDevice>, bool),
+        timeline: Timeline,
+        watch: Watch,
+        pool: Arc<BackingPool>,
+    ) -> Frontend {
+        let accounting = Arc::new(Accounting { watch, timeline, emulated });
+        let (layout, metadata) = (SharedLayout::new(layout), metadata.map(Mutex::new));
+        Frontend { layout, metadata, sector, device, pool, accounting }
+    }
+
+    pub(crate) fn layout(&self) -> &SharedLayout {
+        &self.layout
+    }
+
+    /// What names and attributes cost; nothing where that is not emulated.
+    pub(crate) fn metadata<R>(&self, work: impl FnOnce(&mut Metadata) -> R) -> Option<R> {
+        let metadata = self.metadata.as_ref()?;
+        Some(work(&mut metadata.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.accounting.watch
+    }
+
+    /// How long the device was busy; none where that is not known.
+    pub(crate) fn busy(&self) -> Option<Nanos> {
+        self.device.as_ref().map(RealtimeDevice::busy)
+    }
+
+    /// Whether requests take a drive's time, or else only the backing file's.
+    pub(crate) fn has_drive(&self) -> bool {
+        self.accounting.emulated
+    }
+
+    /// Whether requests go through a device: a drive, or the backing files behind a regulator.
+    pub(crate) fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Puts a question to the regulated device.
+    pub(crate) fn ask(&self, question: Question) -> Result<(), Stopped> {
+        self.device.as_ref().ok_or(Stopped)?.ask(question)
+    }
+
+    /// A request that arrives at an instant, without its places.
+    fn arrive(&self, issuer: Issuer, op: Op, at: Instant) -> IoRequest {
+        let timeline = &self.accounting.timeline;
+        // A drive's time begins with the first request that is submitted to it.
+        let arrival = if self.has_drive() { timeline.at(at) } else { timeline.begin_at(at) };
+        let number = self.watch().begin();
+        IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
+    }
+
+    /// A read that arrives at an instant; [`Frontend::locate`] adds its places.
+    pub(crate) fn read(&self, issuer: Issuer, at: Instant) -> IoRequest {
+        self.arrive(issuer, Op::Read, at)
+    }
+
+    /// Adds to a read the places of `length` bytes of a file, where a drive or a trace needs them.
+    pub(crate) fn locate(&self, request: &mut IoRequest, file: FileId, offset: u64, length: u64) {
+        if self.has_drive() || self.watch().is_recording() {
+            request.extents = self.layout.extents(file, offset, length, self.sector);
+        }
+        request.bytes = self.bytes(&request.extents, length);
+    }
+
+    /// A write that arrives now; blocks without a place get one.
+    pub(crate) fn write(
+        &self,
+        issuer: Issuer,
+        file: FileId,
+        offset: u64,
+        length: u64,
+    ) -> Result<IoRequest, NoSpace> {
+        let mut layout = self.layout.change();
+        let changes = self.metadata.is_some() && !layout.has(file, offset, length);
+        layout.place(file, offset, length)?;
+        let extents: Extents = layout.extents(file, offset, length, self.sector).collect();
+        drop(layout);
+        if changes {
+            self.metadata(|metadata| metadata.mark(&[Part::Inode(file)]));
+        }
+        let bytes = self.bytes(&extents, length);
+        Ok(IoRequest { extents, bytes, ..self.arrive(issuer, Op::Write, Instant::now()) })
+    }
+
+    /// A flush that arrives now.
+    pub(crate) fn flush(&self, issuer: Issuer) -> IoRequest {
+        let nowhere = Extent::new(Lba(0), Sectors(0));
+        IoRequest {
+            extents: [nowhere].into_iter().collect(),
+            ..self.arrive(issuer, Op::Flush, Instant::now())
+        }
+    }
+
+    /// Reading or writing blocks of metadata.
+    fn blocks(&self, issuer: Issuer, op: Op, runs: &[Run]) -> IoRequest {
+        let sectors = BLOCK_BYTES / self.sector.0;
+        let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
+        let bytes = runs.iter().map(|run| run.blocks * BLOCK_BYTES).sum();
+        IoRequest {
+            extents: runs.iter().map(extent).collect(),
+            bytes,
+            ..self.arrive(issuer, op, Instant::now())
+        }
+    }
+
+    fn bytes(&self, extents: &[Extent], length: u64) -> u64 {
+        if !self.has_drive() {
+            return length;
+        }
+        extents.iter().map(|extent| extent.sectors.to_bytes(self.sector).0).sum()
+    }
+
+    /// Starts both sides, the backing I/O on a thread of the pool; the reply follows when both have ended.
+    pub(crate) fn submit<B: BackingIo>(&self, request: IoRequest, io: B) {
+        let access = self.access(&request);
+        let in_flight = InFlight::start(&self.accounting, request, io, None);
+        if self.accounting.emulated {
+            self.submit_to_drive(access, &in_flight);
+        } else if let Some(device) = &self.device {
+            // A device that has stopped drops the request, whose reply is then EIO.
+            let _ = device.submit_job(access, in_flight.clone(), in_flight);
+            return;
+        } else {
+            in_flight.complete_without_device();
+        }
+        self.pool.submit(BackingJob::Immediate(in_flight));
+    }
+
+    /// The same for a request whose backing I/O has been performed already.
+    pub(crate) fn submit_performed<B: BackingIo>(&self, request: IoRequest, io: B) {
+        let access = self.access(&request);
+        let in_flight = InFlight::start(&self.accounting, request, io, Some(Ok(())));
+        self.submit_to_drive(access, &in_flight);
+    }
+
+    fn submit_to_drive<B: BackingIo>(&self, access: Access, in_flight: &Arc<InFlight<B>>) {
+        match self.device.as_ref().filter(|_| self.has_drive() && !access.extents.is_empty()) {
+            // A drive that has stopped drops the request, whose reply is then EIO.
+            Some(drive) => drop(drive.submit(access, in_flight.clone())),
+            None => in_flight.complete_without_device(),
+        }
+    }
+
+    /// The request as the device is told of it.
+    fn access(&self, request: &IoRequest) -> Access {
+        let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
+        if self.has_drive() {
+            return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
+        }
+        // The backing files' device is told sizes only; it is not known where the files lie.
+        let sectors = Sectors(bytes.div_ceil(self.sector.0));
+        let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
+        Access { stream: issuer.owner, op, fua: false, extents }
+    }
+
+    /// Has the drive perform what metadata costs, and calls `reply` afterwards; if the drive refuses, `reply` is dropped,
+    /// which the caller sees as EIO.
+    pub(crate) fn charge(
+        self: &Arc<Frontend>,
+        issuer: Issuer,
+        work: Work,
+        reply: impl FnOnce() + Send + 'static,
+    ) {
+        let (frontend, Work { reads, writes }) = (Arc::clone(self), work);
+        self.charge_runs(issuer, Op::Read, &reads, move || {
+            frontend.charge_runs(issuer, Op::Write, &writes, reply);
+        });
+    }
+
+    fn charge_runs(&self, issuer: Issuer, op: Op, runs: &[Run], reply: impl FnOnce() + Send + 'static) {
+        if runs.is_empty() {
+            return reply();
+        }
+        self.submit_performed(self.blocks(issuer, op, runs), Charge(reply));
+    }
+
+    /// Accounts for a request that was answered on the kernel's own thread, without a device.
+    pub(crate) fn answered(&self, request: &IoRequest) {
+        self.accounting.end(request, &[]);
+    }
+}
+
+/// Metadata on the drive: no backing I/O belongs to it, since the backing directory has done that already.
+struct Charge<F>(F);
+
+impl<F: FnOnce() + Send + 'static> BackingIo for Charge<F> {
+    fn perform(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reply(self, result: io::Result<()>) {
+        if result.is_ok() {
+            self.0();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Reads, writes and syncs of backing files, each with its reply to the kernel.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use rustix::fs::{Mode, fchmod, fstat};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use super::content::{errno, give_back};
+use super::direct::DirectFiles;
+use super::handles::Open;
+use crate::frontend::Frontend;
+use crate::in_flight::BackingIo;
+
+/// A read of a backing file.
+pub(super) struct Read {
+    pub(super) open: Arc<Open>,
+    pub(super) direct: Option<Arc<DirectFiles>>,
+    pub(super) offset: u64,
+    /// As long as is asked for, then as what was read.
+    pub(super) bytes: Vec<u8>,
+    pub(super) reply: ReplyData,
+}
+
+impl BackingIo for Read {
+    fn perform(&mut self, _: bool) -> io::Result<()> {
+        let Read { open, direct, offset, bytes, .. } = self;
+        let Some(files) = direct else { return read_buffered(&open.file, *offset, bytes) };
+        let read = open.direct.as_ref().map_or(Ok(None), |direct| files.read(direct, *offset, bytes))?;
+        if let Some(read) = read {
+            bytes.truncate(read);
+            return Ok(());
+        }
+        let size = bytes.len();
+        read_buffered(&open.file, *offset, bytes).inspect(|()| files.went_around(size))
+    }
+
+    fn reply(self, result: io::Result<()>) {
+        match result {
+            Ok(()) => self.reply.data(&self.bytes),
+            Err(error) => self.reply.error(errno(error)),
+        }
+    }
+}
+
+/// Reads what the file has, up to the length of the buffer, through the page cache.
+fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(())
+}
+
+/// Fills `bytes` if that takes no waiting.
+pub(super) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
+    let size = bytes.len();
+    let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
+    // A short read is the end of the file, or of what is cached: the slow path can tell.
+    read == Ok(size)
+}
+
+/// How a write is to be performed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteHow {
+    /// It ends when it is on the medium.
+    pub(super) synced: bool,
+    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves that
+    /// to us.
+    pub(super) kills_privileges: bool,
+}
+
+/// A write to a backing file.
+pub(super) struct Write {
+    pub(super) frontend: Arc<Frontend>,
+    pub(super) open: Arc<Open>,
+    pub(super) direct: Option<Arc<DirectFiles>>,
+    pub(super) offset: u64,
+    pub(super) data: Vec<u8>,
+    pub(super) how: WriteHow,
+    pub(super) reply: ReplyWrite,
+}
+
+impl BackingIo for Write {
+    fn perform(&mut self, durable: bool) -> io::Result<()> {
+        let killed = if self.how.kills_privileges { kill_privileges(&self.open.file) } else { Ok(()) };
+        let mut written = killed.and_then(|()| self.write());
+        if self.how.synced || durable {
+            written = written.and_then(|()| self.open.file.sync_data());
+        }
+        self.open.node.changed_here();
+        if written.is_err() {
+            give_back(&self.frontend, &self.open);
+        }
+        written
+    }
+
+    fn reply(self, result: io::Result<()>) {
+        match result {
+            Ok(()) => self.reply.written(self.data.len() as u32),
+            Err(error) => self.reply.error(errno(error)),
+        }
+    }
+}
+
+impl Write {
+    /// Writes around the page cache where that is wanted and possible.
+    fn write(&self) -> io::Result<()> {
+        let Write { open, offset, data, .. } = self;
+        let Some(files) = &self.direct else { return open.file.write_all_at(data, *offset) };
+        let direct = open.direct.as_ref();
+        if direct.map_or(Ok(false), |direct| files.write(direct, *offset, data))? {
+            return Ok(());
+        }
+        open.file.write_all_at(data, *offset).inspect(|()| files.went_around(data.len()))
+    }
+}
+
+fn kill_privileges(file: &File) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(fstat(file)?.st_mode);
+    let mut less = mode - Mode::SUID;
+    if mode.contains(Mode::XGRP) {
+        less -= Mode::SGID;
+    }
+    if less == mode { Ok(()) } else { Ok(fchmod(file, less)?) }
+}
+
+/// An fsync of a backing file or directory.
+pub(super) struct Sync<F> {
+    pub(super) file: F,
+    pub(super) data_only: bool,
+    pub(super) reply: ReplyEmpty,
+}
+
+impl<F: Syncable> BackingIo for Sync<F> {
+    fn perform(&mut self, _: bool) -> io::Result<()> {
+        self.file.sync(self.data_only)
+    }
+
+    fn reply(self, result: io::Result<()>) {
+        match result {
+            Ok(()) => self.reply.ok(),
+            Err(error) => self.reply.error(errno(error)),
+        }
+    }
+}
+
+/// What can be brought onto the medium.
+pub(super) trait Syncable: Send + 'static {
+    fn sync(&self, data_only: bool) -> io::Result<()>;
+}
+
+impl Syncable for Arc<Open> {
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        self.file.sync(data_only)
+    }
+}
+
+impl Syncable for File {
+    fn sync(&self, data_only: bool) -> io::Result<()> {
+        if data_only { self.sync_data() } else { self.sync_all() }
+    }
+}

@@ -1,0 +1,148 @@
+//! The layout, shared by the threads that serve the kernel.
+//!
+//! Every read of a mount with a drive or a trace asks where its file lies, on several threads at a time. Each thread
+//! remembers the run that it was last told for a file, so that reads in between two changes of the layout meet no lock
+//! that another thread holds.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sakiyomi_model::Bytes;
+
+use crate::layout::{FileId, FileRun, Layout};
+use crate::live::Extents;
+use crate::per_thread::PerThread;
+
+/// Files whose last run a thread remembers; a power of two.
+const RECENT_FILES: usize = 64;
+
+/// A layout behind a lock.
+#[derive(Debug)]
+pub(crate) struct SharedLayout {
+    layout: Mutex<Layout>,
+    /// The number of times that the layout may have changed; it increases under the lock.
+    changes: AtomicU64,
+    recent: PerThread<RecentRuns>,
+}
+
+/// By the file's number, modulo their count.
+#[derive(Debug)]
+struct RecentRuns([Option<RecentRun>; RECENT_FILES]);
+
+impl Default for RecentRuns {
+    fn default() -> RecentRuns {
+        RecentRuns([None; RECENT_FILES])
+    }
+}
+
+/// A run of a file, as of a number of changes.
+#[derive(Clone, Copy, Debug)]
+struct RecentRun {
+    file: FileId,
+    changes: u64,
+    run: FileRun,
+}
+
+impl SharedLayout {
+    pub(crate) fn new(layout: Layout) -> SharedLayout {
+        SharedLayout { layout: Mutex::new(layout), changes: AtomicU64::new(0), recent: PerThread::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Layout> {
+        // A panic under this lock has already been reported; the layout stays consistent.
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The layout, to look at.
+    pub(crate) fn read(&self) -> impl Deref<Target = Layout> + '_ {
+        self.lock()
+    }
+
+    /// The layout, to change it.
+    pub(crate) fn change(&self) -> MutexGuard<'_, Layout> {
+        let layout = self.lock();
+        // Under the lock: a thread that remembers a run of before the change has seen the number of before it.
+        self.changes.fetch_add(1, Ordering::Release);
+        layout
+    }
+
+    /// Where `length` bytes of a file lie: see [`Layout::extents`].
+    pub(crate) fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Extents {
+        self.recent.with(|recent| {
+            let place = &mut recent.0[file.inode as usize % RECENT_FILES];
+            let changes = self.changes.load(Ordering::Acquire);
+            if let Some(known) = place.as_ref().filter(|known| known.changes == changes && known.file == file)
+                && let Some(extent) = known.run.extent(offset, length, sector)
+            {
+                return [extent].into_iter().collect();
+            }
+            let layout = self.lock();
+            // It cannot change now.
+            let changes = self.changes.load(Ordering::Relaxed);
+            let run = layout.run_at(file, offset);
+            *place = run.map(|run| RecentRun { file, changes, run });
+            let extents: Extents = layout.extents(file, offset, length, sector).collect();
+            drop(layout);
+            extents
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{BLOCK_BYTES, Placement};
+    use proptest::prelude::*;
+    use sakiyomi_model::Extent;
+
+    const SECTOR: Bytes = Bytes(512);
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Place(u64, u64, u64),
+        Punch(u64, u64, u64),
+        Remove(u64),
+        Ask(u64, u64, u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        // 1 and 65 share a place.
+        let file = prop_oneof![Just(1u64), Just(2), Just(65)];
+        let bytes = || (0..40 * BLOCK_BYTES, 0..8 * BLOCK_BYTES);
+        prop_oneof![
+            2 => (file.clone(), bytes()).prop_map(|(file, (offset, length))| Step::Place(file, offset, length)),
+            1 => (file.clone(), bytes()).prop_map(|(file, (offset, length))| Step::Punch(file, offset, length)),
+            1 => file.clone().prop_map(Step::Remove),
+            6 => (file, bytes()).prop_map(|(file, (offset, length))| Step::Ask(file, offset, length)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_what_the_layout_says(
+            steps in proptest::collection::vec(step(), 1..60),
+            scattered: bool,
+        ) {
+            let placement =
+                if scattered { Placement::Scattered { piece: 2 } } else { Placement::Contiguous };
+            let shared = SharedLayout::new(Layout::new(Bytes(1 << 22), placement, 1));
+            let id = |inode| FileId { device: 0, inode };
+            for step in steps {
+                match step {
+                    Step::Place(file, offset, length) => {
+                        let _ = shared.change().place(id(file), offset, length);
+                    }
+                    Step::Punch(file, offset, length) => shared.change().punch(id(file), offset, length),
+                    Step::Remove(file) => shared.change().remove(id(file)),
+                    Step::Ask(file, offset, length) => {
+                        let expected: Vec<Extent> =
+                            shared.read().extents(id(file), offset, length, SECTOR).collect();
+                        let got = shared.extents(id(file), offset, length, SECTOR);
+                        prop_assert_eq!(&got[..], &expected[..]);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A disk, as the kernel counts what it does, and the identity of a block device (`/sys/dev/block`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A whole disk.
+#[derive(Debug)]
+pub struct Disk {
+    directory: PathBuf,
+}
+
+impl Disk {
+    /// The disk that a file system lies on, by the number of its device (`st_dev`), also if that is a partition; none for
+    /// a file system that lies on several disks, or on none.
+    #[must_use]
+    pub fn of(device: u64) -> Option<Disk> {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let whole = if directory.join("partition").exists() { directory.parent()? } else { &directory };
+        Some(Disk { directory: whole.to_owned() })
+    }
+
+    /// Its name in `/dev`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The number of reads and writes that it has completed since it was found.
+    ///
+    /// # Errors
+    /// If it is no longer there.
+    pub fn completed(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.directory.join("stat"))?;
+        completed_of(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The maximum size of a request to it, in bytes, where the kernel tells.
+    #[must_use]
+    pub fn request_max_bytes(&self) -> Option<u64> {
+        let text = read_trimmed(&self.directory.join("queue/max_sectors_kb"))?;
+        text.parse::<u64>().ok()?.checked_mul(1024)
+    }
+}
+
+/// A block device, or the number that a file system without one has (tmpfs, btrfs).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// `MAJOR:MINOR`.
+    pub number: String,
+    /// The kernel's name, `nvme0n1p2`; empty if there is no such device.
+    pub name: String,
+    /// Vendor's name of the drive; empty if it has none, as most virtual disks.
+    pub model: String,
+}
+
+impl BlockDevice {
+    /// The device of a number, such as `st_dev` of a file on it or `st_rdev` of its node.
+    #[must_use]
+    pub fn of_number(number: u64) -> BlockDevice {
+        let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+        let Ok(found) = fs::canonicalize(format!("/sys/dev/block/{number}")) else {
+            return BlockDevice { number, ..BlockDevice::default() };
+        };
+        let name = found.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // That of a partition is with its disk.
+        let models = [Some(found.as_path()), found.parent()].into_iter().flatten();
+        let model = models.filter_map(model).next().unwrap_or_default();
+        BlockDevice { number, name, model }
+    }
+}
+
+fn model(device: &Path) -> Option<String> {
+    read_trimmed(&device.join("device/model")).filter(|model| !model.is_empty())
+}
+
+fn read_trimmed(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// Reads are the first number of `stat`, writes the fifth (Documentation/block/stat.rst).
+fn completed_of(text: &str) -> Option<u64> {
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
+    numbers.next()??.checked_add(numbers.nth(3)??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn reads_and_writes_are_counted_and_nothing_else() {
+        let text = "    9 1 2 3    40 5 6 7    0 8 9    0    0    0    0  100 1\n";
+        assert_eq!(completed_of(text), Some(49));
+        assert_eq!(completed_of("9 1 2"), None);
+    }
+
+    #[test]
+    fn what_lies_on_no_disk_has_none() {
+        let proc = rustix::fs::stat("/proc").unwrap();
+        assert!(Disk::of(proc.st_dev).is_none());
+    }
+
+    #[test]
+    fn the_device_of_a_file_has_its_number() {
+        let device = fs::metadata("/proc/self").unwrap().dev();
+        let found = BlockDevice::of_number(device);
+        assert!(found.number.starts_with("0:") && found.name.is_empty(), "{found:?}");
+        for entry in fs::read_dir("/sys/dev/block").into_iter().flatten().flatten().take(3) {
+            let number = entry.file_name().into_string().unwrap();
+            let (major, minor) = number.split_once(':').unwrap();
+            let device = rustix::fs::makedev(major.parse().unwrap(), minor.parse().unwrap());
+            let found = BlockDevice::of_number(device);
+            assert!(found.number == number && !found.name.is_empty(), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A regulated device and those who use it.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::Machine;
+use crate::chart::Chart;
+use crate::glossary;
+use crate::number::{count, duration, per_second, times, whole_percent};
+use crate::rows::Rows;
+use crate::section::{Emphasis, Fact, Finding, Glossary, Present, Report, Reported, Section, Table};
+use crate::value::Value;
+use crate::words::one_line;
+
+/// How things are on a mount, at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IorateResult {
+    /// The file or directory that was asked about.
+    pub mount: String,
+    /// The device's time since it was mounted.
+    pub at_ns: u64,
+    /// The device.
+    pub device: IorateDevice,
+    /// Those who use it, as far as they were asked about.
+    pub owners: Vec<IorateOwner>,
+    /// The program that was run with a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<IorateProgram>,
+}
+
+/// The device behind a mount.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IorateDevice {
+    /// What it is.
+    pub name: String,
+    /// How it is regulated: `ours` or `thesis`.
+    pub policy: String,
+    /// What one I/O takes it, as measured.
+    pub service_ns: u64,
+    /// How many unregulated requests may be in it when a regulated one comes.
+    pub allowance: u32,
+    /// How many it serves side by side, as measured.
+    pub parallel_ratio: f64,
+    /// Requests in it.
+    pub in_device: u64,
+    /// Requests that wait to be let in.
+    pub waiting: u64,
+    /// Requests answered since the mount.
+    pub requests: u64,
+    /// Time that it was busy since the mount; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ns: Option<u64>,
+    /// Requests answered in a second, since the look before; absent at the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<f64>,
+    /// The share of the time that it was busy, since the look before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ratio: Option<f64>,
+    /// Traffic beside the mount, as long as it is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass: Option<IorateBypass>,
+}
+
+/// Traffic that bypasses the mount, so that no rate can be kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IorateBypass {
+    /// Which block device.
+    pub device: String,
+    /// Requests a second that did not come through the mount.
+    pub requests_per_s: f64,
+    /// The share of them in all its requests.
+    pub share_ratio: f64,
+}
+
+/// Whose I/O shares one rate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum IorateTarget {
+    /// A process with all its threads.
+    Process {
+        /// Its number.
+        pid: u32,
+    },
+    /// A process and all that it starts, and they start.
+    Tree {
+        /// The number of the first.
+        pid: u32,
+    },
+    /// The processes of a control group and of those below it.
+    Group {
+        /// From the root of the hierarchy on.
+        path: String,
+    },
+}
+
+/// Somebody who uses the device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IorateOwner {
+    /// In order of their coming, from 1.
+    pub number: u64,
+    /// Who.
+    #[serde(flatten)]
+    pub target: IorateTarget,
+    /// The name of the process's program; of a group, its path.
+    pub name: String,
+    /// What was asked for: so many percent of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
+    /// What was asked for: an I/O each so many nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ns: Option<u64>,
+    /// It is kept only as well as can be.
+    pub best_effort: bool,
+    /// How long an I/O is to take now; absent without a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_ns: Option<u64>,
+    /// What the last ones took, in the mean; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<u64>,
+    /// The mean of actual over ideal time of the last ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_ratio: Option<f64>,
+    /// The standard deviation of the last ones' time over its mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cov_ratio: Option<f64>,
+    /// I/Os that have ended since the rate was set, or since it was first seen.
+    pub ios: u64,
+    /// Those that the device had not done in time.
+    pub late: u64,
+    /// Requests that have not been answered.
+    pub unanswered: u64,
+    /// I/Os that have ended in a second, since the look before; absent at the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ios_per_s: Option<f64>,
+}
+
+impl IorateOwner {
+    /// Whether it was asked for a rate.
+    #[must_use]
+    pub fn has_rate(&self) -> bool {
+        self.rate_percent.is_some() || self.every_ns.is_some()
+    }
+}
+
+/// A program that was run with a rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IorateProgram {
+    /// It and its arguments.
+    pub words: Vec<String>,
+    /// What it returned; absent where it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The signal that killed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i64>,
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+}
+
+impl Present for IorateResult {
+    const SCHEMA: &'static str = "sakiyomi.iorate/1";
+
+    fn title(&self) -> String {
+        self.mount.clone()
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        let finding = |sentence| Finding { sentences: vec![sentence], ..Finding::default() };
+        let nobody = self.owners.is_empty().then(|| finding("Nobody has a rate here.".to_owned()));
+        let bypass = self.device.bypass.as_ref().map(IorateBypass::describe);
+        let device = self.device.describe().map(finding).into_iter();
+        device
+            .chain(bypass.map(|bypass| Finding { is_alarm: true, ..finding(bypass) }))
+            .chain(nobody)
+            .collect()
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        vec![Section::Table(owners(&self.owners))]
+    }
+
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        Vec::new()
+    }
+
+    fn glossary(&self) -> Glossary {
+        glossary::TOP
+    }
+}
+
+impl Reported for IorateResult {
+    fn report(&self) -> Report<'_> {
+        self.alone()
+    }
+
+    fn charts(&self) -> Vec<Chart> {
+        Vec::new()
+    }
+}
+
+impl IorateDevice {
+    /// In two sentences: what it is, and what it does.
+    pub(crate) fn describe(&self) -> [String; 2] {
+        let mut is = format!("{}: ", one_line(&self.name));
+        let _ = match self.service_ns {
+            0 => write!(is, "no I/O measured yet"),
+            service => write!(is, "an I/O takes {}", duration(service)),
+        };
+        if self.parallel_ratio > 1.05 {
+            let _ = write!(is, ", {} side by side", times(self.parallel_ratio));
+        }
+        let _ = write!(is, "; allowance {}, policy {}", self.allowance, one_line(&self.policy));
+        let mut does = String::new();
+        if let Some(busy) = self.busy_ratio {
+            let _ = write!(does, "busy {}, ", whole_percent(busy));
+        }
+        if let Some(rate) = self.requests_per_s {
+            let _ = write!(does, "{} requests/s, ", per_second(rate));
+        }
+        let _ = write!(
+            does,
+            "{} in it, {} waiting, {} answered",
+            count(self.in_device),
+            count(self.waiting),
+            count(self.requests)
+        );
+        [is, does]
+    }
+}
+
+impl IorateBypass {
+    /// In a sentence: rates cannot be kept.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "BYPASSED: {} requests/s ({}) reach {} past the mount; no rate can be kept",
+            per_second(self.requests_per_s),
+            whole_percent(self.share_ratio),
+            one_line(&self.device)
+        )
+    }
+}
+
+/// Deviation of an accuracy from 1 from which it is highlighted.
+const ACCURACY_TOLERANCE: f64 = 0.1;
+
+/// Users of a device.
+pub(crate) fn owners(owners: &[IorateOwner]) -> Table {
+    let exact = |ratio| Value::Number(ratio, 3);
+    let rate = |owner: &IorateOwner| {
+        let mark = if owner.best_effort { " *" } else { "" };
+        Value::known(owner.rate(), |rate| (rate + mark).into())
+    };
+    let best_effort = owners.iter().any(|owner| owner.best_effort);
+    Rows::new("owners", "Users of the device", owners)
+        .text("who", |owner| owner.who())
+        .figure("rate", |owner| rate(owner))
+        .figure("ideal", |owner| Value::known(owner.ideal_ns, Value::Time))
+        .spare(4)
+        .figure("mean", |owner| Value::known(owner.mean_ns, Value::Time))
+        .figure("accuracy", |owner| Value::known(owner.accuracy_ratio, exact))
+        .figure("CoV", |owner| Value::known(owner.cov_ratio, exact))
+        .spare(5)
+        .when(owners.iter().any(|owner| owner.ios_per_s.is_some()), |rows| {
+            rows.figure("I/Os/s", |owner| Value::known(owner.ios_per_s, Value::PerSecond)).spare(2)
+        })
+        .figure("I/Os", |owner| Value::Count(owner.ios))
+        .spare(7)
+        .figure("late", |owner| Value::known(owner.has_rate().then_some(owner.late), Value::Count))
+        .spare(6)
+        .figure("queue", |owner| Value::Count(owner.unanswered))
+        .spare(3)
+        .emphasis(|owner| if owner.is_off() { Emphasis::Off } else { Emphasis::None })
+        .legend(if best_effort { "* cannot be kept always; kept as far as possible" } else { "" })
+        .table()
+}
+
+impl IorateOwner {
+    /// `4711 tar`, `group /batch`.
+    pub(crate) fn who(&self) -> String {
+        let name = one_line(&self.name);
+        match &self.target {
+            IorateTarget::Process { pid } => format!("{pid} {name}"),
+            IorateTarget::Tree { pid } => format!("{pid} {name} and children"),
+            IorateTarget::Group { path } => format!("group {}", one_line(path)),
+        }
+    }
+
+    /// The rate that was asked for.
+    pub(crate) fn rate(&self) -> Option<String> {
+        let percent = self.rate_percent.map(|percent| format!("{percent} %"));
+        percent.or_else(|| self.every_ns.map(|every| format!("every {}", duration(every))))
+    }
+
+    /// Whether its I/O takes clearly longer or shorter than it should.
+    fn is_off(&self) -> bool {
+        self.accuracy_ratio.is_some_and(|accuracy| (accuracy - 1.0).abs() > ACCURACY_TOLERANCE)
+    }
+}

@@ -1,0 +1,271 @@
+//! What `probe` found out: how each method of I/O fares on each target, and what limits it.
+
+mod groups;
+mod verdict;
+
+use serde::{Deserialize, Serialize};
+
+use super::Machine;
+use crate::chart::{self, Chart};
+use crate::number::{duration, plural, rate_range};
+use crate::rows::Rows;
+use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Note, Notes, Present, Section, Table, Tone};
+use crate::value::Value;
+use crate::{glossary, words};
+
+pub(crate) use groups::{Group, groups, limit_name};
+use groups::{Reason, harness, reasons};
+
+/// Methods of I/O on one or more targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeResult {
+    /// What was read.
+    pub targets: Vec<ProbeTarget>,
+    /// How long one run of one case was meant to last.
+    pub run_ns: u64,
+    /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
+    pub repetitions: u64,
+    /// Every method, block size and kind of buffer that was measured.
+    pub cases: Vec<ProbeCase>,
+    /// For each target and way of access, the fastest case and the cheapest one that is nearly as fast.
+    pub choices: Vec<ProbeChoice>,
+    /// What was left out or done in another way than asked for, and what makes figures doubtful: whole sentences.
+    pub notes: Vec<String>,
+}
+
+/// What is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeTarget {
+    /// What cases call it: `path`, `tmpfs` or `loop`.
+    pub name: String,
+    /// What it is, in a few words: `test file in /data, ext4 on vda`.
+    pub what: String,
+    /// Bytes that are read before it begins again.
+    pub size_bytes: u64,
+}
+
+/// One method with one block size and one kind of buffer on one target; figures are medians of the runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCase {
+    /// The [`ProbeTarget`] that was read.
+    pub target: String,
+    /// `read`, `pread`, `aio`, `uring`, `uring-sqpoll`, `mmap`, `populate` or `null`.
+    pub method: String,
+    /// `read`, `write`, or `mix:N` with N % reads; reads if it is empty.
+    #[serde(default)]
+    pub op: String,
+    /// Bytes that one request asks for.
+    pub block_bytes: u64,
+    /// Requests in flight, or threads, or mappings side by side.
+    pub depth: u64,
+    /// Around the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Not direct: whether the page cache held everything before a run, or nothing.
+    pub cached: bool,
+    /// Blocks at random places instead of one after the other.
+    pub random: bool,
+    /// The memory that was read into, as the machine granted it: `ordinary`, `huge pages`, `ordinary, registered` …
+    pub buffers: String,
+    /// Median of the runs.
+    pub throughput_bytes_per_s: f64,
+    /// The slowest and the fastest run.
+    pub throughput_range_bytes_per_s: ProbeRange,
+    /// Time in user mode over elapsed time: 1 is one core.
+    pub user_ratio: f64,
+    /// Time in the kernel on our behalf, in our own threads, over elapsed time: 1 is one core.
+    pub system_ratio: f64,
+    /// Time of kernel threads (block layer, loop device) over elapsed time: 1 is one core.
+    pub kernel_threads_ratio: f64,
+    /// Our CPU time, user and system, for a byte: as many as seconds for 10^9 bytes.
+    pub cpu_ns_per_byte: f64,
+    /// CPU time of kernel threads for a byte: write-back, the block layer, a loop device.
+    #[serde(default)]
+    pub kernel_threads_cpu_ns_per_byte: f64,
+    /// Share of all cores' time that was not idle, whoever used it.
+    pub machine_cpu_ratio: f64,
+    /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
+    pub busiest_thread_ratio: f64,
+    /// Which thread that was.
+    pub busiest_thread: String,
+    /// From a request's start to its end; of a mix, that of its reads; none for mappings, which have no requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<ProbeLatency>,
+    /// The same of the writes of a mix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_latency_ns: Option<ProbeLatency>,
+    /// Throughput with twice the depth over this, less one; none where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub double_depth_gain_ratio: Option<f64>,
+    /// Throughput with the best buffers over this, less one; none where these are the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better_buffers_gain_ratio: Option<f64>,
+    /// What limits this case.
+    pub verdict: ProbeVerdict,
+    /// Why, and what would help: one sentence.
+    pub reason: String,
+}
+
+/// The lowest and the highest of several runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeRange {
+    /// The lowest.
+    pub min: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+/// How long requests take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeLatency {
+    /// Median.
+    pub p50: u64,
+    /// 99 of 100 are not longer.
+    pub p99: u64,
+}
+
+/// What limits a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbeVerdict {
+    /// More depth and better buffers gain nothing, and no core is busy: the storage gives no more.
+    StorageBound,
+    /// The core that carries the path is busy.
+    CpuBound,
+    /// Neither: more in flight, or better buffers, would help.
+    LatencyBound,
+    /// The machine was too busy with other things, or too little was measured, to say.
+    #[default]
+    Undecided,
+}
+
+/// What to choose for a target and a way of access.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeChoice {
+    /// The target's name.
+    pub target: String,
+    /// As [`ProbeCase::op`].
+    #[serde(default)]
+    pub op: String,
+    /// Around the page cache.
+    pub direct: bool,
+    /// From the page cache.
+    pub cached: bool,
+    /// At random places.
+    pub random: bool,
+    /// Index into the cases: the highest throughput.
+    pub fastest: u64,
+    /// Index into the cases: the least CPU time a byte of those within 5 % of the fastest.
+    pub cheapest: u64,
+}
+
+impl Present for ProbeResult {
+    const SCHEMA: &'static str = "sakiyomi.probe/1";
+
+    fn title(&self) -> String {
+        let names: Vec<String> = self.targets.iter().map(|target| target.name.clone()).collect();
+        let on = if names.is_empty() { String::new() } else { format!(" on {}", words::list(&names)) };
+        format!("Methods of I/O{on}")
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        verdict::findings(self)
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        let runs = match self.repetitions {
+            1 => format!("one run of {}", duration(self.run_ns)),
+            runs => format!("{} of {}, interleaved", plural(runs, "run"), duration(self.run_ns)),
+        };
+        let target = |target: &ProbeTarget| {
+            let what = format!("{}, {}", target.what, Value::Size(target.size_bytes).text());
+            Fact::new(target.name.as_str(), what)
+        };
+        self.targets.iter().map(target).chain([Fact::new("Each case", runs)]).collect()
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let groups = groups(self);
+        let mut tables: Vec<Table> = groups.iter().map(table).collect();
+        if let Some(last) = tables.last_mut() {
+            let harness = harness(self).map(|sentence| format!(" {sentence}"));
+            last.legend = format!("{LEGEND}{}", harness.unwrap_or_default());
+        }
+        let reasons = reasons(&groups).into_iter().map(Reason::note).collect();
+        let sections = tables.into_iter().map(Section::Table);
+        sections
+            .chain([
+                Section::Notes(Notes { heading: "Why", notes: reasons }),
+                Notes::plain("Notes", self.notes.iter().cloned()),
+            ])
+            .collect()
+    }
+
+    fn charts(&self, machine: &Machine) -> Vec<Chart> {
+        chart::probe::charts(self, machine)
+    }
+
+    fn glossary(&self) -> Glossary {
+        glossary::PROBE
+    }
+}
+
+/// Meaning of the marks and columns.
+const LEGEND: &str = "* fastest, + least CPU of those within 5 % of it. Range: slowest and fastest run. CPU: user and \
+                      system, 100 % is one core.";
+
+/// The cases of a group; settings that all of them share have no column.
+fn table(group: &Group<'_>) -> Table {
+    let range = |case: &ProbeCase| {
+        let ProbeRange { min, max } = case.throughput_range_bytes_per_s;
+        rate_range(case.throughput_bytes_per_s, min, max)
+    };
+    let latency = |case: &ProbeCase, of: fn(ProbeLatency) -> u64| {
+        Value::known(case.latency_ns, |latency| Value::Time(of(latency)))
+    };
+    let is_chosen = |case: &&ProbeCase| !group.mark(case).is_empty();
+    let table = Rows::new(&group.name, "Cases", group.cases.iter().copied())
+        .text("method", |case| case.name() + group.mark(case))
+        .when(group.block_sizes_differ(), |rows| {
+            rows.text("block", |case| Value::RoundSize(case.block_bytes))
+        })
+        .when(group.buffers_differ(), |rows| rows.text("buffers", |case| case.buffers.as_str()))
+        .figure("rate", |case| Value::Rate(case.throughput_bytes_per_s))
+        // Before the other figures: a phone shows later columns only by scrolling.
+        .figure("limit", |case| limit(case.verdict, limit_name(case.verdict).trim_end_matches("-bound")))
+        .figure("range", |case| range(case))
+        .spare(3)
+        .figure("CPU", |case| Value::WholeShare(case.user_ratio + case.system_ratio))
+        .figure("s/GB", |case| Value::CpuPerGb(case.cpu_ns_per_byte))
+        .figure("p50", |case| latency(case, |latency| latency.p50))
+        .spare(2)
+        .figure("p99", |case| latency(case, |latency| latency.p99))
+        .spare(1)
+        .figure("busiest thread", |case| {
+            Cell::from(Value::WholeShare(case.busiest_thread_ratio)).note(&case.busiest_thread)
+        })
+        .detail()
+        .figure("2 × depth", |case| Value::known(case.double_depth_gain_ratio, Value::Change))
+        .detail()
+        .figure("best buffers", |case| Value::known(case.better_buffers_gain_ratio, Value::Change))
+        .detail()
+        .emphasis(|case| if is_chosen(case) { Emphasis::Best } else { Emphasis::None })
+        .table();
+    Table { caption: (group.name.clone(), group.shared()), ..table }
+}
+
+/// The limit of a case, which the style sheet marks.
+fn limit(verdict: ProbeVerdict, name: &str) -> Cell {
+    Cell::from(name).tone(match verdict {
+        ProbeVerdict::StorageBound => Tone::StorageBound,
+        ProbeVerdict::CpuBound => Tone::CpuBound,
+        ProbeVerdict::LatencyBound => Tone::LatencyBound,
+        ProbeVerdict::Undecided => Tone::Undecided,
+    })
+}
+
+impl Reason<'_> {
+    fn note(self) -> Note {
+        let label = Some(limit(self.verdict, limit_name(self.verdict)));
+        Note { label, text: self.reason.to_owned(), details: self.cases }
+    }
+}

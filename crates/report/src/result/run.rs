@@ -1,0 +1,272 @@
+//! A program that was run while what it reads was read ahead of it.
+
+mod verdict;
+
+use serde::{Deserialize, Serialize};
+
+use super::Machine;
+use crate::chart::{self, Chart};
+use crate::glossary;
+use crate::number::{bytes, duration, percent, plural};
+use crate::rows::Rows;
+use crate::section::{Fact, Finding, Glossary, Present, Section, Table};
+use crate::value::Value;
+use crate::words::command_line;
+
+/// What was seen of a program and done for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The program and its arguments, or the process that was followed.
+    pub program: Vec<String>,
+    /// What it returned; absent where it was killed, or only followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The signal that killed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i64>,
+    /// How far ahead was allowed: `auto`, or bytes.
+    pub limit: String,
+    /// Whether it was only watched.
+    pub dry_run: bool,
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+    /// Time on cores, of it and all that it started.
+    pub computing_ns: u64,
+    /// Time in which they waited for I/O, summed over processes and threads.
+    pub io_wait_ns: u64,
+    /// Time in which they waited for a core, summed likewise.
+    #[serde(default)]
+    pub core_wait_ns: u64,
+    /// Time for which they would have waited besides, as estimated from the waits before reading ahead began; absent
+    /// where there was none to judge by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_hidden_ns: Option<u64>,
+    /// Estimate of the elapsed time saved by that: concurrent waits count once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_ns: Option<u64>,
+    /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub could_save_ns: Option<u64>,
+    /// Throughput of the storage while 16 MiB or less were read ahead again; none if it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_bytes_per_second: Option<u64>,
+    /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
+    /// Processes that were followed.
+    pub programs: u64,
+    /// Files that they read or were about to, as far as they were worth following.
+    pub files: u64,
+    /// Bytes that they went through.
+    pub read_bytes: u64,
+    /// Bytes that were not in memory and have been brought there ahead of them.
+    pub prefetched_bytes: u64,
+    /// Bytes of those that they did not come to.
+    pub wasted_bytes: u64,
+    /// CPU time of sakiyomi itself.
+    pub own_cpu_ns: u64,
+    /// Why files were left alone, those with the most bytes first.
+    pub idle: Vec<RunIdle>,
+    /// What could not be seen or done, in sentences.
+    pub notes: Vec<String>,
+    /// The largest readings, one by one.
+    pub readings: Vec<RunReading>,
+}
+
+impl RunResult {
+    /// How many threads were computing or waiting for I/O or a core at a time, on average; 1 if fewer.
+    #[must_use]
+    pub fn threads_at_a_time(&self) -> f64 {
+        let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
+        if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
+    }
+
+    /// Elapsed time saved by the hidden waiting; none if it is not known. Readings that alternate in one thread save
+    /// the sum of their hidden waiting.
+    #[must_use]
+    pub fn saved(&self) -> Option<u64> {
+        let hidden = self.io_hidden_ns?;
+        let by_threads = (hidden as f64 / self.threads_at_a_time()) as u64;
+        Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
+    }
+
+    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active at a
+    /// time.
+    #[must_use]
+    pub fn io_wait_share(&self) -> f64 {
+        let all = self.elapsed_ns.max(1) as f64 * self.threads_at_a_time();
+        (self.io_wait_ns as f64 / all).min(1.0)
+    }
+}
+
+impl Present for RunResult {
+    const SCHEMA: &'static str = "sakiyomi.run/1";
+
+    fn title(&self) -> String {
+        command_line(&self.program, 100)
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        Finding::whole(verdict::sentences(self))
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        let io_wait = format!("{} ({})", duration(self.io_wait_ns), percent(self.io_wait_share()));
+        let about = |ns: Option<u64>| Value::known(ns, |ns| format!("about {}", duration(ns)).into());
+        let (read, wasted) = (bytes(self.read_bytes), bytes(self.wasted_bytes));
+        let (files, programs) = (plural(self.files, "file"), plural(self.programs, "process"));
+        vec![
+            Fact::time("elapsed", self.elapsed_ns),
+            Fact::time("computing", self.computing_ns),
+            Fact::new("waiting for I/O", io_wait),
+            Fact::time("waiting for a core", self.core_wait_ns),
+            self.rest(),
+            if self.dry_run {
+                Fact::new("could be saved", about(self.could_save_ns.filter(|&saved| saved > 0)))
+            } else {
+                Fact::new("I/O hidden, estimated", about(self.io_hidden_ns))
+            },
+            Fact::new("followed", format!("{files}, {read} in {programs}")),
+            Fact::new("read ahead", format!("{}, of which {wasted} wasted", bytes(self.prefetched_bytes))),
+            Fact::new("cost", format!("{} of CPU time", duration(self.own_cpu_ns))),
+            Fact::new("distance", self.limit.as_str()),
+        ]
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let table = Rows::new("files", "Files", &self.readings)
+            .text("file", |reading| reading.name.as_str())
+            .text("left alone, because", |reading| reading.idle.map_or("", RunReason::describe))
+            .figure("files", |reading| Value::Count(reading.files))
+            .figure("read", |reading| Value::Size(reading.read_bytes))
+            .figure("read ahead", |reading| Value::Size(reading.prefetched_bytes))
+            .figure("wasted", |reading| Value::Size(reading.wasted_bytes))
+            .figure("hidden", |reading| Value::known(reading.io_hidden_ns, Value::Time))
+            .table();
+        vec![Section::Table(Table { is_detail: true, ..table })]
+    }
+
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        chart::run::charts(self)
+    }
+
+    fn glossary(&self) -> Glossary {
+        glossary::RUN
+    }
+}
+
+impl RunResult {
+    /// Reconciles the three times with the elapsed time: names the rest, or the number of threads that they sum.
+    fn rest(&self) -> Fact {
+        /// Mean number of threads from which times are the sums over several.
+        const THREADS_MIN: f64 = 1.05;
+        let threads = self.threads_at_a_time();
+        if threads > THREADS_MIN {
+            return Fact::new(
+                "threads at a time",
+                format!("{threads:.1} on average, whose times these three sum"),
+            );
+        }
+        let all = self.computing_ns + self.io_wait_ns + self.core_wait_ns;
+        let rest = self.elapsed_ns.saturating_sub(all);
+        Fact::new("other", format!("{} (pipes, timers, sleep)", duration(rest)))
+    }
+}
+
+impl RunReason {
+    /// As a clause.
+    fn describe(self) -> &'static str {
+        match self {
+            RunReason::Resident => "the files were in memory already; there is nothing to gain",
+            RunReason::DoesNotWait => {
+                "the program does not wait for I/O; what the kernel reads ahead suffices"
+            }
+            RunReason::NotSequential => "the files are not read from their beginning to their end",
+            RunReason::IoBound => {
+                "the storage takes so much longer than the program that reading ahead makes it no faster"
+            }
+            RunReason::NoMemory => "there is not enough memory to read ahead into",
+            RunReason::Refused => "the system does not allow these files to be read ahead",
+        }
+    }
+}
+
+/// A reason for leaving files alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunIdle {
+    /// The reason.
+    pub reason: RunReason,
+    /// Bytes that programs went through in such files.
+    pub read_bytes: u64,
+}
+
+/// Why a file is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunReason {
+    /// It is in memory already.
+    Resident,
+    /// The program does not wait for it: what the kernel reads ahead suffices.
+    #[default]
+    DoesNotWait,
+    /// It is not read from its beginning to its end.
+    NotSequential,
+    /// The storage takes so much longer than the program that reading ahead makes it no faster.
+    IoBound,
+    /// There is not enough memory.
+    NoMemory,
+    /// The system does not allow it to be read ahead.
+    Refused,
+}
+
+/// One program on its way through a file, or through several in a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunReading {
+    /// The first file.
+    pub name: String,
+    /// How many files there are.
+    pub files: u64,
+    /// Their bytes, with what stands for opening each where there are several.
+    pub size_bytes: u64,
+    /// Bytes that the program went through.
+    pub read_bytes: u64,
+    /// Bytes that were brought ahead of it.
+    pub prefetched_bytes: u64,
+    /// Bytes of those that it did not come to.
+    pub wasted_bytes: u64,
+    /// Time for which it would have waited besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_hidden_ns: Option<u64>,
+    /// Why it was left alone most of the time, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<RunReason>,
+    /// A longer read-ahead of the kernel's that would do as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<RunAdvice>,
+    /// Positions over time, thinned.
+    pub points: Vec<RunPoint>,
+}
+
+/// A setting that would help.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunAdvice {
+    /// The device as `/sys/class/bdi` names it.
+    pub bdi: String,
+    /// Its read-ahead.
+    pub read_ahead_bytes: u64,
+    /// What it would take.
+    pub wanted_bytes: u64,
+}
+
+/// Where program and prefetcher were at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPoint {
+    /// Since the start.
+    pub at_ns: u64,
+    /// The program's position.
+    pub main_bytes: u64,
+    /// Up to where had been asked for.
+    pub prefetched_bytes: u64,
+    /// How long the program had waited for I/O.
+    pub io_wait_ns: u64,
+}

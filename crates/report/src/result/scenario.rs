@@ -1,0 +1,171 @@
+//! The result of an experiment in virtual time: programs, page cache, prefetching and a drive together.
+
+pub(crate) mod job;
+pub(crate) mod points;
+mod programs;
+pub(crate) mod regulation;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DiskTime, Machine};
+use crate::chart::{self, Chart};
+use crate::glossary;
+use crate::section::{Fact, Finding, Glossary, Present, Section};
+use crate::value::Value;
+
+pub use job::{ScenarioJob, ScenarioJobRun};
+pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
+
+/// One experiment with all combinations of the values that were varied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioResult {
+    /// What it is.
+    pub name: String,
+    /// The name of the drive.
+    pub drive: String,
+    /// How often each point was run; the shortest time counts, and the medians of what is regulated.
+    pub repetitions: u32,
+    /// The keys that were varied.
+    pub varied: Vec<String>,
+    /// One point for each combination of values.
+    pub points: Vec<ScenarioPoint>,
+}
+
+/// One combination of values and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioPoint {
+    /// The values, in the order of [`ScenarioResult::varied`].
+    pub values: Vec<String>,
+    /// How far ahead was read: `off`, `auto`, or a limit.
+    pub limit: String,
+    /// The same in bytes, where it is a limit.
+    pub limit_bytes: Option<u64>,
+    /// From the beginning until the last program has ended.
+    pub elapsed_ns: u64,
+    /// The same without prefetching.
+    pub plain_elapsed_ns: u64,
+    /// Without prefetching over with it, less one.
+    pub speedup_ratio: f64,
+    /// The time that was published for this point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_elapsed_ns: Option<u64>,
+    /// The speed-up that was published for this point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_speedup_ratio: Option<f64>,
+    /// The programs.
+    pub processes: Vec<ScenarioProcess>,
+    /// The jobs of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<ScenarioJob>,
+    /// What the drive's mechanism did; none for a device without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_time_ns: Option<DiskTime>,
+    /// How well I/O times were kept; none where nothing is regulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regulation: Option<RegulationPoint>,
+}
+
+/// What came of one program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioProcess {
+    /// Its name.
+    pub name: String,
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+    /// Time on a core, hops included.
+    pub computing_ns: u64,
+    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops_ns: Option<u64>,
+    /// Time in which it wanted a core and shared it.
+    pub queued_ns: u64,
+    /// Time in which it waited for what it reads.
+    pub io_wait_read_ns: u64,
+    /// Time in which it could not write because too much was dirty.
+    pub io_wait_write_ns: u64,
+    /// Time in which it paused.
+    pub paused_ns: u64,
+    /// Reading that went on while it did something else.
+    pub hidden_ns: u64,
+    /// What it read.
+    pub read_bytes: u64,
+    /// What it wrote.
+    pub written_bytes: u64,
+    /// What a prefetcher brought into memory for it.
+    pub prefetched_bytes: u64,
+    /// How much of that was evicted before the program came to it.
+    pub wasted_bytes: u64,
+    /// How far ahead the prefetcher was at the most.
+    pub distance_max_bytes: u64,
+    /// How far ahead it was over time.
+    pub distance: Vec<DistancePoint>,
+    /// What the prefetcher did about it at the end; empty without one.
+    pub prefetcher: String,
+}
+
+/// How far ahead the prefetcher was, at the most, from an instant on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DistancePoint {
+    /// The instant.
+    pub at_ns: u64,
+    /// The distance.
+    pub bytes: u64,
+}
+
+impl ScenarioProcess {
+    /// Time in which it waited for I/O.
+    #[must_use]
+    pub fn io_wait_ns(&self) -> u64 {
+        self.io_wait_read_ns.saturating_add(self.io_wait_write_ns)
+    }
+}
+
+impl Present for ScenarioResult {
+    const SCHEMA: &'static str = "sakiyomi.scenario/1";
+
+    fn title(&self) -> String {
+        self.name.clone()
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        Finding::whole(programs::verdict(self))
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        let figures = if regulation::is_regulated(self) {
+            "the figures are medians"
+        } else {
+            "of which the shortest time counts"
+        };
+        let repetitions = (self.repetitions > 1).then(|| format!("{}, {figures}", self.repetitions));
+        let varied = (!self.varied.is_empty()).then(|| Fact::new("Varied", Value::Keys(self.varied.clone())));
+        std::iter::once(Fact::new("Drive", self.drive.as_str()))
+            .chain(varied)
+            .chain(repetitions.map(|text| Fact::new("Repetitions", text)))
+            .collect()
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let points = (!programs::is_of_jobs_alone(self)).then(|| programs::table(self));
+        let tables = regulation::best_table(self).into_iter().chain(job::table(self)).chain(points);
+        tables.map(Section::Table).collect()
+    }
+
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        let mut charts = chart::regulation::charts(self);
+        // Where I/O times are kept, where the time goes says little.
+        if charts.is_empty() {
+            charts = chart::scenario::charts(self);
+        }
+        charts.extend(chart::job::charts(self));
+        charts
+    }
+
+    fn glossary(&self) -> Glossary {
+        match (regulation::is_regulated(self), programs::is_of_jobs_alone(self)) {
+            (true, _) => glossary::REGULATED,
+            (false, true) => glossary::JOBS,
+            (false, false) => glossary::PROGRAMS,
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! How well I/O times were kept in an experiment in virtual time.
+
+use serde::{Deserialize, Serialize};
+
+use super::points::{Keys, last_word};
+use super::{ScenarioPoint, ScenarioResult};
+use crate::number::{NONE, count, decimal, duration};
+use crate::rows::Rows;
+use crate::section::Table;
+use crate::value::Value;
+
+/// One point of an experiment with regulated programs. Every figure is the median over the runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegulationPoint {
+    /// How long was measured in each run.
+    pub measured_ns: u64,
+    /// I/Os of all programs in a second.
+    pub ios_per_s: f64,
+    /// The longest that an I/O of a program without a rate took.
+    pub longest_other_ns: u64,
+    /// The programs with a rate.
+    pub owners: Vec<RegulatedProgram>,
+    /// What decided how many may be in the device: `formula`, `fixed`, `corrected`, `both-ways`, `deadlines`.
+    pub decided_by: String,
+    /// The formula's allowance (section 4.2).
+    pub formula_allowance: u32,
+    /// The allowance of most of the second half.
+    pub allowance: u32,
+    /// The same in each run.
+    pub allowances: Vec<u32>,
+    /// After how many regulated I/Os it was that first.
+    pub settled_ios: u64,
+    /// Regulated I/Os of the first run.
+    pub regulated_ios: u64,
+    /// When it became what, in the first run.
+    pub allowance_course: Vec<AllowancePoint>,
+    /// The published best allowance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_best_allowance: Option<u32>,
+    /// What else was published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<String>,
+}
+
+/// How well one program's I/O time was kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegulatedProgram {
+    /// Its name.
+    pub name: String,
+    /// What it asked for: so many percent of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
+    /// What it asked for: an I/O each so many nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_every_ns: Option<u64>,
+    /// Its I/Os that were measured.
+    pub ios: u64,
+    /// Mean of actual over ideal time.
+    pub accuracy_ratio: f64,
+    /// Standard deviation of the I/O time over its mean.
+    pub cov_ratio: f64,
+    /// Actual over ideal time, which 99 % of the I/Os do not exceed.
+    pub p99_ratio: f64,
+    /// The share that took longer than the ideal time.
+    pub late_ratio: f64,
+    /// Mean I/O time.
+    pub mean_ns: u64,
+    /// Mean ideal time.
+    pub ideal_ns: u64,
+    /// The accuracy of the I/Os that came half a second or more after the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_pause_ratio: Option<f64>,
+    /// Actual over ideal time at 0 %, 1 % … 100 % of the I/Os of the first run.
+    pub quantile_ratios: Vec<f64>,
+}
+
+/// The allowance from so many regulated I/Os on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowancePoint {
+    /// Regulated I/Os that had ended.
+    pub ios: u64,
+    /// How many might be in the device.
+    pub allowance: u32,
+}
+
+impl RegulationPoint {
+    /// The accuracy of the program that is furthest from its ideal time.
+    #[must_use]
+    pub fn worst_accuracy(&self) -> f64 {
+        let far = |owner: &&RegulatedProgram| (owner.accuracy_ratio - 1.0).abs();
+        let worst = self.owners.iter().max_by(|a, b| far(a).total_cmp(&far(b)));
+        worst.map_or(f64::NAN, |owner| owner.accuracy_ratio)
+    }
+
+    /// The widest spread of the I/O time.
+    #[must_use]
+    pub fn worst_cov(&self) -> f64 {
+        self.owners.iter().map(|owner| owner.cov_ratio).fold(f64::NAN, f64::max)
+    }
+}
+
+/// The key that says how many requests may be in the device.
+pub(crate) const ALLOWANCE: &str = "regulate.allowance";
+/// Highest accuracy that is good (section 6.2).
+pub(crate) const GOOD_ACCURACY_MAX: f64 = 1.1;
+
+/// Meaning of the columns.
+fn legend(result: &ScenarioResult) -> String {
+    let paused = "Paused: the accuracy of those that came half a second or more after the one before. ";
+    format!(
+        "Accuracy: mean of actual over ideal time, 1 is exact. CoV: standard deviation of the I/O time over its mean. p99: \
+         99 % of the I/Os take no more times the ideal time. Late: the share that takes longer than that. {}Longest: the \
+         longest I/O of a program without a rate. Reached: the allowance of most of the second half, and after how many \
+         regulated I/Os it was that first; where deadlines decide there is none. All figures are medians over the runs.",
+        if has_pauses(result) { paused } else { "" }
+    )
+}
+
+fn has_pauses(result: &ScenarioResult) -> bool {
+    let mut owners = regulated(result).flat_map(|(_, point)| &point.owners);
+    owners.any(|owner| owner.after_pause_ratio.is_some())
+}
+
+/// Whether programs have different rates that are not those of a key that is varied.
+fn has_rates(result: &ScenarioResult) -> bool {
+    let mut rates = regulated(result).flat_map(|(_, point)| &point.owners).map(rate);
+    let several = regulated(result).any(|(_, point)| point.owners.len() > 1);
+    let first = rates.next();
+    let is_varied = result.varied.iter().any(|key| key.ends_with(".rate"));
+    rates.any(|rate| Some(rate) != first) && (several || !is_varied)
+}
+
+/// Whether there is anything to say about regulation.
+pub(crate) fn is_regulated(result: &ScenarioResult) -> bool {
+    regulated(result).next().is_some()
+}
+
+/// The points that have a regulator.
+pub(crate) fn regulated(result: &ScenarioResult) -> impl Iterator<Item = (&ScenarioPoint, &RegulationPoint)> {
+    result.points.iter().filter_map(|point| Some((point, point.regulation.as_ref()?)))
+}
+
+/// One row for each point, and for each regulated program where there are several.
+pub(super) fn table(result: &ScenarioResult) -> Table {
+    let any = |is: fn(&RegulationPoint) -> bool| regulated(result).any(|(_, regulation)| is(regulation));
+    let items = regulated(result).flat_map(|(point, regulation)| {
+        // Without a program that has a rate there still is a row for the throughput.
+        let owners = regulation.owners.iter().map(Some).chain(regulation.owners.is_empty().then_some(None));
+        owners.enumerate().map(move |(index, owner)| Item { point, regulation, is_first: index == 0, owner })
+    });
+    let rows = Rows::new("points", "All points", items);
+    Keys::of(result)
+        .onto(rows, |item| (item.point, item.is_first))
+        .when(any(|point| point.owners.len() > 1), |rows| {
+            rows.text("program", |item| item.owner(|owner| owner.name.as_str().into()))
+        })
+        .when(has_rates(result), |rows| rows.figure("P", |item| item.owner(|owner| rate(owner).into())))
+        .figure("accuracy", |item| item.owner(|owner| exact(owner.accuracy_ratio)))
+        .figure("CoV", |item| item.owner(|owner| exact(owner.cov_ratio)))
+        .figure("p99", |item| item.owner(|owner| Value::Number(owner.p99_ratio, 2)))
+        .figure("late", |item| item.owner(|owner| Value::Share(owner.late_ratio)))
+        .spare(4)
+        .figure("ideal", |item| item.owner(|owner| Value::Time(owner.ideal_ns)))
+        .spare(1)
+        .when(has_pauses(result), |rows| {
+            rows.figure("paused", |item| item.owner(|owner| Value::known(owner.after_pause_ratio, exact)))
+                .spare(2)
+        })
+        .figure("IOPS", |item| item.first(|point| Value::Number(point.ios_per_s, 1)))
+        .figure("longest", |item| item.first(|point| Value::Time(point.longest_other_ns)))
+        .spare(3)
+        .figure("reached", |item| item.first(allowance))
+        .when(any(|point| !point.published.is_empty()), |rows| {
+            rows.figure("published", |item| item.first(|point| point.published.join(", ").into()))
+        })
+        .legend(legend(result))
+        .table()
+}
+
+/// A program with a rate at a point.
+struct Item<'a> {
+    point: &'a ScenarioPoint,
+    regulation: &'a RegulationPoint,
+    is_first: bool,
+    owner: Option<&'a RegulatedProgram>,
+}
+
+impl Item<'_> {
+    fn owner(&self, of: fn(&RegulatedProgram) -> Value) -> Value {
+        Value::known(self.owner, of)
+    }
+
+    /// A figure of the point, in its first row.
+    fn first(&self, of: fn(&RegulationPoint) -> Value) -> Value {
+        if self.is_first { of(self.regulation) } else { "".into() }
+    }
+}
+
+/// `3 at 975`, where it was corrected after so many I/Os.
+fn allowance(point: &RegulationPoint) -> Value {
+    match (point.decided_by.as_str(), point.settled_ios) {
+        ("deadlines", _) => Value::Nothing,
+        (_, 0) => Value::from(point.allowance.to_string()),
+        (_, ios) => Value::from(format!("{} at {}", point.allowance, count(ios))),
+    }
+}
+
+fn exact(ratio: f64) -> Value {
+    Value::Number(ratio, 3)
+}
+
+fn ratio_in_words(ratio: f64) -> String {
+    decimal(ratio, 3)
+}
+
+/// A group of points that differ in the allowance alone.
+pub(crate) struct Search<'a> {
+    values: Vec<&'a str>,
+    formula: u32,
+    /// The largest that was tried, up to the formula's, at which the accuracy is good; 1 if none is.
+    best: u32,
+    published: Option<u32>,
+    /// Those that find an allowance by themselves: what the key says, and what was reached.
+    corrected: Vec<(&'a str, &'a [u32])>,
+}
+
+/// What the search for the best allowance (section 6.2) found; empty where no allowances were tried.
+pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
+    let Some(key) = result.varied.iter().position(|key| key == ALLOWANCE) else { return Vec::new() };
+    let others = |point: &'_ ScenarioPoint| -> Vec<usize> {
+        (0..point.values.len()).filter(|&index| index != key).collect()
+    };
+    let mut searches: Vec<Search<'_>> = Vec::new();
+    for (point, regulation) in regulated(result) {
+        let Some(allowance) = point.values.get(key) else { continue };
+        let values: Vec<&str> = others(point).into_iter().map(|index| point.values[index].as_str()).collect();
+        let index = searches.iter().position(|search| search.values == values).unwrap_or_else(|| {
+            searches.push(Search {
+                values,
+                formula: regulation.formula_allowance,
+                best: 0,
+                published: regulation.published_best_allowance,
+                corrected: Vec::new(),
+            });
+            searches.len() - 1
+        });
+        let search = &mut searches[index];
+        match allowance.parse::<u32>() {
+            Ok(fixed) if fixed <= search.formula && regulation.worst_accuracy() <= GOOD_ACCURACY_MAX => {
+                search.best = search.best.max(fixed);
+            }
+            Ok(fixed) => search.best = search.best.max(u32::from(fixed == 1)),
+            // The formula's has a column of its own.
+            Err(_) if allowance == "formula" => {}
+            Err(_) => search.corrected.push((allowance, &regulation.allowances)),
+        }
+    }
+    searches.retain(|search| search.best > 0);
+    searches
+}
+
+/// The best allowances as a table.
+pub(super) fn best_table(result: &ScenarioResult) -> Option<Table> {
+    let searches = searches(result);
+    let first = searches.first()?;
+    let number = |allowance: u32| Value::Count(allowance.into());
+    let mut rows = Rows::new("allowances", "Best allowances", &searches);
+    let keys: Vec<&String> = result.varied.iter().filter(|key| *key != ALLOWANCE).collect();
+    for index in 0..first.values.len().max(keys.len()) {
+        let name = keys.get(index).map_or("", |key| last_word(key));
+        rows = rows.text(name, |search| search.values.get(index).copied().unwrap_or_default());
+    }
+    rows = rows
+        .figure("formula", |search| number(search.formula))
+        .figure("best", |search| number(search.best))
+        .figure("published", |search| Value::known(search.published, number));
+    for (index, (name, _)) in first.corrected.iter().enumerate() {
+        rows = rows.figure(*name, |search| Value::known(median(search.reached(index)), number)).figure(
+            "is best",
+            |search| {
+                format!("{} of {}", equal(search.reached(index), search.best), search.reached(index).len())
+            },
+        );
+    }
+    Some(rows.table())
+}
+
+impl Search<'_> {
+    /// Allowances that the runs of a way of correcting have reached.
+    fn reached(&self, way: usize) -> &[u32] {
+        self.corrected.get(way).map_or(&[], |(_, reached)| reached)
+    }
+}
+
+fn median(reached: &[u32]) -> Option<u32> {
+    let mut sorted = reached.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
+}
+
+fn equal(reached: &[u32], best: u32) -> usize {
+    reached.iter().filter(|&&allowance| allowance == best).count()
+}
+
+/// What an experiment with regulated programs says.
+pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
+    let all: Vec<(&ScenarioPoint, &RegulationPoint)> = regulated(result).collect();
+    if let [(_, only)] = all.as_slice() {
+        return only.owners.iter().map(|owner| about(owner, only)).collect();
+    }
+    // Where all allowances are tried, most of them are too much.
+    let mut sentences = if searches(result).is_empty() { ranges(result, &all) } else { Vec::new() };
+    sentences.extend(searched(result));
+    sentences
+}
+
+fn rate(owner: &RegulatedProgram) -> String {
+    let percent = owner.rate_percent.map(|percent| format!("{percent} %"));
+    let every = || owner.rate_every_ns.map(|every| format!("every {}", duration(every)));
+    percent.or_else(every).unwrap_or_else(|| NONE.to_owned())
+}
+
+fn about(owner: &RegulatedProgram, point: &RegulationPoint) -> String {
+    let of_device = if owner.rate_percent.is_some() { " of the device" } else { "" };
+    let asked = format!("{}{of_device}", rate(owner));
+    format!(
+        "{} asks for {}: its I/Os take {} on average, {} times the ideal time, with a CoV of {}, and 99 % \
+         of them no more than {} times the ideal; all programs together do {} I/Os a second.",
+        owner.name,
+        asked,
+        duration(owner.mean_ns),
+        ratio_in_words(owner.accuracy_ratio),
+        ratio_in_words(owner.cov_ratio),
+        decimal(owner.p99_ratio, 2),
+        decimal(point.ios_per_s, 1),
+    )
+}
+
+/// Between what figures lie, for each value of the policy.
+fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -> Vec<String> {
+    let key = result.varied.iter().position(|key| key.ends_with(".policy"));
+    let policy = |point: &ScenarioPoint| key.and_then(|key| point.values.get(key)).cloned();
+    let mut policies: Vec<Option<String>> = Vec::new();
+    for (point, _) in all {
+        if !policies.contains(&policy(point)) {
+            policies.push(policy(point));
+        }
+    }
+    let sentence = |name: &Option<String>| {
+        let of: Vec<&RegulationPoint> = all
+            .iter()
+            .filter(|(point, _)| policy(point) == *name)
+            .map(|(_, regulation)| *regulation)
+            .collect();
+        let owners = || of.iter().flat_map(|point| &point.owners);
+        let low = owners().map(|owner| owner.accuracy_ratio).fold(f64::INFINITY, f64::min);
+        let high = owners().map(|owner| owner.accuracy_ratio).fold(0.0, f64::max);
+        let cov = owners().map(|owner| owner.cov_ratio).fold(0.0, f64::max);
+        let with = name.as_ref().map_or("The".to_owned(), |name| format!("With policy {name} the"));
+        owners().next().map(|_| {
+            format!(
+                "{with} accuracy lies between {} and {}, and the CoV is {} at most.",
+                ratio_in_words(low),
+                ratio_in_words(high),
+                ratio_in_words(cov)
+            )
+        })
+    };
+    policies.iter().filter_map(sentence).collect()
+}
+
+/// How often the best allowance was found.
+fn searched(result: &ScenarioResult) -> Vec<String> {
+    let searches = searches(result);
+    let mut sentences = Vec::new();
+    let published: Vec<bool> =
+        searches.iter().filter_map(|search| Some(search.published? == search.best)).collect();
+    if !published.is_empty() {
+        let same = published.iter().filter(|is_same| **is_same).count();
+        sentences.push(format!(
+            "The best allowance by exhaustive search is the published one in {same} of {} cases.",
+            published.len()
+        ));
+    }
+    let names: Vec<&str> = searches
+        .first()
+        .map_or_else(Vec::new, |search| search.corrected.iter().map(|(name, _)| *name).collect());
+    for name in names {
+        let of = searches.iter().flat_map(|search| {
+            let corrected = search.corrected.iter().filter(|(other, _)| *other == name);
+            corrected.map(|(_, reached)| (equal(reached, search.best), reached.len()))
+        });
+        let (same, all) = of.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        sentences.push(format!("With {name} the best is reached in {same} of {all} runs."));
+    }
+    sentences
+}

@@ -1,0 +1,113 @@
+//! A run over its time, and the distribution of its response times: what the charts are drawn from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::number;
+
+use super::{DiskTime, ReadCounts, Seeks};
+
+/// How a run is cut into chunks (Hosogi 2013, table 1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunking {
+    /// By what.
+    pub mode: ChunkMode,
+    /// The size of a chunk: nanoseconds, bytes or commands, by `mode`.
+    pub size: u64,
+    /// How many chunks one [`ChunkPoint`] stands for.
+    pub chunks_per_point: u64,
+}
+
+impl Chunking {
+    /// How the run was cut: `each 1.00 s of simulated time`.
+    pub(super) fn describe(self) -> String {
+        let size = match self.mode {
+            ChunkMode::Time => format!("each {} of simulated time", number::duration(self.size)),
+            ChunkMode::Bytes => format!("each {} asked for", number::bytes(self.size)),
+            ChunkMode::Commands => format!("each {} commands", number::count(self.size)),
+        };
+        match self.chunks_per_point {
+            0 | 1 => size,
+            merged => format!("{size}, {} drawn as one", number::count(merged)),
+        }
+    }
+}
+
+/// What makes a chunk full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChunkMode {
+    /// A span of time (Δtime).
+    #[default]
+    Time,
+    /// A sum of command lengths (Δcapacity).
+    Bytes,
+    /// A number of commands (Δevents).
+    Commands,
+}
+
+/// The indices of one chunk, or of a few that were merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkPoint {
+    /// Where it begins on the simulated time line.
+    pub start_ns: u64,
+    /// Where it ends.
+    pub end_ns: u64,
+    /// Commands that ended in it.
+    pub commands: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// The reads by class.
+    #[serde(flatten)]
+    pub read_counts: ReadCounts,
+    /// Positionings of the head.
+    pub seeks: Seeks,
+    /// Response of the commands.
+    pub response_ns: ResponseSummary,
+    /// What the disk's time went into.
+    pub disk_time_ns: DiskTime,
+    /// How many commands waited in the host's queue at most.
+    pub backlog_max: u64,
+}
+
+/// The response times of a chunk, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseSummary {
+    /// The mean, rounded.
+    pub mean: u64,
+    /// 99 % took no longer.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// One point of the ascending curve: `share_ratio` of the commands took no longer than `response_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Share of the commands, 0 to 1.
+    pub share_ratio: f64,
+    /// Response time.
+    pub response_ns: u64,
+}
+
+/// How many commands took from `from_ns` up to `to_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramBin {
+    /// The shortest response of the bin.
+    pub from_ns: u64,
+    /// The first response beyond the bin.
+    pub to_ns: u64,
+    /// Reads by class.
+    #[serde(flatten)]
+    pub read_counts: ReadCounts,
+    /// Writes.
+    pub writes: u64,
+}
+
+/// Shares at which `count` times in ascending order are drawn: every 0.2 %, and ever denser towards the slowest.
+pub fn curve_shares(count: u64) -> impl Iterator<Item = f64> {
+    let even = (0..=500).map(|step| f64::from(step) / 500.0 * 0.99);
+    let tail = (1..=300).map(|step| 1.0 - 0.01 * 10f64.powf(-f64::from(step) / 100.0));
+    even.chain(tail).take_while(move |share| (1.0 - share) * count as f64 >= 0.5).chain([1.0])
+}

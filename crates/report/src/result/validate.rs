@@ -1,0 +1,326 @@
+//! How far a simulated drive is from a measured one.
+
+use serde::{Deserialize, Serialize};
+
+use super::sim::{replay, responses};
+use super::{Machine, Spread};
+use crate::chart::{self, Chart};
+use crate::number::{count, duration, percent, percent_exact};
+use crate::rows::Rows;
+use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
+use crate::value::Value;
+use crate::{glossary, label};
+
+/// A trace with measured response times, held against a simulated drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ValidateResult {
+    /// The name of the trace.
+    pub trace: String,
+    /// The name of the drive.
+    pub drive: String,
+    /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
+    pub settings: Vec<String>,
+    /// How the trace was read and freely replayed: `closed loop`, `device 1`.
+    pub replay: Vec<String>,
+    /// Requests that were issued from here on are judged, on the trace's own time line.
+    pub from_ns: u64,
+    /// Only those before this are judged; absent where the trace was judged to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+    /// Requests that were replayed.
+    pub requests: u64,
+    /// Those of them that were judged: all other figures are of these.
+    pub judged: u64,
+    /// What the real drive took.
+    pub measured_response_ns: Spread,
+    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what follows.
+    pub free: Accuracy,
+    /// Anchored: each request is issued at its measured time.
+    pub anchored: Accuracy,
+    /// How well the phase of the spindle was foretold in the anchored replay, 0 to 1. Near 0, where it is no better than
+    /// by chance, the anchored errors hold the rotational wait of every access.
+    #[serde(default)]
+    pub spindle_coherence: f64,
+    /// Hits and misses as the real drive told them; absent where it did not, or always said the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
+    /// The three distributions, thinned; denser at the tail.
+    pub quantile_curve: Vec<QuantilePoint>,
+    /// How many requests are how far off. The outermost bins hold what lies beyond them as well.
+    pub error_histogram: Vec<ErrorBin>,
+}
+
+/// How far one replay is off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// What the simulated drive took.
+    pub simulated_response_ns: Spread,
+    /// Root mean square of the horizontal distance of the two distributions (Ruemmler & Wilkes 1994).
+    pub rms_ns: u64,
+    /// The same over the mean of the measured times: the demerit.
+    pub rms_ratio: f64,
+    /// The same from histograms with the bins of DiskSim's validation.
+    pub binned_rms_ns: u64,
+    /// How far single requests are off.
+    pub request_error_ns: RequestError,
+    /// Correlation of simulated and measured times, -1 to 1; absent where one of them does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
+    /// The errors by kind of request; kinds that do not occur are left out.
+    pub kinds: Vec<KindError>,
+}
+
+/// How far single requests are off, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestError {
+    /// Half are no further off.
+    pub median: u64,
+    /// The mean distance.
+    pub mean: u64,
+    /// 90 % are no further off.
+    pub p90: u64,
+    /// The mean with its sign: above zero where the simulation is slower.
+    pub bias: i64,
+}
+
+/// The errors of one kind of request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KindError {
+    /// Which.
+    pub kind: Kind,
+    /// How many.
+    pub requests: u64,
+    /// What they took on the real drive on average.
+    pub measured_mean_ns: u64,
+    /// What they took in the simulation on average.
+    pub simulated_mean_ns: u64,
+    /// How far they are off.
+    pub request_error_ns: RequestError,
+    /// Correlation of simulated and measured times; absent where one of them does not vary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
+}
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// All reads.
+    #[default]
+    Reads,
+    /// All writes.
+    Writes,
+    /// Reads that the simulation answered from its cache, or in passing.
+    Hits,
+    /// Reads that it positioned for.
+    Misses,
+}
+
+/// Hits and misses of the real drive, and how well they are met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Labels {
+    /// Reads that the real drive labelled hits.
+    pub hits: u64,
+    /// Reads that it labelled misses.
+    pub misses: u64,
+    /// Share of them of which the rule "a hit starts where the last read ended" says the same as the drive.
+    pub baseline_agreement_ratio: f64,
+    /// The free replay against the labels.
+    pub free: LabelAgreement,
+    /// The anchored replay against the labels.
+    pub anchored: LabelAgreement,
+}
+
+/// One replay against the labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LabelAgreement {
+    /// Share of the labelled reads of which simulation and drive say the same.
+    pub agreement_ratio: f64,
+    /// Labelled a hit, and simulated as one.
+    pub hits_as_hits: u64,
+    /// Labelled a hit, but simulated as a miss.
+    pub hits_as_misses: u64,
+    /// Labelled a miss, but simulated as a hit.
+    pub misses_as_hits: u64,
+    /// Labelled a miss, and simulated as one.
+    pub misses_as_misses: u64,
+    /// How far the reads labelled hits are off.
+    pub hit_error_ns: RequestError,
+    /// How far the reads labelled misses are off.
+    pub miss_error_ns: RequestError,
+}
+
+/// One point of the three curves: `share_ratio` of the requests took no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QuantilePoint {
+    /// Share of the requests, 0 to 1.
+    pub share_ratio: f64,
+    /// On the real drive.
+    pub measured_ns: u64,
+    /// Freely replayed.
+    pub free_ns: u64,
+    /// Anchored.
+    pub anchored_ns: u64,
+}
+
+/// How many requests were off by `from_ns` up to `to_ns`, simulated minus measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBin {
+    /// The lowest error of the bin.
+    pub from_ns: i64,
+    /// The first error beyond the bin.
+    pub to_ns: i64,
+    /// Freely replayed.
+    pub free: u64,
+    /// Anchored.
+    pub anchored: u64,
+}
+
+impl Present for ValidateResult {
+    const SCHEMA: &'static str = "sakiyomi.validate/1";
+
+    fn title(&self) -> String {
+        format!("{} on {}: simulated and measured", self.trace, self.drive)
+    }
+
+    fn verdict(&self) -> Vec<Finding> {
+        Finding::whole(verdict(self))
+    }
+
+    fn settings(&self) -> Vec<Fact> {
+        let facts = [("Replay", replay(&self.replay)), ("Judged", judged(self))];
+        changed(&self.settings).chain(facts.map(|(name, value)| Fact::new(name, value))).collect()
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let mut sections = vec![
+            responses([
+                ("measured", &self.measured_response_ns),
+                ("free", &self.free.simulated_response_ns),
+                ("anchored", &self.anchored.simulated_response_ns),
+            ]),
+            self.distances(),
+            self.requests("freely replayed", "Single requests, freely replayed", &self.free),
+            self.requests("anchored", "Single requests, anchored", &self.anchored),
+        ];
+        sections.extend(self.labels.as_ref().map(Labels::table));
+        sections
+    }
+
+    fn charts(&self, _: &Machine) -> Vec<Chart> {
+        chart::validation::charts(self)
+    }
+
+    fn glossary(&self) -> Glossary {
+        glossary::VALIDATE
+    }
+}
+
+/// A name, and the figure that it stands for.
+type Measure<T> = (&'static str, fn(&T) -> Value);
+
+impl ValidateResult {
+    fn distances(&self) -> Section {
+        let measures: [Measure<Accuracy>; 3] = [
+            ("rms", |of| Value::Time(of.rms_ns)),
+            ("of the measured mean", |of| Value::Share(of.rms_ratio)),
+            ("rms in DiskSim's bins", |of| Value::Time(of.binned_rms_ns)),
+        ];
+        let both = measures.map(|(name, of)| (name, of(&self.free), of(&self.anchored)));
+        let coherence = Value::Number(self.spindle_coherence, 2);
+        let coherence = ("spindle's phase foretold (1 always, 0 by chance)", Value::Nothing, coherence);
+        Rows::new("distance", "Distance of the distributions", both.into_iter().chain([coherence]))
+            .text("", |row| row.0)
+            .figure("free", |row| row.1.clone())
+            .figure("anchored", |row| row.2.clone())
+            .section()
+    }
+
+    /// All requests first, then the kinds.
+    fn requests(&self, name: &str, heading: &'static str, accuracy: &Accuracy) -> Section {
+        let all = KindError {
+            requests: self.judged,
+            measured_mean_ns: self.measured_response_ns.mean,
+            simulated_mean_ns: accuracy.simulated_response_ns.mean,
+            request_error_ns: accuracy.request_error_ns,
+            correlation: accuracy.correlation,
+            ..KindError::default()
+        };
+        let kinds = accuracy.kinds.iter().map(|kind| (label::request_kind(kind.kind), *kind));
+        let correlation = |value: f64| Value::Number(value.clamp(-1.0, 1.0), 3);
+        Rows::new(name, heading, std::iter::once(("all", all)).chain(kinds))
+            .text("", |&(name, _)| name)
+            .figure("requests", |(_, of)| Value::Count(of.requests))
+            .figure("measured", |(_, of)| Value::Time(of.measured_mean_ns))
+            .figure("simulated", |(_, of)| Value::Time(of.simulated_mean_ns))
+            .figure("bias", |(_, of)| Value::TimeDifference(of.request_error_ns.bias))
+            .figure("median", |(_, of)| Value::Time(of.request_error_ns.median))
+            .figure("mean", |(_, of)| Value::Time(of.request_error_ns.mean))
+            .figure("p90", |(_, of)| Value::Time(of.request_error_ns.p90))
+            .figure("correlation", |(_, of)| Value::known(of.correlation, correlation))
+            .section()
+    }
+}
+
+impl Labels {
+    fn table(&self) -> Section {
+        let measures: [Measure<LabelAgreement>; 7] = [
+            ("agreement", |of| Value::ExactShare(of.agreement_ratio)),
+            ("hits met", |of| Value::Count(of.hits_as_hits)),
+            ("hits taken for misses", |of| Value::Count(of.hits_as_misses)),
+            ("misses taken for hits", |of| Value::Count(of.misses_as_hits)),
+            ("misses met", |of| Value::Count(of.misses_as_misses)),
+            ("median error of hits", |of| Value::Time(of.hit_error_ns.median)),
+            ("median error of misses", |of| Value::Time(of.miss_error_ns.median)),
+        ];
+        let baseline = |name| (name == "agreement").then_some(self.baseline_agreement_ratio);
+        Rows::new("labels", "Reads as the drive labelled them", measures)
+            .text("", |&(name, _)| name)
+            .figure("free", |(_, of)| of(&self.free))
+            .figure("anchored", |(_, of)| of(&self.anchored))
+            .figure("last-end rule", |&(name, _)| Value::known(baseline(name), Value::ExactShare))
+            .section()
+    }
+}
+
+/// Sentences about a validation.
+fn verdict(result: &ValidateResult) -> Vec<String> {
+    if result.judged == 0 {
+        return vec!["No request was judged.".to_owned()];
+    }
+    let (free, anchored) = (&result.free, &result.anchored);
+    let mut sentences = vec![
+        format!(
+            "The distribution of the simulated times is {} of the measured mean away, freely replayed, and {} \
+             anchored.",
+            percent(free.rms_ratio),
+            percent(anchored.rms_ratio)
+        ),
+        format!(
+            "Half of the requests are within {} of their measured time, anchored within {}.",
+            duration(free.request_error_ns.median),
+            duration(anchored.request_error_ns.median)
+        ),
+    ];
+    if let Some(labels) = &result.labels {
+        sentences.push(format!(
+            "On hit or miss the simulation agrees with the drive in {} of the reads, where the rule that a hit starts \
+             at the end of the last read agrees in {}.",
+            percent_exact(labels.anchored.agreement_ratio),
+            percent_exact(labels.baseline_agreement_ratio)
+        ));
+    }
+    sentences
+}
+
+/// How much of the trace was judged: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
+fn judged(result: &ValidateResult) -> String {
+    let from = (result.from_ns > 0).then(|| format!("from {} on", duration(result.from_ns)));
+    let until = result.until_ns.map(|until| format!("before {}", duration(until)));
+    let bounds: Vec<String> = from.into_iter().chain(until).collect();
+    if bounds.is_empty() {
+        return format!("{} requests judged", count(result.judged));
+    }
+    let (judged, all) = (count(result.judged), count(result.requests));
+    format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
+}

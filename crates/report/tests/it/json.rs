@@ -1,0 +1,144 @@
+//! The JSON of results.
+
+use crate::sample;
+use proptest::prelude::*;
+use sakiyomi_report::result::*;
+
+#[test]
+fn keys_of_a_simulation_are_stable() {
+    let mut document = sample::document("long");
+    document.result.chunks.truncate(1);
+    document.result.response_curve.truncate(1);
+    document.result.response_histogram.truncate(1);
+    document.result.breakdown_mean_ns.truncate(1);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+}
+
+#[test]
+fn a_run_names_the_commit_where_it_is_known() {
+    let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
+    assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
+    assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
+    // Of results that an older sakiyomi, or one from a source archive, has left.
+    let unknown = serde_json::to_value(sample::run()).unwrap();
+    assert!(unknown.get("commit").is_none());
+    let read: Run = serde_json::from_value(unknown).unwrap();
+    assert_eq!((read.commit.as_deref(), read.build().as_str()), (None, "0.1.0"));
+}
+
+#[test]
+fn keys_of_a_validation_are_stable() {
+    let mut document = sample::validation();
+    document.result.quantile_curve.truncate(1);
+    document.result.error_histogram.truncate(1);
+    document.result.free.kinds.truncate(1);
+    document.result.anchored.kinds.clear();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+}
+
+#[test]
+fn keys_of_a_probe_are_stable() {
+    let mut document = sample::probe();
+    document.result.targets.truncate(1);
+    document.result.cases.truncate(1);
+    document.result.choices.truncate(1);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+}
+
+#[test]
+fn keys_of_a_run_are_stable_and_read_back() {
+    let mut document = sample::followed();
+    document.result.readings[0].points.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<RunResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn keys_of_a_scenario_are_stable() {
+    let mut document = sample::scenario();
+    document.result.points.truncate(1);
+    document.result.points[0].processes[0].distance.truncate(1);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
+}
+
+#[test]
+fn keys_of_a_regulated_device_are_stable_and_read_back() {
+    let mut result = sample::iorate();
+    result.device.bypass =
+        Some(IorateBypass { device: "sda".to_owned(), requests_per_s: 1.5, share_ratio: 0.25 });
+    result.program = Some(IorateProgram {
+        words: vec!["true".to_owned()],
+        exit_code: Some(0),
+        signal: None,
+        elapsed_ns: 7,
+    });
+    let text = serde_json::to_string_pretty(&result).unwrap();
+    assert_eq!(serde_json::from_str::<IorateResult>(&text).unwrap(), result);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn keys_of_a_regulated_experiment_are_stable_and_read_back() {
+    let mut document = sample::regulated();
+    document.result.points = vec![document.result.points.swap_remove(1)];
+    let regulation = document.result.points[0].regulation.as_mut().unwrap();
+    regulation.owners.truncate(1);
+    regulation.owners[0].quantile_ratios.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<ScenarioResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn keys_of_a_mount_are_stable_and_read_back() {
+    let mut document = Document::new(Run::default(), sample::live::mount());
+    document.result.windows.drain(..60);
+    document.result.windows.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<MountResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn keys_of_a_watched_device_are_stable_and_read_back() {
+    let mut document = Document::new(Run::default(), sample::live::top());
+    document.result.windows.truncate(1);
+    document.result.owners.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<TopResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn unknown_keys_are_ignored() {
+    let text = r#"{"kernel":"k","cpu":"c","cores":1,"memory_bytes":2,"colour":"red"}"#;
+    assert_eq!(serde_json::from_str::<Machine>(text).unwrap().cores, 1);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back_and_writes_the_same_bytes(mut result in sample::any_result(), share in 0u16..) {
+        // serde_json reads a fraction of up to 15 digits exactly, and longer ones to the last bit but one.
+        result.hit_ratio = f64::from(share) / 1024.0;
+        result.response_curve.iter_mut().for_each(|point| point.share_ratio = f64::from(share) / 1024.0);
+        let document = Document::new(Run::default(), result);
+        let text = serde_json::to_string(&document).unwrap();
+        let read: Document<SimResult> = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
+    #[test]
+    fn a_validation_reads_back(mut result in sample::any_validation(), share in 0u16..) {
+        let ratio = f64::from(share) / 1024.0;
+        sample::set_ratios(&mut result, ratio);
+        let text = serde_json::to_string(&result).unwrap();
+        prop_assert_eq!(serde_json::from_str::<ValidateResult>(&text).unwrap(), result);
+    }
+
+    #[test]
+    fn a_probe_reads_back(result in sample::any_probe()) {
+        let text = serde_json::to_string(&result).unwrap();
+        prop_assert_eq!(serde_json::from_str::<ProbeResult>(&text).unwrap(), result);
+    }
+}

@@ -1,0 +1,11 @@
+//! Results as they are read.
+
+mod charts;
+mod html;
+mod json;
+mod markdown;
+mod prometheus;
+mod sample;
+mod text;
+mod tidy;
+mod verdict;
