@@ -74,8 +74,11 @@ pub struct ScenarioProcess {
     pub name: String,
     /// From its start to its end.
     pub elapsed_ns: u64,
-    /// Time on a core.
+    /// Time on a core, hops included.
     pub computing_ns: u64,
+    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops_ns: Option<u64>,
     /// Time in which it wanted a core and shared it.
     pub queued_ns: u64,
     /// Time in which it waited for what it reads.
