@@ -6,11 +6,12 @@ use sakiyomi_os::process::process_of;
 
 use crate::per_thread::PerThread;
 
-/// How long an answer of the kernel is used; a thread's number may be another's after a while.
-const VALID: Duration = Duration::from_secs(2);
+/// Time for which the process of a thread is remembered: thread numbers are reused.
+const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Threads that are remembered; numbers of threads are given in sequence, so that few share a place. A power of two.
-const PLACES: usize = 4096;
+/// Threads whose processes are remembered, a power of two. Thread numbers are given in sequence, so that few share a
+/// slot.
+const THREAD_SLOTS: usize = 4096;
 
 /// Finds the processes of threads. Asking the kernel takes some ten microseconds, so the answers are remembered.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ struct Answer {
 
 impl Default for Known {
     fn default() -> Known {
-        Known(vec![None; PLACES])
+        Known(vec![None; THREAD_SLOTS])
     }
 }
 
@@ -40,9 +41,9 @@ impl Processes {
             return 0;
         }
         self.0.with(|known| {
-            let place = &mut known.0[thread as usize % PLACES];
+            let place = &mut known.0[thread as usize % THREAD_SLOTS];
             let valid = place.filter(|answer| {
-                answer.thread == thread && now.saturating_duration_since(answer.asked) < VALID
+                answer.thread == thread && now.saturating_duration_since(answer.asked) < LOOKUP_MAX_AGE
             });
             let answer = valid.unwrap_or_else(|| {
                 let process = process_of(thread).unwrap_or(thread);
