@@ -3,6 +3,7 @@
 //! An engine serves any number of files and reads, writes and syncs them. It is opened once for a job or a thread.
 
 mod aio;
+mod cpu;
 mod mmap;
 mod null;
 mod pread;
@@ -11,6 +12,7 @@ mod slots;
 mod threads;
 mod uring;
 
+pub use cpu::EngineThreads;
 pub(crate) use threads::perform;
 
 use std::fmt;
@@ -61,15 +63,23 @@ pub struct Op {
     pub earlier: Calls,
 }
 
-/// System calls that an operation has taken.
+/// System calls that an operation has taken. It is small, because operations are moved a lot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     /// Their number.
-    pub count: u64,
-    /// Sum of their service times.
-    pub service: Duration,
+    pub count: u32,
     /// How many of the last ones in a row have transferred nothing.
     pub fruitless: u32,
+    /// Sum of their service times.
+    pub service_ns: u64,
+}
+
+impl Calls {
+    /// Sum of their service times.
+    #[must_use]
+    pub fn service(self) -> Duration {
+        Duration::from_nanos(self.service_ns)
+    }
 }
 
 impl Op {
@@ -202,6 +212,11 @@ pub trait Engine: Send {
 
     /// Ends [`Engine::attach`].
     fn detach(&mut self, _file: &Arc<IoFile>) {}
+
+    /// The threads that belong to the engine, for their CPU time.
+    fn threads(&self) -> EngineThreads {
+        EngineThreads::default()
+    }
 }
 
 /// The engines.

@@ -67,12 +67,16 @@ impl Mapping {
     }
 
     /// The file's size now, in bytes.
-    pub(crate) fn file_size(&self) -> io::Result<u64> {
+    ///
+    /// # Errors
+    /// Those of `fstat`.
+    pub fn file_size(&self) -> io::Result<u64> {
         self.file.size_now()
     }
 
     /// Whether a page was touched that the file could not give, so that zeros were read instead.
-    pub(crate) fn is_broken(&self) -> bool {
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
         self.watched.broken.load(Ordering::Acquire)
     }
 }

@@ -34,8 +34,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::retry_on_intr;
 
 use crate::buffer::Buffer;
-use crate::file::unnamed::{create_hidden, open_unnamed};
-use crate::file::{Access, IoFile, flags_of};
+use crate::file::create_unnamed;
+use crate::file::{Access, IoFile};
 use crate::read::{Block, Order, ReadStream, SharedOptions};
 use crate::shared::Io;
 use crate::write::allocation::Allocation;
@@ -103,14 +103,7 @@ impl Spill {
     /// If no file can be created there, or not for direct I/O.
     pub fn create_for(io: &Io, directory: &Path, access: Access) -> Result<Spill, Error> {
         let path = directory.join("spill");
-        let opened = open_unnamed(directory, flags_of(access)).and_then(|unnamed| match unnamed {
-            Some(file) => Ok(file),
-            None => {
-                let (file, name) = create_hidden(&path, flags_of(access))?;
-                std::fs::remove_file(name)?;
-                Ok(file)
-            }
-        });
+        let opened = create_unnamed(directory, access);
         let file = opened.map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.clone() },
             _ => Error::Open { path: path.clone(), source },

@@ -43,7 +43,7 @@ use crate::error::same_error;
 use crate::file::IoFile;
 use crate::shared::{Io, Stream, Traits};
 use crate::spill::Place;
-use crate::{Error, IoStats};
+use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
 
@@ -299,6 +299,12 @@ impl WriteStream {
         self.stats
     }
 
+    /// CPU time so far of the threads of its engine, which others may share.
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.stream.engine_cpu()
+    }
+
     /// The part of the requested memory and registration that was granted.
     #[must_use]
     pub fn grant(&self) -> crate::read::Grant {
@@ -451,8 +457,8 @@ impl WriteStream {
     fn take(&mut self, completion: Completion) {
         let Completion { op, result, .. } = completion;
         self.in_flight -= 1;
-        self.stats.calls += op.earlier.count;
-        self.stats.service += op.earlier.service;
+        self.stats.calls += u64::from(op.earlier.count);
+        self.stats.service += op.earlier.service();
         match result {
             Ok(_) => {
                 self.stats.bytes += op.length as u64;

@@ -43,8 +43,8 @@ const KNOWN_MAX: usize = 1 << 16;
 /// us), plus a thread switch. It matters where the device is fast: on flash.
 const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
-/// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a machine with two busy
-/// cores fell from 3 ms to 1.2 ms.
+/// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
+/// machine with two busy cores fell from 3 ms to 1.2 ms.
 const SERVING_NICE: i32 = -15;
 /// Time slice of the threads that serve an emulated drive.
 const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);

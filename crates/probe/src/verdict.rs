@@ -71,8 +71,8 @@ pub struct Evidence {
 /// Judges a case.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Judgement {
-    let (verdict, reason) = if evidence.setting.method.kind == EngineKind::Null {
-        (Verdict::CpuBound, "It reads nothing: this is what measuring itself costs.".to_owned())
+    let (verdict, reason) = if evidence.setting.engine.kind == EngineKind::Null {
+        (Verdict::CpuBound, "It transfers nothing: this is what measuring itself costs.".to_owned())
     } else {
         cpu(evidence)
             .or_else(|| gains(evidence))
@@ -134,14 +134,14 @@ fn undecided(evidence: &Evidence) -> (Verdict, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::{Buffers, Path};
+    use crate::setting::{Buffers, CacheState, Operation};
     use proptest::prelude::*;
 
     fn evidence(thread: f64, core: f64, ours: f64, gains: [Option<f64>; 2]) -> Evidence {
-        let method = "uring:8".parse().unwrap();
-        let (path, buffers) = (Path::Direct, Buffers::Ordinary);
+        let engine = "uring:8".parse().unwrap();
+        let (op, cache, buffers) = (Operation::Read, CacheState::Direct, Buffers::Ordinary);
         Evidence {
-            setting: Setting { method, block: 1 << 20, path, random: false, buffers },
+            setting: Setting { engine, op, block: 1 << 20, cache, random: false, buffers },
             thread: Busiest { share: thread, name: "renamed".to_owned(), of_kernel: false },
             core,
             ours,

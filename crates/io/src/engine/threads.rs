@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::{Completion, Engine, Op, OpKind};
+use super::{Completion, Engine, EngineThreads, Op, OpKind};
 use crate::IoFile;
 use crate::thread_pool::{self, Ended, ThreadPool};
 
@@ -24,6 +24,7 @@ pub(super) fn ahead(threads: usize, block: usize) -> usize {
 /// One queue, and threads that take operations from it.
 pub(super) struct Threads {
     pool: ThreadPool<Op>,
+    threads: EngineThreads,
     /// Kept for its capacity.
     ended: Vec<Ended<Op>>,
 }
@@ -36,9 +37,22 @@ impl Threads {
         ahead: usize,
         call: impl Fn() -> Call,
     ) -> io::Result<Threads> {
-        let calls = (0..threads).map(|_| call()).collect();
-        Ok(Threads { pool: ThreadPool::new(name, calls, Some(call()), ahead)?, ended: Vec::new() })
+        let listed = EngineThreads::listed();
+        let calls = (0..threads).map(|_| enlisting(call(), listed.clone())).collect();
+        let pool = ThreadPool::new(name, calls, Some(call()), ahead)?;
+        Ok(Threads { pool, threads: listed, ended: Vec::new() })
     }
+}
+
+/// A call that adds its thread to the list when it is first made.
+fn enlisting(mut call: Call, list: EngineThreads) -> Call {
+    let mut list = Some(list);
+    Box::new(move |op| {
+        if let Some(list) = list.take() {
+            list.enlist();
+        }
+        call(op)
+    })
 }
 
 impl Engine for Threads {
@@ -59,6 +73,10 @@ impl Engine for Threads {
             service: took,
         }));
         Ok(())
+    }
+
+    fn threads(&self) -> EngineThreads {
+        self.threads.clone()
     }
 }
 

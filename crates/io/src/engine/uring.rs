@@ -12,7 +12,7 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::slots::Slots;
-use super::{Completion, Engine, Op, OpKind, Opened};
+use super::{Completion, Engine, EngineThreads, Op, OpKind, Opened};
 use crate::IoFile;
 use crate::buffer::BufferPool;
 
@@ -269,6 +269,14 @@ impl Engine for Uring {
 
     fn detach(&mut self, file: &Arc<IoFile>) {
         self.files.detach(&self.ring, file);
+    }
+
+    fn threads(&self) -> EngineThreads {
+        if self.ring.params().is_setup_sqpoll() {
+            EngineThreads::of_ring(self.ring.as_raw_fd())
+        } else {
+            EngineThreads::default()
+        }
     }
 }
 

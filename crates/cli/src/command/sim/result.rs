@@ -77,7 +77,7 @@ fn seeks(seeks: Seeks) -> result::Seeks {
     result::Seeks { read: seeks.read, read_near_miss: seeks.read_near_miss, write: seeks.write }
 }
 
-fn disk_time(time: DiskTime) -> result::DiskTime {
+pub(crate) fn disk_time(time: DiskTime) -> result::DiskTime {
     result::DiskTime {
         idle: time.idle.0,
         read_seek: time.read_seek.0,
