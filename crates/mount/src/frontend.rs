@@ -108,7 +108,7 @@ impl Frontend {
         let timeline = &self.accounting.timeline;
         // A drive's time begins with the first request that is submitted to it.
         let arrival = if self.has_drive() { timeline.at(at) } else { timeline.begin_at(at) };
-        let number = self.watch().begin();
+        let number = self.watch().number();
         IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
     }
 
@@ -239,7 +239,7 @@ impl Frontend {
 
     /// Accounts for a request that was answered on the kernel's own thread, without a device.
     pub(crate) fn answered(&self, request: &IoRequest) {
-        self.accounting.end(request, &[]);
+        self.accounting.end_at_once(request);
     }
 }
 
