@@ -55,8 +55,10 @@ pub struct Statistics {
     pub ahead_bytes: u64,
 }
 
-const USUAL_LIMIT: u64 = 512 << 20;
-const LEAST_STEP: u64 = 4096;
+/// The limit that the header promises for 0.
+const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
+/// A page: the kernel reads no less.
+const STEP_MIN_BYTES: u64 = 4096;
 
 /// Opens a file.
 ///
@@ -299,12 +301,12 @@ unsafe fn builder(options: *const Options) -> Result<Builder, Failure> {
         check_size(options.cast(), "options", size_of::<Options>())?;
         options.read()
     };
-    let limit = if limit_bytes == 0 { USUAL_LIMIT } else { limit_bytes };
+    let limit = if limit_bytes == 0 { DEFAULT_LIMIT_BYTES } else { limit_bytes };
     let builder = match step_bytes {
         0 => Builder::default().auto(limit),
-        1..LEAST_STEP => {
+        1..STEP_MIN_BYTES => {
             return Err(Failure::invalid(format!(
-                "options.step_bytes is {step_bytes}; take 0, or at least {LEAST_STEP}"
+                "options.step_bytes is {step_bytes}; take 0, or at least {STEP_MIN_BYTES}"
             )));
         }
         step => Builder::default().fixed(limit, step),
@@ -312,4 +314,4 @@ unsafe fn builder(options: *const Options) -> Result<Builder, Failure> {
     Ok(if memory_bytes == 0 { builder } else { builder.memory(memory_bytes) })
 }
 
-const _: () = assert!(matches!(Limit::AUTO, Limit::Auto { most: USUAL_LIMIT }), "as the header says");
+const _: () = assert!(matches!(Limit::AUTO, Limit::Auto { most: DEFAULT_LIMIT_BYTES }), "as the header says");

@@ -99,8 +99,8 @@ impl TraceArgs {
     }
 }
 
-/// Bound of the host's queue, unless said otherwise.
-const HOST_QUEUE: u32 = 1 << 20;
+/// Default bound of the host's queue, in requests.
+const HOST_QUEUE_DEFAULT: u32 = 1 << 20;
 
 /// How a trace is replayed.
 #[derive(Clone, Debug, Args)]
@@ -116,7 +116,7 @@ pub(crate) struct ReplayArgs {
     outstanding: Option<u32>,
     /// Maximum requests queued in the host while the drive's queue is full
     #[arg(
-        long, help_heading = REPLAYING, value_name = "N", default_value_t = HOST_QUEUE,
+        long, help_heading = REPLAYING, value_name = "N", default_value_t = HOST_QUEUE_DEFAULT,
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     host_queue: u32,
@@ -166,7 +166,7 @@ impl WorkloadArgs {
         }
         words.extend(self.reading.in_words());
         words.extend(self.replaying.wrap.then(|| "wrapped".to_owned()));
-        let bounded = replay.host_queue != HOST_QUEUE as usize;
+        let bounded = replay.host_queue != HOST_QUEUE_DEFAULT as usize;
         words.extend(bounded.then(|| format!("host queue of {}", replay.host_queue)));
         words
     }

@@ -6,19 +6,20 @@ use sakiyomi_os::process::command::{StartError, Status, end_by};
 
 use crate::console::complain;
 
-/// What a failure of ours ends with, as of `env`, `nice` and `timeout`; a program that may not be run; one that is not
-/// there.
-pub(crate) const OWN_FAILURE: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+/// Exit code of a failure of this command itself, as of `env`, `nice` and `timeout`.
+pub(crate) const OWN_FAILURE_CODE: u8 = 125;
+/// Exit code if the program cannot be executed.
+const NOT_EXECUTABLE_CODE: u8 = 126;
+/// Exit code if the program does not exist.
+const NOT_FOUND_CODE: u8 = 127;
 
 /// Says why the program was not run, or not to its end, and what to end with.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     complain(&format!("{error:#}"));
     match error.downcast_ref::<StartError>() {
-        Some(StartError::NotFound(_)) => NOT_FOUND,
-        Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE,
-        Some(StartError::Withheld(_)) | None => OWN_FAILURE,
+        Some(StartError::NotFound(_)) => NOT_FOUND_CODE,
+        Some(StartError::NotExecutable(..)) => NOT_EXECUTABLE_CODE,
+        Some(StartError::Withheld(_)) | None => OWN_FAILURE_CODE,
     }
     .into()
 }

@@ -155,7 +155,7 @@ fn usage_error_code() -> i32 {
         .collect::<Vec<_>>();
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     match (word(0), word(1)) {
-        ("run", _) | ("iorate", "run") => child::OWN_FAILURE.into(),
+        ("run", _) | ("iorate", "run") => child::OWN_FAILURE_CODE.into(),
         ("wc", _) => 1,
         _ => 2,
     }

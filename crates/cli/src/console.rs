@@ -61,8 +61,8 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// The widest a table is drawn on a wide terminal, and where there is no terminal.
-const WIDTH_MAX: usize = 110;
+/// Width of tables on wider terminals, and where there is no terminal.
+const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {
     /// Whether to colour what goes to stdout, and how wide it may be.
@@ -84,7 +84,7 @@ impl Colour {
             Colour::Auto => terminal && !plain,
         };
         let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        Style { width: width.unwrap_or(WIDTH_MAX).clamp(40, WIDTH_MAX), colour }
+        Style { width: width.unwrap_or(WIDTH_MAX_COLUMNS).clamp(40, WIDTH_MAX_COLUMNS), colour }
     }
 }
 

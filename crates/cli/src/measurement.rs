@@ -9,14 +9,14 @@ use sakiyomi_validate::{Anchored, Label, Measured, Pace, anchored, delays_before
 use crate::args::MeasurementArgs;
 use crate::progress::Progress;
 
-/// Requests are all held in memory, since their distributions are compared exactly.
+/// All requests are held in memory, because their distributions are compared exactly.
 const REQUESTS_MAX: usize = 5_000_000;
-/// Some 292 years: later times may not fit 64 bits once a simulated drive is added.
+/// About 292 years. The sum of a later time and that of a simulated drive may not fit 64 bits.
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
-/// By how much the coherence of the spindle's phase must be higher for delays to be read the other way.
-const CLEARLY: f64 = 0.05;
-/// How often progress is looked at, in records.
-const LOOK_EVERY: usize = 1 << 14;
+/// Gain of the spindle phase's coherence from which delays are read as before their requests.
+const COHERENCE_GAIN_MIN: f64 = 0.05;
+/// Records between two updates of the progress.
+const PROGRESS_PERIOD_RECORDS: usize = 1 << 14;
 /// What to do about a trace without measured times.
 const WITH_TIMES: &str = "disksim-validation, hplajw, msr and systor17 traces have them, and sakiyomi's own CSV and \
                           Parquet with a column response_ns";
@@ -60,7 +60,7 @@ impl Measurement {
                 requests.len() <= REQUESTS_MAX,
                 "{name}: more than {REQUESTS_MAX} requests, and all are held in memory; validate on a part of the file"
             );
-            if requests.len().is_multiple_of(LOOK_EVERY) {
+            if requests.len().is_multiple_of(PROGRESS_PERIOD_RECORDS) {
                 progress.set(trace.bytes_read(), || format!("{} requests", requests.len()))?;
             }
         }
@@ -92,7 +92,7 @@ impl Measurement {
         let mut other_way = self.requests.clone();
         delays_before(&mut other_way);
         let before = anchored(drive()?, &other_way);
-        if before.coherence < after.coherence + CLEARLY {
+        if before.coherence < after.coherence + COHERENCE_GAIN_MIN {
             return Ok(after);
         }
         self.requests = other_way;

@@ -127,7 +127,7 @@ const RESULT_MARK: &str = r#"{"schema":"sakiyomi."#;
 const PAGE_MARK: &str = r#"<metaname="generator"content="sakiyomi"#;
 /// First line of every Markdown report, without white space.
 const MARKDOWN_MARK: &str = "<!--sakiyomi";
-/// Bytes at the beginning of a file that are searched for the mark.
+/// Bytes at the beginning of a file that are searched for the mark of a report.
 const HEAD_BYTES: u64 = 8192;
 
 /// Whether a file has the mark of sakiyomi near its beginning.

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Shorter runs show nothing.
-const SILENT: Duration = Duration::from_secs(1);
-/// How often a bar is drawn again of which nothing is told.
-const TICK: Duration = Duration::from_millis(500);
+/// Shorter runs show no bar.
+const SILENT_TIME: Duration = Duration::from_secs(1);
+/// Time between two drawings of a bar without progress.
+const TICK_PERIOD: Duration = Duration::from_millis(500);
 
 /// The user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -94,12 +94,12 @@ fn to_go(state: &ProgressState, text: &mut dyn fmt::Write) {
 
 /// Shows `bar` when it is time, until it has `ended`.
 fn show(bar: &ProgressBar, ended: &mpsc::Receiver<()>) {
-    let mut wait = SILENT;
+    let mut wait = SILENT_TIME;
     while ended.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-        if wait == SILENT {
+        if wait == SILENT_TIME {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        wait = TICK;
+        wait = TICK_PERIOD;
         bar.tick();
     }
 }

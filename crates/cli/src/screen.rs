@@ -15,8 +15,8 @@ use sakiyomi_report::text::Window;
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// What Ctrl-Z types when it does not stop the program.
-const CTRL_Z: u8 = 0x1a;
+/// The byte that Ctrl-Z types when it does not stop the program.
+const CTRL_Z_BYTE: u8 = 0x1a;
 
 /// Where the terminal does not say how large it is.
 const USUAL: Window = Window { columns: 80, rows: 24 };
@@ -91,7 +91,7 @@ impl Screen {
             thread::sleep(patience);
             return None;
         };
-        if key == Some(CTRL_Z) {
+        if key == Some(CTRL_Z_BYTE) {
             self.leave();
             let _ = kill_current_process_group(Signal::TSTP);
             self.enter();

@@ -14,8 +14,8 @@ use crate::args::WorkloadArgs;
 use crate::log::Logs;
 use crate::progress::Progress;
 
-/// How often progress is looked at, in records.
-const LOOK_EVERY: u64 = 1 << 14;
+/// Records between two updates of the progress.
+const PROGRESS_PERIOD_RECORDS: u64 = 1 << 14;
 
 /// What came of a simulation.
 pub(crate) struct Simulated {
@@ -90,7 +90,7 @@ impl Iterator for Arrivals<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let record = self.trace.next()?;
         self.taken += 1;
-        if self.taken.is_multiple_of(LOOK_EVERY) {
+        if self.taken.is_multiple_of(PROGRESS_PERIOD_RECORDS) {
             let (read, taken) = (self.trace.bytes_read(), self.taken);
             if let Err(interrupted) = self.progress.set(read, || format!("{taken} commands")) {
                 return Some(Err(interrupted.into()));

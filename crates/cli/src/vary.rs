@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// More combinations than this are a slip.
+/// More combinations than this are a mistake.
 const POINTS_MAX: usize = 100_000;
 
 /// Every key with its values; `example` is what such a text looks like.

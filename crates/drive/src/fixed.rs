@@ -13,7 +13,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_model::{Bytes, Completion, Device, Full, Nanos, Op, Outcome, Request, RequestId, Sectors};
 
-const SECTOR: Bytes = Bytes(512);
+/// Sector size of storage without a mechanism.
+const SECTOR_SIZE: Bytes = Bytes(512);
 
 /// As `fixed:latency=10ms,parallel=64,bandwidth=200MB,spread=0.2,size=1TB` says it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,7 +161,7 @@ impl Fixed {
 
     fn transfer(&self, request: &Request) -> Nanos {
         let data = matches!(request.op, Op::Read | Op::Write);
-        let bytes = if data { request.extent.sectors.to_bytes(SECTOR).0 } else { 0 };
+        let bytes = if data { request.extent.sectors.to_bytes(SECTOR_SIZE).0 } else { 0 };
         let nanos = |rate: Bytes| u128::from(bytes) * 1_000_000_000 / u128::from(rate.0);
         Nanos(self.spec.bandwidth.map_or(0, |rate| u64::try_from(nanos(rate)).unwrap_or(u64::MAX / 4)))
     }
@@ -234,11 +235,11 @@ impl Device for Fixed {
     }
 
     fn capacity(&self) -> Sectors {
-        Sectors(self.spec.size.0 / SECTOR.0)
+        Sectors(self.spec.size.0 / SECTOR_SIZE.0)
     }
 
     fn sector(&self) -> Bytes {
-        SECTOR
+        SECTOR_SIZE
     }
 
     fn depth(&self) -> u32 {

@@ -11,7 +11,7 @@ mod zone;
 use sakiyomi_model::{Bytes, Lba, Nanos, Sectors};
 
 use crate::spec::{GeometrySpec, Layout, ServoSpec};
-use zone::{MILLI, Zone};
+use zone::{SKEW_PER_SECTOR, Zone};
 
 /// The whole drive's layout.
 #[derive(Clone, Debug)]
@@ -108,8 +108,8 @@ impl Geometry {
         let place = zone.place(relative);
         let sectors = place.to_gap.min(self.capacity - lba.0).min(limit.max(1));
         let (cylinder, head, skew) = self.track(zone, place.track);
-        let track_angle =
-            skew % (zone.track_sectors * MILLI) * self.revolution / (zone.track_sectors * MILLI);
+        let track_angle = skew % (zone.track_sectors * SKEW_PER_SECTOR) * self.revolution
+            / (zone.track_sectors * SKEW_PER_SECTOR);
         let angle = track_angle + place.sector * self.revolution / zone.track_sectors;
         Run {
             lba,

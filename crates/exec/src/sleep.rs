@@ -8,16 +8,16 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
-use system::{LOOKS, pause};
+use system::{POLLS_BEFORE_SLEEP, pause};
 
 /// Giving the processor to others; in model checks it is never given.
 mod system {
-    /// How often a thread looks before it sleeps. To be woken costs microseconds.
+    /// Polls of a thread before it sleeps: waking it costs microseconds.
     #[cfg(not(all(test, loom)))]
-    pub(super) const LOOKS: usize = 16;
-    /// What is seen by a second look is what the first would have seen later.
+    pub(super) const POLLS_BEFORE_SLEEP: usize = 16;
+    /// A second poll would see what the first would have seen later.
     #[cfg(all(test, loom))]
-    pub(super) const LOOKS: usize = 1;
+    pub(super) const POLLS_BEFORE_SLEEP: usize = 1;
 
     /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into a
     /// queue all the time takes its cache line from the thread that fills it.
@@ -58,25 +58,26 @@ pub(crate) struct Seat {
     elsewhere: Mutex<Option<Arc<Seat>>>,
 }
 
-const AWAKE: usize = 0;
+/// The thread runs.
+const AWAKE_STATE: usize = 0;
 /// It sleeps, and takes tasks of any run.
-const IDLE: usize = 1;
-/// It sleeps until something comes of a run that it has called.
-const WAITING: usize = 2;
+const IDLE_STATE: usize = 1;
+/// It sleeps until a task of a run that it has called ends.
+const WAITING_STATE: usize = 2;
 /// It sleeps in the seat of a run that it has called.
 const ON_RUN_SEAT: usize = 3;
 
 impl Seat {
     pub(crate) fn new() -> Seat {
-        Seat { state: AtomicUsize::new(AWAKE), wake: Condvar::new(), elsewhere: Mutex::new(None) }
+        Seat { state: AtomicUsize::new(AWAKE_STATE), wake: Condvar::new(), elsewhere: Mutex::new(None) }
     }
 
     fn is_asleep(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != AWAKE
+        self.state.load(Ordering::Relaxed) != AWAKE_STATE
     }
 
     fn is_idle(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == IDLE
+        self.state.load(Ordering::Relaxed) == IDLE_STATE
     }
 }
 
@@ -105,7 +106,7 @@ impl Sleep {
 
     /// An idle thread looks until there is something, and sleeps meanwhile; none when the executor is closed.
     pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
-        self.next(&self.seats[thread], None, IDLE, || self.closed.load(Ordering::Relaxed), look)
+        self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
     }
 
     /// A run's caller looks until there is something or it is `enough`, and sleeps meanwhile. What makes it enough is to
@@ -118,7 +119,7 @@ impl Sleep {
         enough: impl Fn() -> bool,
         look: impl FnMut(Look) -> Option<R>,
     ) -> Option<R> {
-        self.next(seat, home.map(|thread| &*self.seats[thread]), WAITING, enough, look)
+        self.next(seat, home.map(|thread| &*self.seats[thread]), WAITING_STATE, enough, look)
     }
 
     fn next<R>(
@@ -129,7 +130,7 @@ impl Sleep {
         enough: impl Fn() -> bool,
         mut look: impl FnMut(Look) -> Option<R>,
     ) -> Option<R> {
-        for number in 0..LOOKS {
+        for number in 0..POLLS_BEFORE_SLEEP {
             if enough() {
                 return None;
             }
@@ -166,7 +167,7 @@ impl Sleep {
 
     fn fall_asleep(&self, seat: &Arc<Seat>, home: Option<&Seat>, what: usize) {
         seat.state.store(what, Ordering::Relaxed);
-        self.idle.fetch_add(usize::from(what == IDLE), Ordering::Relaxed);
+        self.idle.fetch_add(usize::from(what == IDLE_STATE), Ordering::Relaxed);
         if let Some(home) = home {
             *lock(&home.elsewhere) = Some(Arc::clone(seat));
             home.state.store(ON_RUN_SEAT, Ordering::Relaxed);
@@ -176,14 +177,14 @@ impl Sleep {
     /// Says what it slept for.
     fn wake_up(&self, seat: &Seat) -> usize {
         let what = seat.state.load(Ordering::Relaxed);
-        seat.state.store(AWAKE, Ordering::Relaxed);
-        self.idle.fetch_sub(usize::from(what == IDLE), Ordering::Relaxed);
+        seat.state.store(AWAKE_STATE, Ordering::Relaxed);
+        self.idle.fetch_sub(usize::from(what == IDLE_STATE), Ordering::Relaxed);
         what
     }
 
     fn wake(&self, seat: &Seat) {
         match self.wake_up(seat) {
-            AWAKE => {}
+            AWAKE_STATE => {}
             ON_RUN_SEAT => {
                 let elsewhere = lock(&seat.elsewhere).take();
                 elsewhere.iter().for_each(|seat| self.wake(seat));

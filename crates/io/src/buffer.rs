@@ -63,14 +63,14 @@ impl Granted {
     }
 }
 
-/// Smallest size of buffers in a pool with a budget, in bytes; smaller ones are rounded up to it.
-const CLASS_MIN: usize = 4096;
+/// Smallest size of buffers in a pool with a budget; smaller ones are rounded up to it.
+const SIZE_CLASS_MIN_BYTES: usize = 4096;
 
 /// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of two,
 /// so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
 #[must_use]
 pub fn class_size(capacity: usize) -> usize {
-    let capacity = capacity.max(CLASS_MIN);
+    let capacity = capacity.max(SIZE_CLASS_MIN_BYTES);
     let step = (capacity.next_power_of_two() / 8).max(page_size());
     capacity.next_multiple_of(step)
 }

@@ -3,6 +3,7 @@
 //! An engine serves any number of files and reads, writes and syncs them. It is opened once for a job or a thread.
 
 mod aio;
+mod cpu;
 mod mmap;
 mod null;
 mod pread;
@@ -11,6 +12,7 @@ mod slots;
 mod threads;
 mod uring;
 
+pub use cpu::EngineThreads;
 pub(crate) use threads::perform;
 
 use std::fmt;
@@ -25,8 +27,8 @@ use crate::buffer::{Buffer, BufferPool, Reservation};
 use crate::mapping::Mapping;
 use crate::{Error, IoFile};
 
-/// Most bytes that one call asks for. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB
-/// below that, so that a direct transfer that continues after it is aligned on every device.
+/// Bytes of a single call. Linux transfers at most 2 GiB less a page; this is the largest multiple of 64 KiB below
+/// that, so that a direct transfer that continues after it is aligned on every device.
 pub const CALL_MAX: usize = 0x7fff_0000;
 
 /// Kind of an operation.
@@ -61,15 +63,23 @@ pub struct Op {
     pub earlier: Calls,
 }
 
-/// System calls that an operation has taken.
+/// System calls that an operation has taken. It is small, because operations are moved a lot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     /// Their number.
-    pub count: u64,
-    /// Sum of their service times.
-    pub service: Duration,
+    pub count: u32,
     /// How many of the last ones in a row have transferred nothing.
     pub fruitless: u32,
+    /// Sum of their service times.
+    pub service_ns: u64,
+}
+
+impl Calls {
+    /// Sum of their service times.
+    #[must_use]
+    pub fn service(self) -> Duration {
+        Duration::from_nanos(self.service_ns)
+    }
 }
 
 impl Op {
@@ -202,6 +212,11 @@ pub trait Engine: Send {
 
     /// Ends [`Engine::attach`].
     fn detach(&mut self, _file: &Arc<IoFile>) {}
+
+    /// The threads that belong to the engine, for their CPU time.
+    fn threads(&self) -> EngineThreads {
+        EngineThreads::default()
+    }
 }
 
 /// The engines.
@@ -304,7 +319,7 @@ impl EngineSpec {
         match self.kind {
             EngineKind::Read | EngineKind::Pread | EngineKind::Populate => threads::ahead(self.depth, block),
             EngineKind::Aio | EngineKind::Uring | EngineKind::UringSqpoll | EngineKind::Mmap => self.depth,
-            EngineKind::Null => null::AHEAD,
+            EngineKind::Null => null::NULL_DEPTH,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod unnamed;
 
+pub use unnamed::create_unnamed;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};

@@ -8,15 +8,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// `MAX_HANDLE_SZ` (linux/exportfs.h).
-const BYTES_MAX: usize = 128;
+/// Largest handle: `MAX_HANDLE_SZ` (linux/exportfs.h).
+const HANDLE_MAX_BYTES: usize = 128;
 
 /// `struct file_handle`, with room for the largest.
 #[repr(C)]
 struct Raw {
     bytes: u32,
     kind: i32,
-    handle: [u8; BYTES_MAX],
+    handle: [u8; HANDLE_MAX_BYTES],
 }
 
 /// Names a file of a file system for as long as it exists.
@@ -32,7 +32,7 @@ impl FileHandle {
     /// # Errors
     /// If the file system has none.
     pub fn of(file: impl AsFd) -> io::Result<FileHandle> {
-        let mut raw = Raw { bytes: BYTES_MAX as u32, kind: 0, handle: [0; BYTES_MAX] };
+        let mut raw = Raw { bytes: HANDLE_MAX_BYTES as u32, kind: 0, handle: [0; HANDLE_MAX_BYTES] };
         let mut mount = 0;
         // SAFETY: `raw` has the layout of `struct file_handle` and as much room behind it as `bytes` says; the path is
         // an empty string that ends with 0; all of it outlives the call.
@@ -48,7 +48,10 @@ impl FileHandle {
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(FileHandle { kind: raw.kind, handle: raw.handle[..BYTES_MAX.min(raw.bytes as usize)].into() })
+        Ok(FileHandle {
+            kind: raw.kind,
+            handle: raw.handle[..HANDLE_MAX_BYTES.min(raw.bytes as usize)].into(),
+        })
     }
 
     /// Opens it with `O_PATH`; `beside` is any file of the same file system that is open otherwise.
@@ -56,7 +59,7 @@ impl FileHandle {
     /// # Errors
     /// `ESTALE` if the file is no more.
     pub fn open_path(&self, beside: impl AsFd) -> io::Result<OwnedFd> {
-        let mut raw = Raw { bytes: self.handle.len() as u32, kind: self.kind, handle: [0; BYTES_MAX] };
+        let mut raw = Raw { bytes: self.handle.len() as u32, kind: self.kind, handle: [0; HANDLE_MAX_BYTES] };
         raw.handle[..self.handle.len()].copy_from_slice(&self.handle);
         // SAFETY: as above; the call only reads `raw`.
         let file = unsafe {

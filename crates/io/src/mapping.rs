@@ -67,12 +67,16 @@ impl Mapping {
     }
 
     /// The file's size now, in bytes.
-    pub(crate) fn file_size(&self) -> io::Result<u64> {
+    ///
+    /// # Errors
+    /// Those of `fstat`.
+    pub fn file_size(&self) -> io::Result<u64> {
         self.file.size_now()
     }
 
     /// Whether a page was touched that the file could not give, so that zeros were read instead.
-    pub(crate) fn is_broken(&self) -> bool {
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
         self.watched.broken.load(Ordering::Acquire)
     }
 }
@@ -96,7 +100,7 @@ impl Drop for Mapping {
     }
 }
 
-/// How many mappings there can be at the same time.
+/// Mappings at a time: the signal handler searches a fixed table.
 const MAPPINGS_MAX: usize = 1024;
 
 /// A range of addresses that the signal's handler knows, free while `end` is 0.

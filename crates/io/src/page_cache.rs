@@ -217,8 +217,8 @@ fn cachestat(file: &File, range: &Range<u64>, pages: u64) -> io::Result<Residenc
     Ok(Residency { pages, cached, detail: Some(Detail { dirty, writeback, evicted, recently_evicted }) })
 }
 
-/// How many pages are mapped at a time: the kernel writes a byte for each.
-const MINCORE_PAGES: u64 = 1 << 18;
+/// Pages whose residency is queried at a time: the kernel writes a byte for each.
+const MINCORE_PAGES_MAX: u64 = 1 << 18;
 
 fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
     if !may_look(file)? {
@@ -227,7 +227,7 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
     let mut cached = 0;
     let mut at = pages.start;
     while at < pages.end {
-        let count = (pages.end - at).min(MINCORE_PAGES);
+        let count = (pages.end - at).min(MINCORE_PAGES_MAX);
         cached += mincore_piece(file, at, count as usize)?;
         at += count;
     }
@@ -286,9 +286,9 @@ fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
     }
 }
 
-/// What the kernel reads ahead in one call on any file that it was not told otherwise about. On a disk that takes more,
-/// larger pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
-const USUAL_PIECE: u64 = 128 << 10;
+/// Bytes that the kernel reads ahead in one call on a file without other advice. On a disk that takes more, larger
+/// pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
+const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
 /// How many bytes one call can ask for without being cut short.
 ///
@@ -349,8 +349,9 @@ fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
     let ahead = read(&format!("/class/bdi/{device}/read_ahead_kb"))
         .and_then(|text| text.trim().parse().ok())
         .or_else(|| kilobytes("bdi/read_ahead_kb"));
-    let cap = ahead.max(kilobytes("queue/max_sectors_kb")).map_or(USUAL_PIECE, |kilobytes| kilobytes << 10);
-    cap.clamp(page_size() as u64, USUAL_PIECE)
+    let cap =
+        ahead.max(kilobytes("queue/max_sectors_kb")).map_or(DEFAULT_PIECE_BYTES, |kilobytes| kilobytes << 10);
+    cap.clamp(page_size() as u64, DEFAULT_PIECE_BYTES)
 }
 
 #[cfg(test)]

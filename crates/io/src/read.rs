@@ -26,11 +26,9 @@
 mod block;
 mod plan;
 mod progress;
-mod sequence;
 mod single;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -40,7 +38,6 @@ use std::time::{Duration, Instant};
 use block::{Held, Late, shrunk};
 use plan::{Plan, Planned};
 use progress::{Next, Progress, Span};
-use sequence::Sequence;
 
 pub use block::Block;
 pub use plan::FileRange;
@@ -51,7 +48,7 @@ use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payloa
 use crate::error::same_error;
 use crate::file::{Access, IoFile};
 use crate::shared::{Io, Stream, Traits};
-use crate::{Error, IoStats};
+use crate::{EngineCpu, Error, IoStats};
 
 /// In which order blocks are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,19 +58,6 @@ pub enum Order {
     File,
     /// As they arrive.
     Arrival,
-}
-
-/// In which order blocks are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pattern {
-    /// One after the other.
-    #[default]
-    Sequential,
-    /// Each once, in an order that the seed decides.
-    Random {
-        /// The same seed gives the same order.
-        seed: u64,
-    },
 }
 
 /// How a file is read by a stream with an engine of its own.
@@ -91,18 +75,14 @@ pub struct ReadOptions {
     pub register: bool,
     /// How blocks are given out.
     pub order: Order,
-    /// How blocks are asked for.
-    pub pattern: Pattern,
     /// Only these bytes of the file.
     pub range: Option<Range<u64>>,
-    /// Whether it begins again when all blocks were read, for ever.
-    pub endless: bool,
     /// Blocks that the caller keeps at the same time.
     pub hold: usize,
 }
 
-/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
-const USUAL_BLOCK: usize = 1 << 20;
+/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
 impl Default for ReadOptions {
     /// `read` on an I/O thread, through the page cache, 1 MiB at a time, in the file's order.
@@ -110,13 +90,11 @@ impl Default for ReadOptions {
         ReadOptions {
             engine: EngineSpec::usual(EngineKind::Read),
             access: Access::Buffered,
-            block: USUAL_BLOCK,
+            block: DEFAULT_BLOCK_BYTES,
             memory: Memory::Huge,
             register: true,
             order: Order::File,
-            pattern: Pattern::Sequential,
             range: None,
-            endless: false,
             hold: 1,
         }
     }
@@ -135,17 +113,17 @@ pub struct SharedOptions {
     pub gap: u64,
 }
 
-/// Bytes that are cheaper to read than to pass over by another request, on most devices.
-const USUAL_GAP: u64 = 64 << 10;
+/// Gap that most devices read faster than they serve another request.
+const DEFAULT_GAP_BYTES: u64 = 64 << 10;
 
 impl Default for SharedOptions {
     /// Blocks of 1 MiB, 4 ahead of the caller, in order; gaps of 64 KiB are read over.
     fn default() -> SharedOptions {
-        SharedOptions { block: USUAL_BLOCK, ahead: 4, order: Order::File, gap: USUAL_GAP }
+        SharedOptions { block: DEFAULT_BLOCK_BYTES, ahead: 4, order: Order::File, gap: DEFAULT_GAP_BYTES }
     }
 }
 
-/// Smallest blocks that a stream is content with where memory is short, in bytes. Each stream is guaranteed one.
+/// Smallest blocks of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
 
 /// The part of the requested memory and registration that was granted.
@@ -157,23 +135,21 @@ pub struct Grant {
     pub registered: bool,
 }
 
-/// The stream. It ends after the last block, unless it is endless.
+/// The stream. It ends after the last block.
 pub struct ReadStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,
     account: Account,
     plan: Plan,
-    order: Order,
     block: usize,
     /// Smallest block, and guarantee of the account.
     block_min: usize,
     /// Reads in flight, by tag.
     flying: Vec<Option<Flying>>,
     free: Vec<usize>,
-    /// Places in the order of the next range to read, and of the next block to give out.
+    /// Place in the order of the next range to read.
     planned: u64,
-    given: u64,
-    ready: BinaryHeap<Reverse<Ready>>,
+    ready: ReadyBlocks,
     /// Blocks in flight and ready at the same time, at most.
     window: usize,
     /// Kept for its capacity.
@@ -193,30 +169,42 @@ struct Flying {
     service: Duration,
 }
 
-struct Ready {
-    place: u64,
-    block: Result<Block, Error>,
+/// Blocks that have not been given out.
+struct ReadyBlocks {
+    order: Order,
+    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the order
+    /// of arrival all are there.
+    blocks: VecDeque<Option<Result<Block, Error>>>,
+    /// How many are there.
+    count: usize,
+    /// The place of the next one to give out.
+    given: u64,
 }
 
-impl Ord for Ready {
-    fn cmp(&self, other: &Ready) -> std::cmp::Ordering {
-        self.place.cmp(&other.place)
+impl ReadyBlocks {
+    fn new(order: Order) -> ReadyBlocks {
+        ReadyBlocks { order, blocks: VecDeque::new(), count: 0, given: 0 }
+    }
+
+    fn insert(&mut self, place: u64, block: Result<Block, Error>) {
+        self.count += 1;
+        if self.order == Order::Arrival {
+            return self.blocks.push_back(Some(block));
+        }
+        let at = usize::try_from(place - self.given).expect("as many as fit in memory");
+        while self.blocks.len() <= at {
+            self.blocks.push_back(None);
+        }
+        self.blocks[at] = Some(block);
+    }
+
+    fn pop(&mut self) -> Option<Result<Block, Error>> {
+        self.blocks.front()?.as_ref()?;
+        self.count -= 1;
+        self.given += 1;
+        self.blocks.pop_front()?
     }
 }
-
-impl PartialOrd for Ready {
-    fn partial_cmp(&self, other: &Ready) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ready {
-    fn eq(&self, other: &Ready) -> bool {
-        self.place == other.place
-    }
-}
-
-impl Eq for Ready {}
 
 /// Why no further read was submitted.
 enum Full {
@@ -283,8 +271,7 @@ impl ReadStream {
         let size = file.size();
         let range = options.range.clone().unwrap_or(0..u64::MAX);
         let range = range.start.min(size)..range.end.min(size);
-        let sequence = Sequence::new(range, options.block as u64, options.pattern, options.endless);
-        let plan = Plan::Fixed { file: Arc::clone(file), sequence, next: None };
+        let plan = Plan::Blocks { file: Arc::clone(file), rest: [range].into() };
         ReadStream::new(stream, plan, options.order, options.block..options.block, ahead, options.hold)
     }
 
@@ -358,14 +345,12 @@ impl ReadStream {
             stream,
             account,
             plan,
-            order,
             block: block.end,
             block_min: block.start,
             flying: (0..ahead).map(|_| None).collect(),
             free: (0..ahead).rev().collect(),
             planned: 0,
-            given: 0,
-            ready: BinaryHeap::new(),
+            ready: ReadyBlocks::new(order),
             window: ahead + hold,
             completions: Vec::with_capacity(ahead),
             stats: IoStats::default(),
@@ -384,6 +369,12 @@ impl ReadStream {
     #[must_use]
     pub fn stats(&self) -> IoStats {
         self.stats
+    }
+
+    /// CPU time so far of the threads of its engine, which others may share.
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.stream.engine_cpu()
     }
 
     fn in_flight(&self) -> usize {
@@ -405,7 +396,7 @@ impl ReadStream {
     /// Submits as many reads as may be in flight and ready.
     fn fill(&mut self) -> Full {
         let mut block = self.block_now();
-        while !self.free.is_empty() && self.in_flight() + self.ready.len() < self.window {
+        while !self.free.is_empty() && self.in_flight() + self.ready.count < self.window {
             let Some(planned) = self.plan.next(block) else { return Full::Window };
             if planned.span().is_empty() {
                 self.give_empty(&planned);
@@ -434,7 +425,7 @@ impl ReadStream {
                 Ok(payload) => payload,
                 Err(released) => {
                     self.plan.put_back(planned);
-                    let is_idle = self.in_flight() == 0 && self.ready.is_empty();
+                    let is_idle = self.in_flight() == 0 && self.ready.count == 0;
                     if block > self.block_min && is_idle {
                         // One of this size is guaranteed, unless the caller has it.
                         block = self.block_min;
@@ -487,7 +478,7 @@ impl ReadStream {
             late: None,
             file: Arc::clone(&planned.file),
         };
-        self.ready.push(Reverse(Ready { place: self.planned, block: Ok(block) }));
+        self.ready.insert(self.planned, Ok(block));
         self.planned += 1;
     }
 
@@ -500,7 +491,7 @@ impl ReadStream {
             let length = usize::try_from(part.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             let source = io::Error::new(io::ErrorKind::UnexpectedEof, format!("the file ends at {at}"));
             let block = Err(Error::Read { path, offset, length, source });
-            self.ready.push(Reverse(Ready { place: place + index as u64, block }));
+            self.ready.insert(place + index as u64, block);
         }
     }
 
@@ -517,7 +508,7 @@ impl ReadStream {
     /// Puts the same error in the place of a range and of the `others` after it.
     fn give_errors(&mut self, place: u64, others: usize, error: impl Fn() -> Error) {
         for index in 0..=others as u64 {
-            self.ready.push(Reverse(Ready { place: place + index, block: Err(error()) }));
+            self.ready.insert(place + index, Err(error()));
         }
     }
 
@@ -584,23 +575,13 @@ impl ReadStream {
         };
         if others.is_empty() {
             let block = Ok(block(Held::One(payload), &first, file));
-            return self.ready.push(Reverse(Ready { place, block }));
+            return self.ready.insert(place, block);
         }
         let payload = Arc::new(payload);
         for (index, part) in std::iter::once(&first).chain(&others).enumerate() {
             let block = Ok(block(Held::Shared(Arc::clone(&payload)), part, Arc::clone(&file)));
-            self.ready.push(Reverse(Ready { place: place + index as u64, block }));
+            self.ready.insert(place + index as u64, block);
         }
-    }
-
-    /// The next block if it is ready.
-    fn pop_ready(&mut self) -> Option<Result<Block, Error>> {
-        let next = self.ready.peek()?;
-        if self.order == Order::File && next.0.place != self.given {
-            return None;
-        }
-        self.given += 1;
-        self.ready.pop().map(|Reverse(ready)| ready.block)
     }
 
     fn cannot_wait(&mut self, error: Error) -> Option<Result<Block, Error>> {
@@ -632,7 +613,7 @@ impl Iterator for ReadStream {
         }
         loop {
             let full = self.fill();
-            if let Some(block) = self.pop_ready() {
+            if let Some(block) = self.ready.pop() {
                 // Starts the submitted operations, so that they are in flight while the caller works.
                 return match self.reap(false) {
                     Ok(_) => Some(block),
@@ -651,7 +632,7 @@ impl Iterator for ReadStream {
                         return Some(Err(error));
                     }
                 }
-                Full::Window if self.plan.is_at_end() && self.ready.is_empty() => return None,
+                Full::Window if self.plan.is_at_end() && self.ready.count == 0 => return None,
                 Full::Window => {}
             }
         }

@@ -13,10 +13,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::buffer::{BufferPool, Memory, Released};
-use crate::engine::{self, Completion, Engine, EngineSpec, Op, OpKind};
+use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op};
 use crate::file::IoFile;
 use crate::read::Grant;
-use crate::write::progress::{Settled, settle};
+use crate::stats::EngineCpu;
+use crate::write::progress::continues;
 
 /// Resources that the streams of a job share.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +30,14 @@ pub struct IoOptions {
     pub memory: Memory,
 }
 
-/// Default memory for the buffers of a job, in bytes.
-const USUAL_BUDGET: usize = 64 << 20;
+/// Default memory for the buffers of a job.
+const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
 
 impl Default for IoOptions {
     /// The usual engine, and 64 MiB of huge pages.
     fn default() -> IoOptions {
         let engine = EngineSpec::usual(crate::EngineKind::Pread);
-        IoOptions { engine, budget: USUAL_BUDGET, memory: Memory::Huge }
+        IoOptions { engine, budget: DEFAULT_BUDGET_BYTES, memory: Memory::Huge }
     }
 }
 
@@ -53,6 +54,7 @@ struct Shared {
     reaped: Condvar,
     pool: BufferPool,
     traits: Traits,
+    threads: EngineThreads,
 }
 
 /// Properties of an engine on which streams depend.
@@ -101,7 +103,7 @@ impl Io {
     /// If the system does not offer the engine.
     pub fn open(options: &IoOptions) -> Result<Io, Error> {
         let pool = BufferPool::with_budget(options.budget, options.memory);
-        let opened = engine::open(options.engine, USUAL_BUDGET, None)?;
+        let opened = engine::open(options.engine, DEFAULT_BUDGET_BYTES, None)?;
         Ok(Io::with(opened.engine, pool, Traits::of(options.engine, false)))
     }
 
@@ -112,6 +114,7 @@ impl Io {
     }
 
     fn with(engine: Box<dyn Engine>, pool: BufferPool, traits: Traits) -> Io {
+        let threads = engine.threads();
         let state = State {
             engine: Some(engine),
             completions: Vec::new(),
@@ -122,13 +125,19 @@ impl Io {
             detached: Vec::new(),
         };
         let (state, reaped) = (Mutex::new(state), Condvar::new());
-        Io { shared: Arc::new(Shared { state, reaped, pool, traits }) }
+        Io { shared: Arc::new(Shared { state, reaped, pool, traits, threads }) }
     }
 
     /// The memory that its streams share.
     #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.shared.pool
+    }
+
+    /// CPU time of the engine's threads so far; that of a phase is the difference ([`EngineCpu::since`]).
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.shared.threads.cpu()
     }
 
     /// Number of streams that are open.
@@ -174,7 +183,7 @@ impl Shared {
         drop(state);
         let outcome = engine.reap(at_least, &mut completions);
         // Memory of completed writes is released here, before their streams look at them: another may wait for it.
-        let continued = settle_all(&mut completions);
+        let continued: Vec<Op> = extract_continued(&mut completions).collect();
         let mut state = self.lock();
         state.in_flight -= completions.len();
         state.queued.extend(continued);
@@ -194,18 +203,9 @@ impl Shared {
     }
 }
 
-/// Leaves those that are final, and returns the operations that go on.
-fn settle_all(completions: &mut Vec<Completion>) -> Vec<Op> {
-    let mut continued = Vec::new();
-    if completions.iter().any(|completion| completion.op.kind == OpKind::Write) {
-        for completion in mem::take(completions) {
-            match settle(completion) {
-                Settled::Final(completion) => completions.push(completion),
-                Settled::Continues(op) => continued.push(op),
-            }
-        }
-    }
-    continued
+/// Removes the completions of operations that are to be submitted again.
+fn extract_continued(completions: &mut Vec<Completion>) -> impl Iterator<Item = Op> {
+    completions.extract_if(.., continues).map(|completion| completion.op)
 }
 
 impl State {
@@ -248,6 +248,13 @@ impl Stream {
 
     pub(crate) fn traits(&self) -> Traits {
         self.traits
+    }
+
+    pub(crate) fn engine_cpu(&self) -> EngineCpu {
+        match &self.handle {
+            Handle::Own { engine, .. } => engine.threads().cpu(),
+            Handle::Shared { io, .. } => io.engine_cpu(),
+        }
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -324,7 +331,7 @@ impl Stream {
                 debug_assert!(completions.is_empty());
                 let was_in_flight = *in_flight > 0;
                 let outcome = engine.reap(at_least, completions);
-                settle_all(completions).into_iter().for_each(|op| engine.submit(op));
+                extract_continued(completions).for_each(|op| engine.submit(op));
                 *in_flight -= completions.len();
                 outcome.map(|()| was_in_flight)
             }

@@ -34,8 +34,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::retry_on_intr;
 
 use crate::buffer::Buffer;
-use crate::file::unnamed::{create_hidden, open_unnamed};
-use crate::file::{Access, IoFile, flags_of};
+use crate::file::create_unnamed;
+use crate::file::{Access, IoFile};
 use crate::read::{Block, Order, ReadStream, SharedOptions};
 use crate::shared::Io;
 use crate::write::allocation::Allocation;
@@ -45,9 +45,10 @@ use crate::{Error, IoStats};
 /// Unit of a run's place in the file, in bytes: the usual block of a file system, as only whole blocks become holes.
 const UNIT_BYTES: usize = 4096;
 
-/// Bytes behind a reader that become one hole: at most this much, and at most one part in so many of the run.
-const HOLE_BYTES: u64 = 1 << 20;
-const HOLE_PARTS: u64 = 8;
+/// Bytes behind a reader that become one hole.
+const HOLE_MAX_BYTES: u64 = 1 << 20;
+/// Holes that a shorter run is released in, so that its space is free again early.
+const HOLES_PER_RUN: u64 = 8;
 
 /// A file of runs. Clones are handles of the same.
 #[derive(Clone, Debug)]
@@ -102,14 +103,7 @@ impl Spill {
     /// If no file can be created there, or not for direct I/O.
     pub fn create_for(io: &Io, directory: &Path, access: Access) -> Result<Spill, Error> {
         let path = directory.join("spill");
-        let opened = open_unnamed(directory, flags_of(access)).and_then(|unnamed| match unnamed {
-            Some(file) => Ok(file),
-            None => {
-                let (file, name) = create_hidden(&path, flags_of(access))?;
-                std::fs::remove_file(name)?;
-                Ok(file)
-            }
-        });
+        let opened = create_unnamed(directory, access);
         let file = opened.map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) if access == Access::Direct => Error::NoDirect { path: path.clone() },
             _ => Error::Open { path: path.clone(), source },
@@ -317,7 +311,7 @@ impl Run {
         let stream = self.read(&SharedOptions { order: Order::File, ..*options })?;
         let rest = self.place.extents.iter().cloned().collect();
         let unit = self.place.alignment() as u64;
-        let step = (self.length / HOLE_PARTS).clamp(unit, HOLE_BYTES);
+        let step = (self.length / HOLES_PER_RUN).clamp(unit, HOLE_MAX_BYTES);
         Ok(RunReader { stream, run: self, rest, step })
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of a stream.
+//! Counters of a stream, and CPU time of an engine.
 
 use std::time::Duration;
 
@@ -13,4 +13,42 @@ pub struct IoStats {
     pub service: Duration,
     /// Time for which the caller has waited for operations or for memory.
     pub waiting: Duration,
+}
+
+impl IoStats {
+    /// The counters of the phase that began when they were `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: IoStats) -> IoStats {
+        IoStats {
+            bytes: self.bytes - earlier.bytes,
+            calls: self.calls - earlier.calls,
+            service: self.service.saturating_sub(earlier.service),
+            waiting: self.waiting.saturating_sub(earlier.waiting),
+        }
+    }
+}
+
+/// CPU time of the threads that belong to an engine: none where it has no such threads, or where the system does not tell.
+///
+/// A call that a waiting caller makes itself counts as the caller's time; for engines without threads (`aio`, `uring`,
+/// `mmap`, `null`) these are all calls. The kernel's workers that serve many processes (block layer, loop device, io-wq)
+/// cannot be attributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCpu {
+    /// Threads of this process (`read`, `pread`, `populate`).
+    pub threads: Option<Duration>,
+    /// Threads of the kernel that serve this engine alone (`uring-sqpoll`).
+    pub kernel_threads: Option<Duration>,
+}
+
+impl EngineCpu {
+    /// The CPU time of the phase that began when it was `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: EngineCpu) -> EngineCpu {
+        let since = |now: Option<Duration>, then: Option<Duration>| Some(now?.saturating_sub(then?));
+        EngineCpu {
+            threads: since(self.threads, earlier.threads),
+            kernel_threads: since(self.kernel_threads, earlier.kernel_threads),
+        }
+    }
 }

@@ -106,13 +106,13 @@ struct Away {
     longest: Duration,
 }
 
-/// Work of the caller's that is worth handing a job over for: a little more than the hand-over takes.
-const WORTHWHILE: Duration = Duration::from_micros(10);
+/// Work of the caller for which handing over a job pays: a little more than the hand-over takes.
+const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
     /// Until it is known, it is taken to have work.
     fn new() -> Away {
-        Away { left: None, longest: 100 * WORTHWHILE }
+        Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
 
     fn is_back(&mut self) {
@@ -126,7 +126,7 @@ impl Away {
     }
 
     fn is_worthwhile(&self) -> bool {
-        self.longest >= WORTHWHILE
+        self.longest >= HANDOVER_MIN_TIME
     }
 
     fn leaves(&mut self) {
@@ -185,7 +185,7 @@ impl<J> ThreadPool<J> {
     }
 
     /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
-    /// done, in the order of their ends. With 0 the caller leaves: it goes about its own work.
+    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has any.
     pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();
@@ -207,8 +207,8 @@ impl<J> ThreadPool<J> {
         state.wanted = 0;
         self.in_flight -= state.done.len();
         ended.append(&mut state.done);
-        if at_least == 0 && self.own.is_some() {
-            // Who comes back at once does one himself.
+        if self.own.is_some() {
+            // A caller that returns at once runs one job itself while it waits.
             self.shared.call_up(&mut state, threads - usize::from(!self.away.is_worthwhile()));
             self.away.leaves();
         }
@@ -355,6 +355,21 @@ mod tests {
             pool.away.longest = Duration::ZERO;
             pool.start(job);
             pool.finish(0, &mut ended);
+            pool.finish(1, &mut ended);
+        }
+        // The thread may have begun one before it was known, and one more before it saw.
+        assert!(watch.by_caller.load(Ordering::SeqCst) >= 95);
+    }
+
+    #[test]
+    fn a_caller_that_only_ever_waits_does_its_share_itself() {
+        let watch = Watch::default();
+        let calls = vec![watch.call(Duration::from_micros(50))];
+        let mut pool = ThreadPool::new("test", calls, Some(watch.call(Duration::ZERO)), 4).unwrap();
+        let mut ended = Vec::new();
+        for job in 0..100 {
+            pool.away.longest = Duration::ZERO;
+            pool.start(job);
             pool.finish(1, &mut ended);
         }
         // The thread may have begun one before it was known, and one more before it saw.

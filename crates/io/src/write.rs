@@ -43,7 +43,7 @@ use crate::error::same_error;
 use crate::file::IoFile;
 use crate::shared::{Io, Stream, Traits};
 use crate::spill::Place;
-use crate::{Error, IoStats};
+use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
 
@@ -62,22 +62,23 @@ pub struct WriteOptions {
     pub sync: bool,
 }
 
-/// Where direct transfers are fastest on most devices: large enough to be few, small enough for one request.
-const USUAL_BLOCK_BYTES: usize = 1 << 20;
+/// Size at which direct transfers are fastest on most devices: large enough to be few, small enough for one request.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
 
-/// Smallest buffers that a stream is content with where memory is short.
+/// Smallest buffers of a stream when memory is short.
 const BLOCK_MIN_BYTES: usize = crate::read::BLOCK_MIN;
 
 /// A stream's guarantee: one buffer to fill while another is written.
 const GUARANTEED_BUFFERS: usize = 2;
 
-/// A stream's guarantee takes at most one part in this many of the unclaimed budget, unless it is the least.
+/// A stream's guarantee takes at most one part in this many of the unclaimed budget, unless it is the smallest
+/// possible.
 const BUDGET_PARTS: usize = 4;
 
 impl Default for WriteOptions {
     /// Buffers of 1 MiB, 4 in flight, from the beginning, without a sync.
     fn default() -> WriteOptions {
-        WriteOptions { block: USUAL_BLOCK_BYTES, in_flight: 4, from: 0, expected: None, sync: false }
+        WriteOptions { block: DEFAULT_BLOCK_BYTES, in_flight: 4, from: 0, expected: None, sync: false }
     }
 }
 
@@ -298,6 +299,12 @@ impl WriteStream {
         self.stats
     }
 
+    /// CPU time so far of the threads of its engine, which others may share.
+    #[must_use]
+    pub fn engine_cpu(&self) -> EngineCpu {
+        self.stream.engine_cpu()
+    }
+
     /// The part of the requested memory and registration that was granted.
     #[must_use]
     pub fn grant(&self) -> crate::read::Grant {
@@ -450,8 +457,8 @@ impl WriteStream {
     fn take(&mut self, completion: Completion) {
         let Completion { op, result, .. } = completion;
         self.in_flight -= 1;
-        self.stats.calls += op.earlier.count;
-        self.stats.service += op.earlier.service;
+        self.stats.calls += u64::from(op.earlier.count);
+        self.stats.service += op.earlier.service();
         match result {
             Ok(_) => {
                 self.stats.bytes += op.length as u64;

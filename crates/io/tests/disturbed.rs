@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use on_disk::{content, file_with, open};
 use sakiyomi_io::page_cache::drop_pages;
-use sakiyomi_io::{Access, EngineKind, EngineSpec, Memory, Order, Pattern, ReadOptions, ReadStream};
+use sakiyomi_io::{Access, EngineKind, EngineSpec, Memory, Order, ReadOptions, ReadStream};
 
 fn moving() -> impl Iterator<Item = EngineKind> {
     EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Null)
@@ -91,11 +91,11 @@ fn the_thread_that_began_to_read_may_end() {
     let bytes = content(32 << 20);
     let file = file_with("moved", &bytes);
     for mut options in ways() {
-        // Much must be on its way at that moment, and nothing read ahead by the system.
+        // Much must be on its way at that moment.
         options.engine.depth = if options.engine.kind == EngineKind::Read { 1 } else { 128 };
         options.order = Order::Arrival;
         for seed in 0..5 {
-            options.pattern = Pattern::Random { seed };
+            options.range = Some(seed << 20..u64::MAX);
             drop_pages(&File::open(file.path()).unwrap(), 0..u64::MAX).unwrap();
             let begin = || open(file.path(), &options).map(|mut blocks| (blocks.next(), blocks));
             let begun = thread::scope(|scope| scope.spawn(begin).join().unwrap());

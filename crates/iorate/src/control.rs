@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sakiyomi_os::ioctl_channel::{SIZE, exchange, open};
+use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange, open};
 
-use crate::protocol::{Answer, Call, Message, Refusal, Set, Target, VERSION, View, decode, encode};
+use crate::protocol::{Answer, Call, Message, PROTOCOL_VERSION, Refusal, Set, Target, View, decode, encode};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 /// Carries a question to a mount, and puts the answer in its place.
-type Exchange = dyn Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync;
+type Exchange = dyn Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync;
 
 /// A mount that can be asked.
 pub struct Control {
@@ -72,7 +72,7 @@ impl Control {
     /// Whoever answers such messages, for tests.
     pub fn over(
         path: impl AsRef<Path>,
-        exchange: impl Fn(&mut [u8; SIZE]) -> io::Result<()> + Send + Sync + 'static,
+        exchange: impl Fn(&mut [u8; MESSAGE_BYTES]) -> io::Result<()> + Send + Sync + 'static,
     ) -> Control {
         Control { path: path.as_ref().to_owned(), exchange: Box::new(exchange) }
     }
@@ -144,7 +144,7 @@ impl Control {
     }
 
     fn ask(&self, call: Call) -> Result<Answer, Error> {
-        let message = Message { version: VERSION, asker: std::process::id(), call };
+        let message = Message { version: PROTOCOL_VERSION, asker: std::process::id(), call };
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the name is too long");
         let mut message = encode(&message).ok_or_else(|| self.broken(too_long()))?;
         (self.exchange)(&mut message).map_err(|error| match error.raw_os_error() {
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn what_is_asked_arrives_with_who_asks() {
         let control = mount(|message| {
-            assert_eq!((message.version, message.asker), (VERSION, std::process::id()));
+            assert_eq!((message.version, message.asker), (PROTOCOL_VERSION, std::process::id()));
             match message.call {
                 Call::Set(set) => Answer::Given { best_effort: set.best_effort },
                 Call::Clear(Target::Process { pid: 7 }) => Answer::Cleared,
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_name_that_is_too_long_is_not_sent() {
         let control = mount(|_| panic!("nothing is sent"));
-        let target = Target::Group { path: "x".repeat(SIZE) };
+        let target = Target::Group { path: "x".repeat(MESSAGE_BYTES) };
         assert!(matches!(control.clear(&target).unwrap_err(), Error::Broken { .. }));
     }
 }

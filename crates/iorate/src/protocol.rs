@@ -4,17 +4,17 @@
 
 use std::io;
 
-use sakiyomi_os::ioctl_channel::SIZE;
+use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Of this protocol. A mount answers [`Refusal::Version`] to others.
-pub const VERSION: u32 = 1;
+/// Version of this protocol. A mount answers [`Refusal::Version`] to others.
+pub const PROTOCOL_VERSION: u32 = 1;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// [`VERSION`] of who asks.
+    /// [`PROTOCOL_VERSION`] of who asks.
     pub version: u32,
     /// The number of the process that asks, as it knows itself: another one means that its numbers are not the mount's
     /// (a container).
@@ -262,8 +262,8 @@ impl std::fmt::Display for Target {
 }
 
 /// Writes something into a message; says nothing if it is too long.
-pub fn encode(what: &impl Serialize) -> Option<Box<[u8; SIZE]>> {
-    let mut message = Box::new([0; SIZE]);
+pub fn encode(what: &impl Serialize) -> Option<Box<[u8; MESSAGE_BYTES]>> {
+    let mut message = Box::new([0; MESSAGE_BYTES]);
     let mut room = &mut message[..];
     serde_json::to_writer(&mut room, what).ok().map(|()| message)
 }
@@ -287,7 +287,7 @@ mod tests {
             Set { target: Target::Tree { pid: 7 }, rate: Rate::EveryNs(40_000_000), best_effort: true };
         let group = Target::Group { path: "/batch".to_owned() };
         for call in [Call::Set(every), Call::Clear(group), Call::Look { after: 9, all: true }] {
-            let message = Message { version: VERSION, asker: 1, call };
+            let message = Message { version: PROTOCOL_VERSION, asker: 1, call };
             assert_eq!(decode::<Message>(&encode(&message).unwrap()[..]).unwrap(), message);
         }
         let refusals = [Refusal::NotRegulated, Refusal::TooMany { most: 3 }, Refusal::NoProcess { pid: 4 }];
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_said() {
-        assert!(encode(&Target::Group { path: "x".repeat(SIZE) }).is_none());
-        assert!(decode::<Answer>(&[0; SIZE]).is_err());
+        assert!(encode(&Target::Group { path: "x".repeat(MESSAGE_BYTES) }).is_none());
+        assert!(decode::<Answer>(&[0; MESSAGE_BYTES]).is_err());
     }
 }

@@ -5,22 +5,22 @@
 //! word by word, so that a slip in a long key weighs as much as in a short one, and a parent that was left out costs
 //! less than a word that is another one.
 
-/// Names further apart than this share of their length are not alike.
-const NAME_MAX: f64 = 0.4;
-/// The same of a word within a key.
-const WORD_MAX: f64 = 0.5;
-/// Keys further apart than this, all words together, are not alike.
-const KEY_MAX: f64 = 0.8;
-/// A word of the known key that was not typed, such as a parent.
-const LEFT_OUT: f64 = 0.25;
-/// A typed word that the known key does not have.
-const SUPERFLUOUS: f64 = 0.4;
-/// Candidates this much further away than the nearest one are not named.
-const BEHIND_MAX: f64 = 0.1;
-/// Candidates named at most.
-const NAMED_MAX: usize = 3;
-/// A shorter text is a part of too many names.
-const PART_MIN: usize = 3;
+/// Distance, as a share of its length, up to which a name is similar.
+const NAME_DISTANCE_MAX: f64 = 0.4;
+/// Distance, as a share of its length, up to which a word of a key is similar.
+const WORD_DISTANCE_MAX: f64 = 0.5;
+/// Distance of all words together up to which a key is similar.
+const KEY_DISTANCE_MAX: f64 = 0.8;
+/// Distance of a word of the known key that was not typed, such as a parent.
+const MISSING_WORD_COST: f64 = 0.25;
+/// Distance of a typed word that the known key does not have.
+const EXTRA_WORD_COST: f64 = 0.4;
+/// Further distance up to which a candidate is named beside the nearest.
+const RUNNER_UP_DISTANCE_MAX: f64 = 0.1;
+/// Candidates that are named.
+const CANDIDATES_MAX: usize = 3;
+/// A shorter text is part of too many names.
+const PART_MIN_CHARS: usize = 3;
 
 /// Those of `known` that `typed` may have been meant to be, the nearest first; three at most. Capital letters do not
 /// matter, nor does whether `-`, `_` or a space stands between words.
@@ -29,7 +29,7 @@ pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     if typed.is_empty() {
         return Vec::new();
     }
-    nearest(known.into_iter().map(|name| (name_distance(&typed, &folded(name)), name)), NAME_MAX)
+    nearest(known.into_iter().map(|name| (name_distance(&typed, &folded(name)), name)), NAME_DISTANCE_MAX)
 }
 
 /// Those of the keys `known` that `typed` may have been meant to be, the nearest first; three at most. `*` in a known
@@ -47,7 +47,7 @@ pub fn similar_keys<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
         let joined = share(&whole, &folded(&key.replace('.', "-"))) * 2.0;
         of_words.min(joined)
     };
-    let found = nearest(known.into_iter().map(|key| (distance(key), key)), KEY_MAX);
+    let found = nearest(known.into_iter().map(|key| (distance(key), key)), KEY_DISTANCE_MAX);
     found.into_iter().map(|key| key.replace('*', number)).collect()
 }
 
@@ -67,12 +67,12 @@ fn nearest<'a>(candidates: impl Iterator<Item = (f64, &'a str)>, limit: f64) -> 
     near.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = near.first().map_or(0.0, |(distance, _)| *distance);
     let mut names: Vec<&str> = Vec::new();
-    for (_, name) in near.iter().take_while(|(distance, _)| *distance <= least + BEHIND_MAX) {
+    for (_, name) in near.iter().take_while(|(distance, _)| *distance <= least + RUNNER_UP_DISTANCE_MAX) {
         if !names.contains(name) {
             names.push(name);
         }
     }
-    names.truncate(NAMED_MAX);
+    names.truncate(CANDIDATES_MAX);
     names
 }
 
@@ -88,7 +88,7 @@ fn is_number(word: &str) -> bool {
 fn name_distance(typed: &str, known: &str) -> f64 {
     let distance = share(typed, known);
     let [short, long] = if typed.len() < known.len() { [typed, known] } else { [known, typed] };
-    let part = short.len() >= PART_MIN && long.contains(short);
+    let part = short.len() >= PART_MIN_CHARS && long.contains(short);
     if part { distance.min(0.25) } else { distance }
 }
 
@@ -120,12 +120,12 @@ fn edits(a: &str, b: &str) -> usize {
 
 /// The same over the words of keys.
 fn key_distance(typed: &[String], known: &[String]) -> f64 {
-    let mut last: Vec<f64> = (0..=known.len()).map(|words| words as f64 * LEFT_OUT).collect();
+    let mut last: Vec<f64> = (0..=known.len()).map(|words| words as f64 * MISSING_WORD_COST).collect();
     for word in typed {
-        let mut row = vec![last[0] + SUPERFLUOUS];
+        let mut row = vec![last[0] + EXTRA_WORD_COST];
         for (j, own) in known.iter().enumerate() {
             let substituted = last[j] + word_distance(word, own);
-            row.push(substituted.min(last[j + 1] + SUPERFLUOUS).min(row[j] + LEFT_OUT));
+            row.push(substituted.min(last[j + 1] + EXTRA_WORD_COST).min(row[j] + MISSING_WORD_COST));
         }
         last = row;
     }
@@ -137,7 +137,7 @@ fn word_distance(typed: &str, known: &str) -> f64 {
         return if is_number(typed) { 0.0 } else { f64::INFINITY };
     }
     match name_distance(typed, known) {
-        distance if distance <= WORD_MAX => distance,
+        distance if distance <= WORD_DISTANCE_MAX => distance,
         _ => f64::INFINITY,
     }
 }

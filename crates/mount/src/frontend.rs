@@ -11,7 +11,7 @@ use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
 
 use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
-use crate::layout::{BLOCK, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
+use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
 use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
 use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
@@ -156,9 +156,9 @@ impl Frontend {
 
     /// Reading or writing blocks of metadata.
     fn blocks(&self, issuer: Issuer, op: Op, runs: &[Run]) -> IoRequest {
-        let sectors = BLOCK / self.sector.0;
+        let sectors = BLOCK_BYTES / self.sector.0;
         let extent = |run: &Run| Extent::new(Lba(run.start * sectors), Sectors(run.blocks * sectors));
-        let bytes = runs.iter().map(|run| run.blocks * BLOCK).sum();
+        let bytes = runs.iter().map(|run| run.blocks * BLOCK_BYTES).sum();
         IoRequest {
             extents: runs.iter().map(extent).collect(),
             bytes,

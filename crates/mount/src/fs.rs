@@ -46,7 +46,7 @@ use crate::frontend::{Frontend, Issuer};
 use crate::layout::FileId;
 use crate::process;
 use crate::regulation::Regulation;
-use answers::BELIEVED;
+use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
@@ -146,7 +146,8 @@ impl Files {
                 }
             };
             let attributes = attributes(node.number, &stat);
-            let full = reply.add(INodeNo(node.number), place, name, &BELIEVED, &attributes, Generation(0));
+            let full =
+                reply.add(INodeNo(node.number), place, name, &ATTRIBUTE_TIMEOUT, &attributes, Generation(0));
             if full && !itself {
                 self.forgotten(node.number, 1);
             }

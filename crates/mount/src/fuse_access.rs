@@ -14,9 +14,10 @@ use crate::{Error, Mounted, Options, mount};
 
 const DEVICE: &str = "/dev/fuse";
 
-/// Numbers of the device in all kernels (`linux/miscdevice.h`).
-const MAJOR: u32 = 10;
-const MINOR: u32 = 229;
+/// Major number of `/dev/fuse` (`MISC_MAJOR`, linux/major.h).
+const FUSE_MAJOR: u32 = 10;
+/// Minor number of `/dev/fuse` (`FUSE_MINOR`, linux/miscdevice.h).
+const FUSE_MINOR: u32 = 229;
 
 /// The program that mounts for unprivileged users.
 const HELPER: &str = "fusermount3";
@@ -115,7 +116,7 @@ fn is_fuse(device: &File) -> Result<(), Error> {
     let metadata = device.metadata().map_err(Error::Device)?;
     let number = metadata.rdev();
     let found = (rustix::fs::major(number), rustix::fs::minor(number));
-    if metadata.file_type().is_char_device() && found == (MAJOR, MINOR) {
+    if metadata.file_type().is_char_device() && found == (FUSE_MAJOR, FUSE_MINOR) {
         return Ok(());
     }
     Err(Error::OtherDevice)

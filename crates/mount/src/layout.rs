@@ -29,10 +29,10 @@ pub use pieces::Run;
 pub use store::LayoutError;
 
 /// The unit of allocation.
-pub const BLOCK: u64 = 4096;
+pub const BLOCK_BYTES: u64 = 4096;
 
-/// The most blocks that are held for a file that grows: 8 MiB.
-const AHEAD_MAX: u64 = 2048;
+/// Blocks that are reserved for a growing file: 8 MiB.
+const PREALLOCATED_MAX_BLOCKS: u64 = 2048;
 
 /// A file, by the device and inode number of what backs it: these outlive renaming, and hard links share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +89,7 @@ impl Layout {
     /// An empty drive of `capacity`; `seed` decides the random places.
     #[must_use]
     pub fn new(capacity: Bytes, placement: Placement, seed: u64) -> Layout {
-        let blocks = capacity.0 / BLOCK;
+        let blocks = capacity.0 / BLOCK_BYTES;
         Layout {
             blocks,
             placement,
@@ -211,7 +211,7 @@ impl Layout {
         if self.placement != Placement::Contiguous || placed.held() > 0 {
             return;
         }
-        let ahead = placed.pieces.blocks_from(0).min(AHEAD_MAX);
+        let ahead = placed.pieces.blocks_from(0).min(PREALLOCATED_MAX_BLOCKS);
         let end = placed.pieces.end();
         if let Some(run) = placed.pieces.after(end).and_then(|goal| self.free.take_at(goal, ahead)) {
             placed.pieces.insert(end, run);
@@ -238,17 +238,17 @@ impl Layout {
     /// Frees what lies wholly beyond `size` bytes.
     pub fn truncate(&mut self, file: FileId, size: u64) {
         self.settle(file);
-        self.release(file, size.div_ceil(BLOCK)..u64::MAX);
+        self.release(file, size.div_ceil(BLOCK_BYTES)..u64::MAX);
         if let Some(placed) = self.files.get_mut(&file) {
-            placed.wanted = placed.wanted.min(size.div_ceil(BLOCK));
+            placed.wanted = placed.wanted.min(size.div_ceil(BLOCK_BYTES));
         }
     }
 
     /// Frees the blocks that lie wholly in the range.
     pub fn punch(&mut self, file: FileId, offset: u64, length: u64) {
         self.settle(file);
-        let end = offset.saturating_add(length) / BLOCK;
-        self.release(file, offset.div_ceil(BLOCK)..end);
+        let end = offset.saturating_add(length) / BLOCK_BYTES;
+        self.release(file, offset.div_ceil(BLOCK_BYTES)..end);
     }
 
     fn release(&mut self, file: FileId, range: Range<u64>) {
@@ -282,7 +282,7 @@ impl Layout {
         length: u64,
         sector: Bytes,
     ) -> impl Iterator<Item = Extent> + '_ {
-        assert!(BLOCK.is_multiple_of(sector.0), "blocks are made of whole sectors");
+        assert!(BLOCK_BYTES.is_multiple_of(sector.0), "blocks are made of whole sectors");
         let placed = self.files.get(&file).filter(|_| length > 0);
         let end = offset.saturating_add(length);
         let runs =
@@ -292,7 +292,7 @@ impl Layout {
 
     /// The run that holds the byte at `offset`, if it has a place.
     pub(crate) fn run_at(&self, file: FileId, offset: u64) -> Option<FileRun> {
-        let (block, run) = self.files.get(&file)?.pieces.run_with(offset / BLOCK)?;
+        let (block, run) = self.files.get(&file)?.pieces.run_with(offset / BLOCK_BYTES)?;
         Some(FileRun { block, run })
     }
 }
@@ -309,24 +309,24 @@ impl FileRun {
     /// The sectors that hold `length` bytes from `offset`, if all of them are in this run.
     pub(crate) fn extent(&self, offset: u64, length: u64, sector: Bytes) -> Option<Extent> {
         let end = offset.checked_add(length)?;
-        let holds = self.block * BLOCK <= offset && end <= (self.block + self.run.blocks) * BLOCK;
+        let holds = self.block * BLOCK_BYTES <= offset && end <= (self.block + self.run.blocks) * BLOCK_BYTES;
         (holds && length > 0).then(|| self.sectors(offset, end, sector))
     }
 
     /// The sectors that hold what this run has of the bytes from `offset` to `end`.
     fn sectors(&self, offset: u64, end: u64, sector: Bytes) -> Extent {
         let FileRun { block, run } = *self;
-        let skipped = offset.saturating_sub(block * BLOCK);
-        let beyond = ((block + run.blocks) * BLOCK).saturating_sub(end);
-        let first = (run.start * BLOCK + skipped) / sector.0;
-        let last = ((run.start + run.blocks) * BLOCK - beyond).div_ceil(sector.0);
+        let skipped = offset.saturating_sub(block * BLOCK_BYTES);
+        let beyond = ((block + run.blocks) * BLOCK_BYTES).saturating_sub(end);
+        let first = (run.start * BLOCK_BYTES + skipped) / sector.0;
+        let last = ((run.start + run.blocks) * BLOCK_BYTES - beyond).div_ceil(sector.0);
         Extent::new(Lba(first), Sectors(last - first))
     }
 }
 
 /// The blocks that hold `length` bytes from `offset`.
 fn blocks_touched(offset: u64, length: u64) -> Range<u64> {
-    let first = offset / BLOCK;
-    let end = if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK) };
+    let first = offset / BLOCK_BYTES;
+    let end = if length == 0 { first } else { offset.saturating_add(length).div_ceil(BLOCK_BYTES) };
     first..end
 }

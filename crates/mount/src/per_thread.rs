@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// More than threads that take requests; beyond, several share a value.
-const VALUES: usize = 8;
+/// More than the threads that serve requests. Further threads share values.
+const VALUE_SLOTS: usize = 8;
 
 /// Values that are made when a thread first asks for its own.
 #[derive(Debug)]
 pub(crate) struct PerThread<T> {
-    values: [Apart<T>; VALUES],
+    values: [Apart<T>; VALUE_SLOTS],
 }
 
 /// On cache lines of its own; processors fetch two at a time.
@@ -52,7 +52,7 @@ impl<T: Default> PerThread<T> {
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static PLACE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % VALUES);
+        static PLACE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % VALUE_SLOTS);
     }
     PLACE.get()
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_os::process::process_of;
 
-/// How long an answer of the kernel is used; a thread's number may be another's after a while.
-const VALID: Duration = Duration::from_secs(2);
+/// Time for which the process of a thread is remembered: thread numbers are reused.
+const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Threads that are remembered; numbers of threads are given in sequence, so that few share a place. A power of two.
-const PLACES: usize = 4096;
+/// Threads whose processes are remembered, a power of two. Thread numbers are given in sequence, so that few share a
+/// slot.
+const THREAD_SLOTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Answer {
@@ -32,17 +33,17 @@ pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
     }
     KNOWN.with_borrow_mut(|known| {
         if known.is_empty() {
-            known.resize(PLACES, None);
+            known.resize(THREAD_SLOTS, None);
         }
-        let place = &mut known[thread as usize % PLACES];
-        if let Some(answer) = place
+        let slot = &mut known[thread as usize % THREAD_SLOTS];
+        if let Some(answer) = slot
             && answer.thread == thread
-            && now.saturating_duration_since(answer.asked) < VALID
+            && now.saturating_duration_since(answer.asked) < LOOKUP_MAX_AGE
         {
             return answer.process;
         }
         let process = process_of(thread).unwrap_or(thread);
-        *place = Some(Answer { thread, process, asked: now });
+        *slot = Some(Answer { thread, process, asked: now });
         process
     })
 }
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_not_taken_for_another_at_its_place() {
+    fn a_thread_is_not_taken_for_another_in_its_slot() {
         let own = std::process::id();
         let now = Instant::now();
         assert_eq!(of_thread(own, now), own);

@@ -18,11 +18,11 @@ use crate::per_thread::PerThread;
 /// Capacity of a list; a thread whose list is full waits with its answer.
 const LIST_MAX: usize = 1 << 15;
 
-/// So many accesses may have ended while an older one has not; then it is left behind, out of order.
-const HELD_MAX: usize = 1 << 16;
+/// Completed accesses that wait for an older one; beyond it, the older one is recorded out of order.
+const OUT_OF_ORDER_MAX: usize = 1 << 16;
 
 /// Time between two visits of the lists: at a million requests a second, a third of a list.
-const GATHER: Duration = Duration::from_millis(10);
+const COLLECT_PERIOD: Duration = Duration::from_millis(10);
 
 /// A request, or one of its parts on the drive. Small, because the thread that answers a
 /// request writes it into memory that another one reads.
@@ -107,7 +107,7 @@ impl Recorder {
             if parts.is_none() {
                 break;
             }
-            thread::sleep(GATHER);
+            thread::sleep(COLLECT_PERIOD);
         }
     }
 }
@@ -179,7 +179,7 @@ impl Shared {
     /// Fetches what has gathered, or waits until something comes; the end, if it has come before that.
     fn next(&self, held: &mut Vec<Part>) -> Option<End> {
         let state = self.lock();
-        let gathered = self.changed.wait_timeout_while(state, GATHER, |state| state.end.is_none());
+        let gathered = self.changed.wait_timeout_while(state, COLLECT_PERIOD, |state| state.end.is_none());
         let mut state = gathered.unwrap_or_else(PoisonError::into_inner).0;
         while !self.fetch(held) && state.end.is_none() {
             self.sleeps.store(true, Ordering::SeqCst);
@@ -215,7 +215,7 @@ fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Opti
 fn ready(held: &[Part], next: &mut u64) -> usize {
     let mut ready = 0;
     for (index, part) in held.iter().enumerate() {
-        if part.number > *next && held.len() - index <= HELD_MAX {
+        if part.number > *next && held.len() - index <= OUT_OF_ORDER_MAX {
             break;
         }
         *next = (*next).max(part.number + 1);
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(ready(&[part(0), part(1), part(3)], &mut next), 2);
         assert_eq!(ready(&[part(2), part(3), part(4)], &mut next), 3);
         assert_eq!(ready(&[part(6)], &mut next), 0);
-        let many: Vec<Part> = (6..HELD_MAX as u64 + 8).map(part).collect();
+        let many: Vec<Part> = (6..OUT_OF_ORDER_MAX as u64 + 8).map(part).collect();
         assert_eq!(
             ready(&many, &mut next),
             many.len(),

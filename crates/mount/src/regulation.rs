@@ -56,14 +56,14 @@ impl Regulate {
     }
 }
 
-/// Owners that one answer has at most; it has as many as fit.
-const PAGE: usize = 64;
+/// Owners in a reply; fewer if they do not fit.
+const OWNERS_PER_REPLY: usize = 64;
 
-/// Letters of a group's path at most, so that two of it fit into an answer.
-const PATH_MAX: usize = 1024;
+/// Longest path of a group: two of them fit into a reply.
+const GROUP_PATH_MAX_BYTES: usize = 1024;
 
-/// The longest time that can be asked for.
-const TIME_MAX: Nanos = Nanos(3_600_000_000_000);
+/// Longest time that a rate may have.
+const RATE_TIME_MAX: Nanos = Nanos(3_600_000_000_000);
 
 /// The rates of a mount.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl Regulation {
     pub(crate) fn look(&self, after: u64, all: bool) -> Result<View, Stopped> {
         let mut after = u32::try_from(after).unwrap_or(u32::MAX);
         let (seen, owners) = loop {
-            let seen = self.ask(move |rates, now| rates.look(now, after, all, PAGE))?;
+            let seen = self.ask(move |rates, now| rates.look(now, after, all, OWNERS_PER_REPLY))?;
             let known = seen.owners.iter().filter_map(|(number, figures, report)| {
                 let (target, name) = self.owners.who(*number)?;
                 Some(owner(*number, target, name, figures, report.as_ref()))
@@ -307,8 +307,9 @@ impl Regulation {
         match target {
             Target::Process { pid } => process(*pid).map(Held::Process),
             Target::Tree { pid } => process(*pid).map(Held::Tree),
-            Target::Group { path } if !path.starts_with('/') || path.len() > PATH_MAX => {
-                let what = format!("a control group has a path from / on of at most {PATH_MAX} letters");
+            Target::Group { path } if !path.starts_with('/') || path.len() > GROUP_PATH_MAX_BYTES => {
+                let what =
+                    format!("a control group has a path from / on of at most {GROUP_PATH_MAX_BYTES} letters");
                 Err(Refusal::Malformed { what })
             }
             Target::Group { path } => {
@@ -360,7 +361,7 @@ fn rate_of(rate: protocol::Rate) -> Result<Rate, Refusal> {
             Ok(percent) => Ok(Rate::Percent(percent)),
             Err(_) => Err(Refusal::BadRate { asked: format!("{percent} %") }),
         },
-        protocol::Rate::EveryNs(time) if time == 0 || time > TIME_MAX.0 => {
+        protocol::Rate::EveryNs(time) if time == 0 || time > RATE_TIME_MAX.0 => {
             Err(Refusal::BadRate { asked: Rate::Every(Nanos(time)).to_string() })
         }
         protocol::Rate::EveryNs(time) => Ok(Rate::Every(Nanos(time))),

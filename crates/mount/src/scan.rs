@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use crate::Error;
 use crate::frontend::Frontend;
 use crate::fs::content::place_data;
-use crate::layout::{BLOCK, FileId};
+use crate::layout::{BLOCK_BYTES, FileId};
 
 /// Places every file below `root`, and frees the places of those that are no more.
 pub(crate) fn place_all(
@@ -121,7 +121,7 @@ impl Scan<'_> {
 
     fn told(&self, backing: &Path, path: &Path, error: io::Error) -> Error {
         if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) {
-            let capacity = self.frontend.layout().read().blocks() * BLOCK;
+            let capacity = self.frontend.layout().read().blocks() * BLOCK_BYTES;
             return Error::TooLarge { path: backing.to_owned(), capacity };
         }
         failed(&below(backing, path), error)

@@ -25,7 +25,7 @@ use crate::frontend::Frontend;
 use crate::fs::direct::{DirectFiles, Issued};
 use crate::fs::{Files, FsOptions};
 use crate::fuse_access::{can_mount, refusal};
-use crate::layout::{BLOCK, Layout, LayoutError, Metadata, Placement};
+use crate::layout::{BLOCK_BYTES, Layout, LayoutError, Metadata, Placement};
 use crate::live::{BACKING_SECTOR, Backing, RealtimeDevice, Timeline};
 use crate::record::{Recording, StartError};
 use crate::regulation::{Beside, Keeper, RatesSeen, Regulate, Regulation};
@@ -39,13 +39,15 @@ const REQUEST_THREADS: usize = 3;
 /// Descriptors that files which are only known take at most: each keeps an inode in memory.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// From who asks to this process and back: what a read takes of a device that takes no time (`bench/regulate.py`: 16 us),
-/// and a thread more. It counts where it is not small against what a device takes: on flash.
-const PATH: Nanos = Nanos(25_000);
+/// Time from a program to this process and back: that of a read from a device without delay (`bench/regulate.py`: 16
+/// us), plus a thread switch. It matters where the device is fast: on flash.
+const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
-/// Measured together on a machine whose two cores were busy: the p99 of lateness fell from 3 ms to 1.2.
-const NICE: i32 = -15;
-const TURN: Duration = Duration::from_micros(100);
+/// Priority of the device's thread. With [`DEVICE_THREAD_SLICE`], the p99 of its lateness on a machine with two busy
+/// cores fell from 3 ms to 1.2 ms.
+const DEVICE_THREAD_NICE: i32 = -15;
+/// Time slice of the device's thread.
+const DEVICE_THREAD_SLICE: Duration = Duration::from_micros(100);
 
 /// What stands behind the files.
 #[derive(Clone, Debug)]
@@ -183,7 +185,7 @@ pub fn mount(backing: &Path, directory: &Path, options: &Options) -> Result<Moun
         .map_err(|error| Error::Scan { path: backing.clone(), source: error.into() })?;
     let device = options.behind.as_ref().map(|behind| behind.device(options.seed)).transpose()?;
     let sector = device.as_ref().map_or(BACKING_SECTOR, |device| device.sector());
-    if !BLOCK.is_multiple_of(sector.0) {
+    if !BLOCK_BYTES.is_multiple_of(sector.0) {
         return Err(Error::Sector(sector.0));
     }
     let capacity = match &device {
@@ -253,7 +255,10 @@ fn start_backing(
     RealtimeDevice::start_with(timeline.clone(), |waker| {
         let backing = Backing::new(capacity, timeline.clone(), Arc::clone(pool), waker);
         let jobs = backing.jobs();
-        (RegulatedDevice::new(Box::new(backing), Settings { path: PATH, ..how.settings() }), jobs)
+        (
+            RegulatedDevice::new(Box::new(backing), Settings { path: REQUEST_PATH_TIME, ..how.settings() }),
+            jobs,
+        )
     })
 }
 
@@ -335,7 +340,7 @@ fn descriptors() -> usize {
 /// served better.
 fn hurry() {
     // Who may not, has ordinary priority.
-    let _ = sakiyomi_os::priority::latency_nice(NICE, TURN);
+    let _ = sakiyomi_os::priority::latency_nice(DEVICE_THREAD_NICE, DEVICE_THREAD_SLICE);
 }
 
 fn start_session(

@@ -94,7 +94,7 @@ impl SharedLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{BLOCK, Placement};
+    use crate::layout::{BLOCK_BYTES, Placement};
     use proptest::prelude::*;
     use sakiyomi_model::Extent;
 
@@ -111,7 +111,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         // 1 and 65 share a place.
         let file = prop_oneof![Just(1u64), Just(2), Just(65)];
-        let bytes = || (0..40 * BLOCK, 0..8 * BLOCK);
+        let bytes = || (0..40 * BLOCK_BYTES, 0..8 * BLOCK_BYTES);
         prop_oneof![
             2 => (file.clone(), bytes()).prop_map(|(file, (offset, length))| Step::Place(file, offset, length)),
             1 => (file.clone(), bytes()).prop_map(|(file, (offset, length))| Step::Punch(file, offset, length)),

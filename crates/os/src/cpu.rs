@@ -185,11 +185,11 @@ fn own_process() -> Process {
     Process { user: span(usage.ru_utime), system: span(usage.ru_stime) }
 }
 
-/// The field of `/proc/PID/stat` with a thread's flags, counted from the one after the name.
-const FLAGS: usize = 6;
+/// Index of a thread's flags among the fields of `/proc/PID/stat` after the name.
+const FLAGS_FIELD: usize = 6;
 
-/// A thread of the kernel (`PF_KTHREAD`).
-const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Flag of a kernel thread (`PF_KTHREAD`).
+const KERNEL_THREAD_FLAG: u64 = 0x0020_0000;
 
 /// A name may hold anything, also spaces and brackets: it ends at the last one.
 fn fields_after_name(stat: &str) -> Option<impl Iterator<Item = &str>> {
@@ -203,8 +203,9 @@ fn own_threads() -> io::Result<BTreeMap<u32, Thread>> {
 fn threads_of_kernel() -> io::Result<BTreeMap<u32, Thread>> {
     let of_kernel = |directory: &str| {
         let stat = fs::read_to_string(format!("{directory}/stat")).unwrap_or_default();
-        let flags = fields_after_name(&stat).and_then(|mut fields| fields.nth(FLAGS)?.parse::<u64>().ok());
-        flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+        let flags =
+            fields_after_name(&stat).and_then(|mut fields| fields.nth(FLAGS_FIELD)?.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & KERNEL_THREAD_FLAG != 0)
     };
     threads_in("/proc", of_kernel, true)
 }
@@ -271,7 +272,7 @@ mod tests {
     fn a_name_may_hold_brackets_and_spaces() {
         let stat = "12 (a) b (c) S 2 0 0 0 -1 2129984 0 0 0 0 7 9 0 0";
         let fields: Vec<&str> = fields_after_name(stat).unwrap().collect();
-        assert_eq!((fields[0], fields[FLAGS]), ("S", "2129984"));
+        assert_eq!((fields[0], fields[FLAGS_FIELD]), ("S", "2129984"));
         assert!(fields_after_name("no name").is_none());
     }
 

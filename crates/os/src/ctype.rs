@@ -23,9 +23,12 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class(u8);
 
-const PRINTABLE: u8 = 0x80;
-const SPACE: u8 = 0x40;
-const WIDTH: u8 = 0x3f;
+/// Bit of a printable character.
+const PRINTABLE_BIT: u8 = 0x80;
+/// Bit of white space.
+const SPACE_BIT: u8 = 0x40;
+/// Bits of a character's width in columns.
+const WIDTH_MASK: u8 = 0x3f;
 
 impl Class {
     /// Neither printable nor space.
@@ -34,32 +37,33 @@ impl Class {
     /// Whether it can be printed (`isprint`, `iswprint`).
     #[must_use]
     pub fn is_printable(self) -> bool {
-        self.0 & PRINTABLE != 0
+        self.0 & PRINTABLE_BIT != 0
     }
 
     /// Whether it is white space (`isspace`, `iswspace`).
     #[must_use]
     pub fn is_space(self) -> bool {
-        self.0 & SPACE != 0
+        self.0 & SPACE_BIT != 0
     }
 
     /// How many columns it takes (`wcwidth`), 0 if it cannot be printed.
     #[must_use]
     pub fn width(self) -> u64 {
-        u64::from(self.0 & WIDTH)
+        u64::from(self.0 & WIDTH_MASK)
     }
 }
 
-const PAGE: usize = 256;
-/// Code points that Unicode has; what a decoder makes beyond them is of no class.
-const POINTS: usize = 0x11_0000;
+/// Code points whose classes are determined at a time.
+const PAGE_CODES: usize = 256;
+/// Code points of Unicode. What a decoder yields beyond them belongs to no class.
+const UNICODE_CODES: usize = 0x11_0000;
 
 /// The characters of a locale.
 #[derive(Debug)]
 pub struct Characters {
     locale: Locale,
     encoding: Encoding,
-    pages: Box<[OnceLock<Box<[Class; PAGE]>>]>,
+    pages: Box<[OnceLock<Box<[Class; PAGE_CODES]>>]>,
 }
 
 impl Characters {
@@ -77,8 +81,8 @@ impl Characters {
 
     fn of(locale: Locale) -> Characters {
         let encoding = locale.encoding();
-        let points = if encoding == Encoding::Utf8 { POINTS } else { PAGE };
-        Characters { locale, encoding, pages: (0..points / PAGE).map(|_| OnceLock::new()).collect() }
+        let points = if encoding == Encoding::Utf8 { UNICODE_CODES } else { PAGE_CODES };
+        Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
     }
 
     /// How they are written.
@@ -90,11 +94,11 @@ impl Characters {
     /// What a character is: a code point, or a byte where characters are bytes.
     #[must_use]
     pub fn class(&self, code: u32) -> Class {
-        let (page, index) = (code as usize / PAGE, code as usize % PAGE);
+        let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
         let Some(page_of) = self.pages.get(page) else { return Class::OTHER };
         let ask = || {
             let wide = self.encoding == Encoding::Utf8;
-            let codes: [i32; PAGE] = std::array::from_fn(|index| (page * PAGE + index) as i32);
+            let codes: [i32; PAGE_CODES] = std::array::from_fn(|index| (page * PAGE_CODES + index) as i32);
             Box::new(self.locale.during(|| codes.map(|code| class(code, wide))))
         };
         page_of.get_or_init(ask)[index]
@@ -110,8 +114,8 @@ fn class(code: i32, wide: bool) -> Class {
         // SAFETY: these take any value of an unsigned char, which `code` is.
         unsafe { (libc::isprint(code) != 0, libc::isspace(code) != 0, 1) }
     };
-    let width = if printable { u8::try_from(width).unwrap_or(0).min(WIDTH) } else { 0 };
-    Class(width | if printable { PRINTABLE } else { 0 } | if space { SPACE } else { 0 })
+    let width = if printable { u8::try_from(width).unwrap_or(0).min(WIDTH_MASK) } else { 0 };
+    Class(width | if printable { PRINTABLE_BIT } else { 0 } | if space { SPACE_BIT } else { 0 })
 }
 
 // Not in `libc`. `wint_t` is `unsigned int`, `wchar_t` is `int` on all that Linux has but ARM, where it is as wide.

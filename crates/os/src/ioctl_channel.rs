@@ -9,14 +9,14 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fstatfs, open as open_path};
 
-/// Bytes of a message and of its answer: as many as an ioctl's number can say, but for a few.
-pub const SIZE: usize = 0x3ff8;
+/// Size of a message, and of its reply: nearly the largest that an ioctl's number can express.
+pub const MESSAGE_BYTES: usize = 0x3ff8;
 
-/// The ioctl's number: both directions, [`SIZE`], and which.
-pub const CODE: u32 = 3 << 30 | (SIZE as u32) << 16 | (b's' as u32) << 8 | 1;
+/// The ioctl's number: both directions, [`MESSAGE_BYTES`], and the command.
+pub const IOCTL_NUMBER: u32 = 3 << 30 | (MESSAGE_BYTES as u32) << 16 | (b's' as u32) << 8 | 1;
 
-/// `FUSE_SUPER_MAGIC` (linux/magic.h).
-const FUSE: i64 = 0x6573_5546;
+/// Type of a FUSE_MAGIC file system (`FUSE_SUPER_MAGIC`, linux/magic.h).
+const FUSE_MAGIC: i64 = 0x6573_5546;
 
 /// Opens a file or directory to ask who serves it. A pipe that nobody writes to is not waited for.
 ///
@@ -31,13 +31,13 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// `ENOTTY` if nobody there knows such messages.
-pub fn exchange(file: impl AsFd, message: &mut [u8; SIZE]) -> io::Result<()> {
+pub fn exchange(file: impl AsFd, message: &mut [u8; MESSAGE_BYTES]) -> io::Result<()> {
     // To others the number could mean something.
-    if fstatfs(&file)?.f_type != FUSE {
+    if fstatfs(&file)?.f_type != FUSE_MAGIC {
         return Err(io::Error::from_raw_os_error(libc::ENOTTY));
     }
-    // SAFETY: the number says that SIZE bytes are read from and written to the message, which has as many.
-    let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), CODE.into(), message.as_mut_ptr()) };
+    // SAFETY: the number says that MESSAGE_BYTES bytes are read from and written to the message, which has as many.
+    let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), IOCTL_NUMBER.into(), message.as_mut_ptr()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn other_file_systems_are_not_asked() {
         let here = open(Path::new("/proc")).unwrap();
-        let error = exchange(here, &mut [0; SIZE]).unwrap_err();
+        let error = exchange(here, &mut [0; MESSAGE_BYTES]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }
 }

@@ -8,7 +8,8 @@
 //! | which CPUs a thread may run on | [`affinity`] |
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
-//! | a disk as the kernel counts what it does | [`block_device`] |
+//! | the kernel, the CPU and the memory of this machine | [`machine`] |
+//! | a disk as the kernel counts what it does, and what is known of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | the mount table; unmounting | [`mounts`] |
 //! | the user and the capabilities of this process | [`rights`] |
@@ -25,6 +26,7 @@ pub mod cpu;
 pub mod ctype;
 pub mod ioctl_channel;
 pub mod loop_device;
+pub mod machine;
 pub mod mounts;
 pub mod priority;
 pub mod process;

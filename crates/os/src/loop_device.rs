@@ -47,12 +47,15 @@ const _: () = assert!(size_of::<Info>() == 232 && size_of::<Config>() == 304);
 
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
-const READ_ONLY: u32 = 1;
-const AUTOCLEAR: u32 = 4;
-const DIRECT_IO: u32 = 16;
+/// `LO_FLAGS_READ_ONLY` (linux/loop.h).
+const READ_ONLY_FLAG: u32 = 1;
+/// `LO_FLAGS_AUTOCLEAR`: the device is detached when it is closed last.
+const AUTOCLEAR_FLAG: u32 = 4;
+/// `LO_FLAGS_DIRECT_IO`.
+const DIRECT_IO_FLAG: u32 = 16;
 
-/// How many devices are tried that others take first.
-const TRIES_MAX: usize = 64;
+/// Free devices that are tried. Another process may attach each of them first.
+const ATTACH_TRIES_MAX: usize = 64;
 
 /// A file as a block device. Detached when it is dropped.
 #[derive(Debug)]
@@ -74,7 +77,9 @@ impl LoopDevice {
         let file =
             open(backing, read_only).map_err(|source| Error::Open { path: backing.to_owned(), source })?;
         let failed = |source: io::Error| Error::System { what: in_words(backing, &source), source };
-        let flags = AUTOCLEAR | if read_only { READ_ONLY } else { 0 } | if direct_io { DIRECT_IO } else { 0 };
+        let flags = AUTOCLEAR_FLAG
+            | if read_only { READ_ONLY_FLAG } else { 0 }
+            | if direct_io { DIRECT_IO_FLAG } else { 0 };
         let (device, path) = attach_to_free(&file, flags, read_only).map_err(failed)?;
         let direct_io = attribute(&path, "dio").is_some_and(|text| text == "1");
         Ok(LoopDevice { _open: device, path, direct_io })
@@ -101,7 +106,7 @@ fn open(path: &Path, read_only: bool) -> io::Result<File> {
 fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File, PathBuf)> {
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     let mut taken = libc::EBUSY;
-    for _ in 0..TRIES_MAX {
+    for _ in 0..ATTACH_TRIES_MAX {
         // SAFETY: the request takes no argument and gives a number.
         let number = check(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) })?;
         let path = PathBuf::from(format!("/dev/loop{number}"));

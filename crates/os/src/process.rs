@@ -88,7 +88,7 @@ impl Process {
     /// Whether it is there and has not ended. One that has ended stays until its parent asks for its status.
     #[must_use]
     pub fn is_alive(&mut self) -> bool {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         let stat = self.stat(&mut buffer);
         stat.is_ok_and(|stat| !matches!(stat.after_name().next(), None | Some("Z" | "X")))
     }
@@ -98,7 +98,7 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub(crate) fn is_stopped(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         Ok(self.stat(&mut buffer)?.after_name().next() == Some("T"))
     }
 
@@ -220,9 +220,9 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub fn incarnation(&mut self) -> io::Result<u64> {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         let stat = self.stat(&mut buffer)?;
-        Ok(stat.after_name().nth(START_OF_STACK).and_then(|field| field.parse().ok()).unwrap_or(0))
+        Ok(stat.after_name().nth(STACK_START_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
     /// Pages so far that it had to wait for because they were mapped and not in memory.
@@ -230,9 +230,9 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub fn major_faults(&mut self) -> io::Result<u64> {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         let stat = self.stat(&mut buffer)?;
-        Ok(stat.after_name().nth(MAJOR_FAULTS).and_then(|field| field.parse().ok()).unwrap_or(0))
+        Ok(stat.after_name().nth(MAJOR_FAULTS_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
     /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
@@ -248,10 +248,10 @@ impl Process {
     /// # Errors
     /// If it has ended.
     pub fn all_faults(&mut self) -> io::Result<u64> {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         let stat = self.stat(&mut buffer)?;
         let fields = stat.after_name().enumerate();
-        let faults = fields.filter(|(index, _)| [MINOR_FAULTS, MAJOR_FAULTS].contains(index));
+        let faults = fields.filter(|(index, _)| [MINOR_FAULTS_FIELD, MAJOR_FAULTS_FIELD].contains(index));
         Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
     }
 
@@ -275,7 +275,7 @@ impl Process {
         Thread::open(self.directory.as_fd(), number)
     }
 
-    fn stat<'a>(&mut self, buffer: &'a mut [u8; STAT]) -> io::Result<Stat<'a>> {
+    fn stat<'a>(&mut self, buffer: &'a mut [u8; STAT_LINE_MAX_BYTES]) -> io::Result<Stat<'a>> {
         Ok(Stat(reread(keep(&mut self.stat, &self.directory, || "stat".to_owned())?, buffer)?))
     }
 
@@ -329,13 +329,15 @@ fn numbers_in(directory: &OwnedFd, name: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// As long as a line of `stat` can be.
-const STAT: usize = 1024;
+/// Longest line of `/proc/PID/stat`.
+const STAT_LINE_MAX_BYTES: usize = 1024;
 
-/// Fields of `stat`, counted from the one after the name.
-const MINOR_FAULTS: usize = 7;
-const MAJOR_FAULTS: usize = 9;
-const START_OF_STACK: usize = 25;
+/// Index of the minor faults among the fields of `stat` after the name.
+const MINOR_FAULTS_FIELD: usize = 7;
+/// Index of the major faults among the same fields.
+const MAJOR_FAULTS_FIELD: usize = 9;
+/// Index of the stack's start address among the same fields.
+const STACK_START_FIELD: usize = 25;
 
 struct Stat<'a>(&'a str);
 

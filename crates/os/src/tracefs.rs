@@ -83,8 +83,9 @@ const EVENTS: [(&str, Kind); 3] = [
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Buffers of one core that are taken in one look, so that one which fills as fast as it is read does not hold us.
-const MOST_PAGES: usize = 128;
+/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read does
+/// not hold up the caller.
+const PAGES_PER_POLL_MAX: usize = 128;
 
 /// Finds the tracefs through which page accesses of processes can be traced.
 ///
@@ -192,7 +193,7 @@ impl Instance {
         let mut taken = Taken::default();
         let from = touches.len();
         for pipe in &mut self.pipes {
-            for _ in 0..MOST_PAGES {
+            for _ in 0..PAGES_PER_POLL_MAX {
                 let length = match pipe.read(&mut self.page) {
                     Ok(0) | Err(_) => break,
                     Ok(length) => length,
@@ -241,6 +242,7 @@ fn maker(name: &CStr) -> Option<u32> {
 
 /// A device as statistics of files name it, from the kernel's own number for it.
 fn device_of(kernel: u32) -> u64 {
+    /// The kernel's own split of a device number (`MINORBITS`, linux/kdev_t.h).
     const MINOR_BITS: u32 = 20;
     makedev(kernel >> MINOR_BITS, kernel & ((1 << MINOR_BITS) - 1))
 }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sakiyomi_io::page_cache::{self, Residency};
 
-/// Read at a time where the kernel does not read ahead, in bytes.
-const SCRATCH: u64 = 128 << 10;
+/// Size of the buffer that a range is read into where the kernel does not read ahead: one default window of the
+/// kernel's read-ahead.
+const SCRATCH_BYTES: u64 = 128 << 10;
 
 /// What came of bringing a range into memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,11 +92,12 @@ impl CachedFile {
 
     /// Has the kernel read it ahead; false if it does not.
     fn ask_for(&self, range: &Range<u64>, before: Found) -> bool {
-        const TIMES: u32 = 2;
+        /// A full device queue cuts a read-ahead short now and then; the missing part is requested once more.
+        const READ_AHEAD_TRIES: u32 = 2;
         let piece = *self.piece.get_or_init(|| page_cache::piece(&self.file).unwrap_or(4096));
         let mut able = false;
         // A full queue cuts it short now and then: what is missing is asked for once more.
-        for _ in 0..TIMES {
+        for _ in 0..READ_AHEAD_TRIES {
             let Ok(asked) = page_cache::fetch_in_pieces(&self.file, range.clone(), piece) else { break };
             able |= self.find(range).is_some_and(|after| after.cached > before.cached);
             if asked.is_whole() {
@@ -111,7 +113,7 @@ impl CachedFile {
 
     /// Reads a range to nowhere.
     fn read(&self, range: &Range<u64>) -> io::Result<()> {
-        let mut scratch = vec![0; SCRATCH.min(range.end - range.start) as usize];
+        let mut scratch = vec![0; SCRATCH_BYTES.min(range.end - range.start) as usize];
         let mut at = range.start;
         while at < range.end {
             let wanted = scratch.len().min((range.end - at) as usize);

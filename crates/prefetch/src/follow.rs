@@ -50,7 +50,7 @@ use sakiyomi_os::process::memory;
 
 use crate::fetcher::Fetcher;
 use crate::{Action, Controller, Event, Limit, ReadingId};
-use errand::{Answer, Errand, THREADS};
+use errand::{Answer, Errand, THREADS_MAX};
 use program::Program;
 use reading::Reading;
 use storage_rate::Candidate;
@@ -71,22 +71,25 @@ pub struct Options {
     pub watch_only: bool,
 }
 
-/// Files smaller than this are left alone, unless they are one of many in a row.
-const LEAST: u64 = 256 << 10;
+/// Smaller files are not followed, unless they are part of a sequence of files: the kernel's own read-ahead has most of
+/// them by its second window.
+const FILE_MIN_BYTES: u64 = 256 << 10;
 
-/// How often the memory that may be filled is asked for.
-const ROOM: Nanos = Nanos(1_000_000_000);
+/// Time between two queries of the memory that may be filled.
+const MEMORY_POLL_PERIOD: Nanos = Nanos(1_000_000_000);
 
-/// The follower rests this many times as long as its looks take.
-const REST: u64 = 60;
+/// The follower sleeps this many times as long as its polls take, so that it uses under 2 % of a core.
+const POLL_REST_FACTOR: u64 = 60;
 
-/// The same while a program has just begun, but not where many begin all the time.
-const REST_WHILE_YOUNG: u64 = 6;
-const MANY: usize = 8;
+/// The factor while programs have just begun, because what they open is not known yet.
+const POLL_REST_FACTOR_AT_START: u64 = 6;
+/// If more programs than this have just begun, as in a build, the usual factor applies.
+const STARTING_PROGRAMS_MAX: usize = 8;
 
-/// It looks no more often, and no more seldom, than this.
-const SHORTEST: Nanos = Nanos(300_000);
-const LONGEST: Nanos = Nanos(50_000_000);
+/// Shortest sleep between two polls.
+const SLEEP_MIN: Nanos = Nanos(300_000);
+/// Longest sleep between two polls.
+const SLEEP_MAX: Nanos = Nanos(50_000_000);
 
 /// Follows a process and its descendants until the process has ended and `stop` is set. The thread that sets `stop`
 /// unparks this thread. If programs were traced, another process removes the trace instance.
@@ -141,7 +144,7 @@ impl Follower {
             readings: BTreeMap::new(),
             moving: BTreeMap::new(),
             left_at: BTreeMap::new(),
-            fetcher: Fetcher::new(THREADS),
+            fetcher: Fetcher::new(THREADS_MAX),
             answers: Vec::new(),
             todo: Vec::new(),
             next_id: 0,
@@ -177,23 +180,33 @@ impl Follower {
         let cost = nanos(ran.saturating_sub(self.ran));
         self.ran = ran;
         self.cost = Nanos((self.cost.0 * 7 + cost.0) / 8);
-        let rest = Nanos(self.cost.0 * self.rest(now)).max(SHORTEST);
+        let rest = Nanos(self.cost.0 * self.rest(now)).max(SLEEP_MIN);
         let discover = self.programs.values().map(|program| program.discover_at.max(self.discover_at)).min();
         let look = self.readings.values().map(|reading| reading.due).min();
-        let due = discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + LONGEST);
-        Duration::from_nanos(due.min(now + LONGEST).saturating_sub(self.now()).max(rest).0)
+        let due =
+            discover.into_iter().chain(look).chain(self.tracer.due(now)).min().unwrap_or(now + SLEEP_MAX);
+        Duration::from_nanos(due.min(now + SLEEP_MAX).saturating_sub(self.now()).max(rest).0)
     }
 
     fn rest(&self, now: Nanos) -> u64 {
-        let young = self.programs.values().filter(|program| program.is_young(now)).take(MANY + 1).count();
-        if (1..=MANY).contains(&young) { REST_WHILE_YOUNG } else { REST }
+        let young = self
+            .programs
+            .values()
+            .filter(|program| program.is_young(now))
+            .take(STARTING_PROGRAMS_MAX + 1)
+            .count();
+        if (1..=STARTING_PROGRAMS_MAX).contains(&young) {
+            POLL_REST_FACTOR_AT_START
+        } else {
+            POLL_REST_FACTOR
+        }
     }
 
     fn ask_for_room(&mut self, now: Nanos) {
         if now < self.room_at {
             return;
         }
-        self.room_at = now + ROOM;
+        self.room_at = now + MEMORY_POLL_PERIOD;
         let quarter = memory::available().map(|bytes| bytes / 4);
         // What the program has read is kept as long as what it will read, so not all of a group's memory can be ahead.
         let group = self.programs.keys().next().and_then(|&process| memory::left_to(process));

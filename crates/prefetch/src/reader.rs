@@ -38,12 +38,12 @@ use crate::{Limit, State};
 use ahead::{Ahead, Task};
 use progress::Progress;
 
-/// What is read at a time for who reads less, in bytes: as much as most devices' read-ahead.
-const BUFFER: usize = 128 << 10;
-/// The position is told after so much of a large read, in bytes.
-const PIECE: usize = 1 << 20;
-/// Where less is left after the first read, starting a thread costs more than it can gain, in bytes.
-const WORTH: u64 = 512 << 10;
+/// Minimum transfer size for smaller reads: the default read-ahead window of most devices.
+const BUFFER_BYTES: usize = 128 << 10;
+/// A large read publishes its position after this many bytes.
+const PIECE_BYTES: usize = 1 << 20;
+/// Bytes left after the first read below which starting a thread costs more than it can gain.
+const REMAINDER_MIN_BYTES: u64 = 512 << 10;
 
 /// Reads a file that is read ahead.
 #[derive(Debug)]
@@ -236,7 +236,7 @@ impl PrefetchReader {
             Kind::BlockDevice { size } => size,
             _ => self.file.file().metadata().map_or(0, |metadata| metadata.len()),
         };
-        if size.saturating_sub(self.offset) < WORTH {
+        if size.saturating_sub(self.offset) < REMAINDER_MIN_BYTES {
             // It may grow.
             return Help::NotYet;
         }
@@ -276,7 +276,7 @@ fn read_once(mut file: &File, kind: Kind, target: &mut [u8], at: u64) -> io::Res
 impl Read for PrefetchReader {
     /// Reads what is in the buffer, or else as much as the file gives; short only at its end, or where the kernel is.
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        if self.unread.is_empty() && target.len() >= BUFFER {
+        if self.unread.is_empty() && target.len() >= BUFFER_BYTES {
             return self.read_large(target);
         }
         let available = self.fill_buf()?;
@@ -307,11 +307,11 @@ impl PrefetchReader {
         self.unread = 0..0;
         let mut done = 0;
         while done < target.len() {
-            let end = target.len().min(done + PIECE);
+            let end = target.len().min(done + PIECE_BYTES);
             match self.pull(Into::Program(&mut target[done..end])) {
                 Ok(bytes) => {
                     done += bytes;
-                    if bytes < PIECE {
+                    if bytes < PIECE_BYTES {
                         break;
                     }
                 }
@@ -329,7 +329,7 @@ impl BufRead for PrefetchReader {
         if self.unread.is_empty() {
             if self.buffer.is_empty() {
                 // Zeros that come from the system cost nothing until they are touched.
-                self.buffer = vec![0; BUFFER];
+                self.buffer = vec![0; BUFFER_BYTES];
             }
             self.unread = 0..0;
             self.unread = 0..self.pull(Into::Buffer)?;

@@ -1,173 +1,217 @@
-//! What a cost model needs of a measurement, as a TOML file.
+//! What a cost model needs of a measurement: saved as JSON, and loaded again.
 //!
-//! The CPU time of a request is taken to be a fixed part and a part for each byte. Where a method was measured with more
-//! than one block size, both are fitted (least squares, weighted so that relative errors count alike); with one size all
-//! of it is counted by the byte.
+//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it, for
+//! each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
+//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the points.
+//!
+//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured with
+//! more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with one size
+//! all of it is counted by the byte.
+//!
+//! The file says of which machine and of which devices it is: it holds for no others.
 
+mod check;
+mod estimate;
+mod file;
+mod fit;
+mod names;
+
+use sakiyomi_io::EngineKind;
+use sakiyomi_os::machine;
 use serde::{Deserialize, Serialize};
 
+pub use estimate::{EXTRAPOLATION_MAX, Estimate, EstimateError, Query};
+pub use file::{CalibrationError, default_directory, saved};
+
 use crate::case::Case;
-use crate::setting::{Buffers, Path, Setting};
+use crate::cores::CoreCost;
+use crate::setting::{Buffers, CacheState, Operation, Setting};
+use crate::target::{Device, Target};
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.calibration/1";
+pub const SCHEMA: &str = "sakiyomi.calibration/2";
 
-/// A calibration.
+/// A calibration: what operations cost on some devices, and messages between the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The kernel and the CPU that it was measured with: it holds for no other.
-    pub machine: String,
-    /// How much each method costs, by target and way of access.
-    pub method: Vec<Cost>,
+    /// When it was measured, in seconds since 1970.
+    pub measured_unix_s: u64,
+    /// What it was measured on.
+    pub machine: Machine,
+    /// By device.
+    pub devices: Vec<DeviceCosts>,
+    /// Messages between cores, by distance.
+    pub cores: Vec<CoreCost>,
 }
 
-/// What a method costs.
+/// The machine and the kernel that a calibration holds for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The kernel and its release.
+    pub kernel: String,
+    /// The CPU's name.
+    pub cpu: String,
+    /// CPUs that could be used.
+    pub cores: usize,
+}
+
+impl Machine {
+    /// The running one.
+    #[must_use]
+    pub fn current() -> Machine {
+        Machine { kernel: machine::kernel(), cpu: machine::cpu(), cores: machine::cores() }
+    }
+
+    /// What differs from another one: `kernel`, `CPU`, `number of cores`.
+    #[must_use]
+    pub fn differences(&self, other: &Machine) -> Vec<&'static str> {
+        let all = [
+            (self.kernel != other.kernel, "kernel"),
+            (self.cpu != other.cpu, "CPU"),
+            (self.cores != other.cores, "number of cores"),
+        ];
+        all.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect()
+    }
+}
+
+/// What operations cost on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceCosts {
+    /// What was measured: `path`, `tmpfs`, `loop`.
+    pub target: String,
+    /// Where it lies.
+    pub device: Device,
+    /// By engine and kind of access, each once.
+    pub costs: Vec<Cost>,
+}
+
+/// What operations of one kind cost by one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// What was read: `path`, `tmpfs`, `loop`.
-    pub target: String,
-    /// The method with its depth: `uring:8`.
-    pub method: String,
-    /// `direct`, `cold` or `cached`.
-    pub access: String,
+    /// The engine.
+    #[serde(with = "names::engine")]
+    pub engine: EngineKind,
+    /// Reads, writes or a mix.
+    #[serde(with = "names::operation")]
+    pub op: Operation,
+    /// How the page cache is used.
+    pub cache: CacheState,
     /// At random places.
     pub random: bool,
-    /// `ordinary`, `registered`, `huge` or `huge-registered`.
-    pub buffers: String,
-    /// CPU time of a request whatever its size, in nanoseconds.
-    pub cpu_ns_per_request: f64,
-    /// CPU time of a byte, in nanoseconds.
-    pub cpu_ns_per_byte: f64,
-    /// Bytes a second, by the size of a request in bytes, ascending.
-    pub throughput: Vec<Throughput>,
+    /// The memory of the operations.
+    pub buffers: Buffers,
+    /// By depth, ascending.
+    pub depths: Vec<DepthCost>,
 }
 
-/// How fast a size of request is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Throughput {
-    /// Bytes of a request.
-    pub block_bytes: u64,
-    /// Bytes a second.
-    pub bytes_per_s: f64,
-    /// CPU time of a byte, in nanoseconds: as many as seconds for 10^9 bytes.
+/// What operations cost with a number of them in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DepthCost {
+    /// Operations in flight, threads, or mappings.
+    pub depth: usize,
+    /// Fitted CPU time of an operation whatever its size, in nanoseconds.
+    pub cpu_ns_per_op: f64,
+    /// Fitted CPU time of a byte, in nanoseconds.
     pub cpu_ns_per_byte: f64,
+    /// By block size, ascending.
+    pub points: Vec<Point>,
+}
+
+/// What was measured with one size of block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Bytes of an operation.
+    pub block_bytes: u64,
+    /// Bytes a second, of reads and writes together.
+    pub throughput_bytes_per_s: f64,
+    /// CPU time of this process for an operation, in nanoseconds.
+    pub cpu_ns_per_op: f64,
+    /// CPU time of the kernel's threads for an operation, in nanoseconds, write-back among it.
+    pub kernel_threads_cpu_ns_per_op: f64,
+    /// Median service time in nanoseconds; of a mix, of its reads. None where an engine does not tell.
+    pub latency_p50_ns: Option<u64>,
+    /// 99 of 100 are not longer.
+    pub latency_p99_ns: Option<u64>,
 }
 
 impl Calibration {
     /// That of the cases of some targets.
     #[must_use]
-    pub fn new<'a>(machine: String, targets: impl Iterator<Item = (&'a str, &'a [Case])>) -> Calibration {
-        let method = targets.flat_map(|(target, cases)| costs(target, cases)).collect();
-        Calibration { schema: SCHEMA.to_owned(), machine, method }
+    pub fn new<'a>(
+        measured_unix_s: u64,
+        targets: impl Iterator<Item = (&'a Target, &'a [Case])>,
+        cores: Vec<CoreCost>,
+    ) -> Calibration {
+        let devices = targets.map(|(target, cases)| DeviceCosts {
+            target: target.name.to_owned(),
+            device: target.device.clone(),
+            costs: costs(cases),
+        });
+        let (schema, machine) = (SCHEMA.to_owned(), Machine::current());
+        Calibration { schema, measured_unix_s, machine, devices: devices.collect(), cores }
     }
 
-    /// As a file.
+    /// The costs on a device.
     #[must_use]
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("strings and numbers can be written")
+    pub fn device(&self, device: &Device) -> Option<&DeviceCosts> {
+        self.devices.iter().find(|costs| costs.device == *device)
+    }
+
+    /// The same for each device apart: as they are saved by default.
+    #[must_use]
+    pub fn by_device(&self) -> Vec<Calibration> {
+        let of = |costs: &DeviceCosts| Calibration { devices: vec![costs.clone()], ..self.clone() };
+        self.devices.iter().map(of).collect()
     }
 }
 
-fn costs(target: &str, cases: &[Case]) -> Vec<Cost> {
-    let key = |case: &Case| Setting { block: 0, ..case.setting };
-    let mut keys: Vec<Setting> = cases.iter().map(key).collect();
+fn costs(cases: &[Case]) -> Vec<Cost> {
+    let key = |setting: Setting| Setting {
+        block: 0,
+        engine: sakiyomi_io::EngineSpec { depth: 1, ..setting.engine },
+        ..setting
+    };
+    let mut keys: Vec<Setting> = cases.iter().map(|case| key(case.setting)).collect();
     keys.sort();
     keys.dedup();
-    let same = |wanted: Setting| cases.iter().filter(move |case| key(case) == wanted);
-    keys.into_iter().map(|wanted| cost(target, wanted, same(wanted).collect())).collect()
+    let all = keys.into_iter().map(|wanted| {
+        let same: Vec<&Case> = cases.iter().filter(|case| key(case.setting) == wanted).collect();
+        let Setting { engine, op, cache, random, buffers, .. } = wanted;
+        Cost { engine: engine.kind, op, cache, random, buffers, depths: depths(&same) }
+    });
+    all.filter(|cost| !cost.depths.is_empty()).collect()
 }
 
-fn cost(target: &str, setting: Setting, mut cases: Vec<&Case>) -> Cost {
-    cases.sort_by_key(|case| case.setting.block);
-    let points: Vec<(f64, f64)> = cases.iter().map(|case| per_request(case)).collect();
-    let (fixed, per_byte) = line(&points);
-    let throughput = |case: &&Case| Throughput {
-        block_bytes: case.setting.block as u64,
-        bytes_per_s: case.throughput,
-        cpu_ns_per_byte: case.cpu_ns_per_byte,
+fn depths(cases: &[&Case]) -> Vec<DepthCost> {
+    let mut depths: Vec<usize> = cases.iter().map(|case| case.setting.engine.depth).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let of = |depth: usize| {
+        let same = cases.iter().filter(|case| case.setting.engine.depth == depth);
+        let mut points: Vec<Point> = same.map(|case| point(case)).filter(Point::is_sound).collect();
+        points.sort_by_key(|point| point.block_bytes);
+        let per_op: Vec<(f64, f64)> =
+            points.iter().map(|point| (point.block_bytes as f64, point.cpu_ns_per_op)).collect();
+        let (cpu_ns_per_op, cpu_ns_per_byte) = fit::line(&per_op);
+        DepthCost { depth, cpu_ns_per_op, cpu_ns_per_byte, points }
     };
-    Cost {
-        target: target.to_owned(),
-        method: setting.method.to_string(),
-        access: access_name(setting.path).to_owned(),
-        random: setting.random,
-        buffers: buffers_name(setting.buffers).to_owned(),
-        cpu_ns_per_request: fixed,
-        cpu_ns_per_byte: per_byte,
-        throughput: cases.iter().map(throughput).collect(),
-    }
+    depths.into_iter().map(of).filter(|cost| !cost.points.is_empty()).collect()
 }
 
-/// Bytes and CPU nanoseconds of a request.
-fn per_request(case: &Case) -> (f64, f64) {
+fn point(case: &Case) -> Point {
     let bytes = case.setting.block as f64;
-    (bytes, case.cpu_ns_per_byte * bytes)
-}
-
-/// The line through points of size and time whose relative errors are least; neither part is below zero.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let weighted = |of: fn(f64, f64) -> f64| -> f64 {
-        points.iter().filter(|&&(_, y)| y > 0.0).map(|&(x, y)| of(x, y) / (y * y)).sum()
-    };
-    let (n, x, y) = (weighted(|_, _| 1.0), weighted(|x, _| x), weighted(|_, y| y));
-    let (xx, xy) = (weighted(|x, _| x * x), weighted(|x, y| x * y));
-    let determinant = n * xx - x * x;
-    let through_zero = if xx > 0.0 { xy / xx } else { 0.0 };
-    if determinant <= 1e-9 * n * xx {
-        return (0.0, through_zero);
-    }
-    let slope = (n * xy - x * y) / determinant;
-    let fixed = (y - slope * x) / n;
-    match () {
-        () if fixed < 0.0 => (0.0, through_zero),
-        () if slope < 0.0 => (y / n, 0.0),
-        () => (fixed, slope),
-    }
-}
-
-/// `direct`, `cold`, `cached`
-#[must_use]
-pub fn access_name(path: Path) -> &'static str {
-    match path {
-        Path::Direct => "direct",
-        Path::Cold => "cold",
-        Path::Cached => "cached",
-    }
-}
-
-fn buffers_name(buffers: Buffers) -> &'static str {
-    match buffers {
-        Buffers::Ordinary => "ordinary",
-        Buffers::Registered => "registered",
-        Buffers::Huge => "huge",
-        Buffers::HugeRegistered => "huge-registered",
+    let latency = |of: fn((u64, u64)) -> u64| case.latency.map(of);
+    Point {
+        block_bytes: case.setting.block as u64,
+        throughput_bytes_per_s: case.throughput,
+        cpu_ns_per_op: case.cpu_ns_per_byte * bytes,
+        kernel_threads_cpu_ns_per_op: case.kernel_threads_cpu_ns_per_byte * bytes,
+        latency_p50_ns: latency(|(p50, _)| p50),
+        latency_p99_ns: latency(|(_, p99)| p99),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_line_is_found_again(fixed in 100.0..20_000.0f64, per_byte in 0.001..0.5f64) {
-            let at = |bytes: f64| (bytes, fixed + per_byte * bytes);
-            let (found, slope) = line(&[at(4096.0), at(65_536.0), at(1_048_576.0)]);
-            prop_assert!((found / fixed - 1.0).abs() < 1e-6 && (slope / per_byte - 1.0).abs() < 1e-6);
-        }
-
-        #[test]
-        fn no_part_is_below_zero(points in proptest::collection::vec((1.0..1e9f64, 0.0..1e9f64), 0..6)) {
-            let (fixed, slope) = line(&points);
-            prop_assert!(fixed >= 0.0 && slope >= 0.0 && fixed.is_finite() && slope.is_finite());
-        }
-    }
-
-    #[test]
-    fn one_size_is_counted_by_the_byte() {
-        assert_eq!(line(&[(1000.0, 500.0)]), (0.0, 0.5));
-    }
-}
+mod tests;

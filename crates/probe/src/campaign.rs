@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::case::{Case, Series, cases};
-use crate::measure::{self, no_latencies};
+use crate::measure::{self, Latencies};
 use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;
@@ -47,7 +47,7 @@ impl Campaign {
         plan: &Plan,
         watch: &mut dyn FnMut(Option<&Setting>) -> Result<(), Error>,
     ) -> Result<Outcome, Error> {
-        let none = |&setting: &Setting| Series { setting, runs: Vec::new(), latency: no_latencies() };
+        let none = |&setting: &Setting| Series { setting, runs: Vec::new(), latencies: Latencies::default() };
         let mut series: Vec<Series> = plan.settings.iter().map(none).collect();
         let mut refused: Vec<(Setting, Error)> = Vec::new();
         for round in 0..self.rounds {
@@ -57,9 +57,9 @@ impl Campaign {
                 if refused.iter().any(|(other, _)| *other == setting) {
                     continue;
                 }
-                let Series { runs, latency, .. } = &mut series[index];
+                let Series { runs, latencies, .. } = &mut series[index];
                 let (period, seed) = (self.period, self.seed.wrapping_add(round));
-                match measure::run(&target.path, &setting, period, seed, latency, &mut || watch(None)) {
+                match measure::run(&target.path, &setting, period, seed, latencies, &mut || watch(None)) {
                     Ok(run) => runs.push(run),
                     Err(Error::Interrupted) => return Err(Error::Interrupted),
                     Err(error) => refused.push((setting, error)),

@@ -1,11 +1,12 @@
 //! From many runs of a setting to one case.
 
 use hdrhistogram::Histogram;
+use sakiyomi_io::EngineKind;
 use sakiyomi_io::read::Grant;
 
-use crate::measure::Run;
+use crate::measure::{Latencies, Run};
 use crate::plan::Plan;
-use crate::setting::Setting;
+use crate::setting::{Operation, Setting};
 use crate::verdict::{Busiest, Evidence, Judgement, judge};
 
 /// A setting and its runs, one for each round.
@@ -15,8 +16,8 @@ pub struct Series {
     pub setting: Setting,
     /// By round.
     pub runs: Vec<Run>,
-    /// Times of single requests in all runs, in nanoseconds. One for all of them: they are large.
-    pub latency: Histogram<u64>,
+    /// Times of single operations in all runs. One for all of them: they are large.
+    pub latencies: Latencies,
 }
 
 /// One setting with the medians of its runs.
@@ -40,12 +41,18 @@ pub struct Case {
     pub kernel_threads: f64,
     /// CPU time of our threads for a byte, in nanoseconds: as many as seconds for 10^9 bytes.
     pub cpu_ns_per_byte: f64,
+    /// CPU time of the kernel's threads for a byte, in nanoseconds: write-back, the block layer, a loop device, and
+    /// whatever else the kernel did meanwhile.
+    pub kernel_threads_cpu_ns_per_byte: f64,
     /// Share of all cores, whoever used it.
     pub machine: f64,
     /// The thread that had most to do.
     pub busiest_thread: Busiest,
-    /// Median and 99th percentile of single requests, in nanoseconds; none for mappings and for nothing.
+    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and for
+    /// nothing.
     pub latency: Option<(u64, u64)>,
+    /// The same of the writes of a mix.
+    pub write_latency: Option<(u64, u64)>,
     /// Throughput with twice the depth over this one, less 1.
     pub double_depth_gain: Option<f64>,
     /// Throughput with the best buffers over this one, less 1.
@@ -64,7 +71,8 @@ pub fn cases(plan: &Plan, series: &[Series]) -> Vec<Case> {
 
 fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case {
     let (setting, runs) = (series.setting, &series.runs);
-    let gain = |rival: Option<Setting>| gain(series, of(rival?)?);
+    let gain = |control: Option<Setting>| gain(series, of(control?)?);
+    let is_mix = matches!(setting.op, Operation::Mix { .. });
     let elapsed = |run: &Run| run.usage.elapsed.as_secs_f64();
     let ratio = |of: fn(&Run) -> f64| median(runs.iter().map(|run| of(run) / elapsed(run)));
     let throughputs = || runs.iter().map(Run::throughput);
@@ -78,9 +86,11 @@ fn case<'a>(series: &Series, of: impl Fn(Setting) -> Option<&'a Series>) -> Case
         system: ratio(|run| run.usage.system.as_secs_f64()),
         kernel_threads: ratio(|run| run.usage.kernel_threads.as_secs_f64()),
         cpu_ns_per_byte: median(runs.iter().map(cpu_ns_per_byte)),
+        kernel_threads_cpu_ns_per_byte: median(runs.iter().map(kernel_threads_cpu_ns_per_byte)),
         machine: median(runs.iter().map(|run| mean(&run.usage.cores))),
         busiest_thread: busiest_thread(runs),
-        latency: latency(series),
+        latency: latency(series, setting.op == Operation::Write),
+        write_latency: if is_mix { latency(series, true) } else { None },
         double_depth_gain: gain(setting.doubled()),
         better_buffers_gain: gain(setting.with_best_buffers()),
         judgement: Judgement::default(),
@@ -107,10 +117,15 @@ fn cpu_ns_per_byte(run: &Run) -> f64 {
     (run.usage.user + run.usage.system).as_nanos() as f64 / run.bytes as f64
 }
 
+fn kernel_threads_cpu_ns_per_byte(run: &Run) -> f64 {
+    run.usage.kernel_threads.as_nanos() as f64 / run.bytes as f64
+}
+
 /// The median of the ratios of runs of the same round, less 1.
-fn gain(series: &Series, rival: &Series) -> Option<f64> {
-    let pairs = series.runs.iter().zip(&rival.runs);
-    let ratios: Vec<f64> = pairs.map(|(run, rival)| rival.throughput() / run.throughput() - 1.0).collect();
+fn gain(series: &Series, control: &Series) -> Option<f64> {
+    let pairs = series.runs.iter().zip(&control.runs);
+    let ratios: Vec<f64> =
+        pairs.map(|(run, control)| control.throughput() / run.throughput() - 1.0).collect();
     (!ratios.is_empty()).then(|| median(ratios.into_iter()))
 }
 
@@ -124,12 +139,12 @@ fn busiest_thread(runs: &[Run]) -> Busiest {
     Busiest { share, name, of_kernel }
 }
 
-fn latency(series: &Series) -> Option<(u64, u64)> {
-    let kind = series.setting.method.kind;
-    if !kind.uses_buffers() || kind == sakiyomi_io::EngineKind::Null {
+fn latency(series: &Series, of_writes: bool) -> Option<(u64, u64)> {
+    let kind = series.setting.engine.kind;
+    if !kind.uses_buffers() || kind == EngineKind::Null {
         return None;
     }
-    let all = &series.latency;
+    let all: &Histogram<u64> = if of_writes { &series.latencies.writes } else { &series.latencies.reads };
     (!all.is_empty()).then(|| (all.value_at_quantile(0.5), all.value_at_quantile(0.99)))
 }
 
@@ -149,17 +164,17 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// How near to the fastest a case must be to be as good as it.
-const NEARLY: f64 = 0.95;
+/// Share of the highest throughput from which a case counts as equally fast.
+const NEAR_BEST_MIN_RATIO: f64 = 0.95;
 
 /// Indices into the cases of the fastest one and of the one with the least CPU time a byte that is nearly as fast;
-/// `null`, which reads nothing, is not among them.
+/// `null`, which transfers nothing, is not among them.
 #[must_use]
 pub fn choice(cases: &[Case], group: impl Fn(&Case) -> bool) -> Option<(usize, usize)> {
-    let real = |case: &&Case| group(case) && case.setting.method.kind != sakiyomi_io::EngineKind::Null;
+    let real = |case: &&Case| group(case) && case.setting.engine.kind != EngineKind::Null;
     let among = || cases.iter().enumerate().filter(|(_, case)| real(case));
     let (fastest, best) = among().max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))?;
-    let near = among().filter(|(_, case)| case.throughput >= NEARLY * best.throughput);
+    let near = among().filter(|(_, case)| case.throughput >= NEAR_BEST_MIN_RATIO * best.throughput);
     let (cheapest, _) = near.min_by(|(_, a), (_, b)| a.cpu_ns_per_byte.total_cmp(&b.cpu_ns_per_byte))?;
     Some((fastest, cheapest))
 }

@@ -13,6 +13,24 @@ pub enum Error {
     /// What the system refused.
     #[error(transparent)]
     System(#[from] sakiyomi_os::Error),
+    /// A write failed.
+    #[error("cannot write {length} bytes at {offset} of {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// How many.
+        length: usize,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Writes are measured on files of our own only.
+    #[error(
+        "{} would be overwritten; name a directory, in which a test file is made, or use --on tmpfs or --on loop",
+        .0.display()
+    )]
+    NotOurs(PathBuf),
     /// There is nothing to read.
     #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
     Empty(PathBuf),

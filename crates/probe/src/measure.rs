@@ -1,25 +1,26 @@
 //! One setting, measured for a while.
 
-use std::hint::black_box;
 use std::io;
 use std::path::Path as FilePath;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use sakiyomi_io::engine::OpKind;
 use sakiyomi_io::file::IoFile;
-use sakiyomi_io::read::{Block, Grant, ReadStream};
-use sakiyomi_io::{Access, EngineKind, ReadOptions, page_cache};
+use sakiyomi_io::read::{Grant, ReadStream};
+use sakiyomi_io::{Access, ReadOptions, page_cache};
 use sakiyomi_os::cpu::{Meter, Usage};
 
 use crate::Error;
-use crate::setting::{Path, Setting};
+use crate::load::Load;
+use crate::setting::{CacheState, Setting};
 
 /// What came of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was granted of what was asked for.
     pub grant: Grant,
-    /// Bytes read.
+    /// Bytes transferred.
     pub bytes: u64,
     /// CPU time and elapsed time.
     pub usage: Usage,
@@ -33,62 +34,56 @@ impl Run {
     }
 }
 
-/// Latencies are kept to three digits, which a histogram does in constant memory.
-const DIGITS: u8 = 3;
+/// Significant decimal digits of latencies, which bound the histogram's memory.
+const LATENCY_DIGITS: u8 = 3;
 
-/// Bytes that are read between two looks at the clock.
-const CLOCK_BYTES: usize = 64 << 10;
+/// Service times of single operations in nanoseconds, those of reads and those of writes.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Of reads.
+    pub reads: Histogram<u64>,
+    /// Of writes.
+    pub writes: Histogram<u64>,
+}
 
-/// No latencies, to add some to.
-#[must_use]
-pub(crate) fn no_latencies() -> Histogram<u64> {
-    Histogram::new(DIGITS).expect("three digits are allowed")
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let none = || Histogram::new(LATENCY_DIGITS).expect("three digits are allowed");
+        Latencies { reads: none(), writes: none() }
+    }
+}
+
+impl Latencies {
+    pub(crate) fn record(&mut self, kind: OpKind, service: Duration) {
+        let histogram = if kind == OpKind::Read { &mut self.reads } else { &mut self.writes };
+        // A time that no histogram can hold would be longer than any run.
+        let _ = histogram.record(u64::try_from(service.as_nanos()).unwrap_or(u64::MAX));
+    }
 }
 
 /// Asked now and then whether to go on; an error ends it.
 pub(crate) type GoOn<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// Reads for about `period`; shorter if the file ends and reading it again would find it cached. The times of single
-/// requests are added to `latency`, in nanoseconds.
+/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The times
+/// of single operations are added to `latencies`.
 ///
 /// # Errors
-/// If it cannot be read so, and what `go_on` says.
+/// If it cannot be done so, and what `go_on` says.
 pub(crate) fn run(
     file: &FilePath,
     setting: &Setting,
     period: Duration,
     seed: u64,
-    latency: &mut Histogram<u64>,
+    latencies: &mut Latencies,
     go_on: GoOn<'_>,
 ) -> Result<Run, Error> {
-    prepare_cache(file, setting.path, go_on)?;
-    let mut blocks = ReadStream::open(file, &setting.options(seed))?;
-    let grant = blocks.grant();
-    let mut bytes = 0;
+    prepare_cache(file, setting.cache, go_on)?;
+    let mut load = Load::open(file, setting, seed)?;
+    let grant = load.grant();
     let meter = Meter::start()?;
-    let begun = Instant::now();
-    // To look at the clock costs as much as a small part of a small read.
-    let between = (CLOCK_BYTES / setting.block).max(1);
-    let mut count = 0_usize;
-    while !count.is_multiple_of(between) || begun.elapsed() < period {
-        go_on()?;
-        let Some(block) = blocks.next().transpose()? else { break };
-        count += 1;
-        bytes += block.len() as u64;
-        touch(&block, setting.method.kind);
-        // A time that no histogram can hold would be longer than any run.
-        let _ = latency.record(u64::try_from(block.took().as_nanos()).unwrap_or(u64::MAX));
-    }
+    let bytes = load.run(period, latencies, go_on)?;
     let usage = meter.stop()?;
     Ok(Run { grant, bytes, usage })
-}
-
-/// A mapping is only read when its pages are touched; others have read everything already.
-fn touch(block: &Block, kind: EngineKind) {
-    const PAGE: usize = 4096;
-    if !kind.uses_buffers() {
-        black_box(block.iter().step_by(PAGE).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
-    }
 }
 
 /// An error, which may be that this user is not told what of a file is in the cache.
@@ -101,19 +96,19 @@ fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     }
 }
 
-/// The share of a file that may be in the cache when it is cold: a page or two that somebody has just looked at.
-const COLD: f64 = 0.02;
+/// Share of a file's pages that may be cached in a cold run: another process may have read a page or two.
+const COLD_CACHED_MAX_RATIO: f64 = 0.02;
 
 /// Drops the file's pages, or has all of them in the cache just before: a system may take them away at any time.
-fn prepare_cache(file: &FilePath, path: Path, go_on: GoOn<'_>) -> Result<(), Error> {
-    if path == Path::Direct {
+fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<(), Error> {
+    if cache == CacheState::Direct {
         return Ok(());
     }
     let source = IoFile::open(file, Access::Buffered)?;
     let all = 0..source.size();
-    if path == Path::Cold {
+    if cache == CacheState::Cold {
         let left = page_cache::drop_pages(source.file(), all).map_err(|error| unseen(error, file))?;
-        if left.cached as f64 > COLD * left.pages as f64 {
+        if left.cached as f64 > COLD_CACHED_MAX_RATIO * left.pages as f64 {
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {

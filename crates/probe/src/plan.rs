@@ -4,28 +4,30 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sakiyomi_io::{EngineKind, EngineSpec};
 
-use crate::setting::{Buffers, Path, Setting};
+use crate::setting::{Buffers, CacheState, Operation, Setting};
 
 /// What somebody wants to know.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Methods with their depths.
-    pub methods: Vec<EngineSpec>,
-    /// Bytes of a request.
+    /// Engines with their depths.
+    pub engines: Vec<EngineSpec>,
+    /// Reads, writes, mixes of both.
+    pub ops: Vec<Operation>,
+    /// Bytes of an operation.
     pub blocks: Vec<usize>,
-    /// Around or through the page cache.
-    pub paths: Vec<Path>,
-    /// What stands for direct access with mappings, which cannot go around the page cache.
-    pub mapped: Path,
-    /// The memory to read into.
+    /// How the page cache is used.
+    pub cache: Vec<CacheState>,
+    /// What stands for direct access with mappings, which cannot bypass the page cache.
+    pub mapped: CacheState,
+    /// The memory of the operations.
     pub buffers: Vec<Buffers>,
     /// At random places.
     pub random: bool,
-    /// Whether what verdicts need besides is measured as well.
-    pub rivals: bool,
+    /// Whether the control runs that verdicts need are measured as well.
+    pub control_runs: bool,
 }
 
-/// What is measured: first what was asked for, then what verdicts need besides.
+/// What is measured: first what was asked for, then the control runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Each once.
@@ -35,26 +37,33 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All combinations that differ, and for each the one with twice the depth and the one with the best buffers: its
-    /// rivals.
+    /// All combinations that differ and are possible, and for each its control runs: twice the depth, and the best
+    /// buffers. Mappings do not write.
     #[must_use]
     pub fn new(wanted: &Wanted) -> Plan {
         let mut settings = Vec::new();
-        for &path in &wanted.paths {
-            for &block in &wanted.blocks {
-                for &method in &wanted.methods {
-                    let buffers = wanted.buffers.iter().map(|&buffers| (path, block, method, buffers));
-                    buffers.for_each(|one| add(&mut settings, combined(one, wanted)));
+        for &op in &wanted.ops {
+            for &cache in &wanted.cache {
+                for &block in &wanted.blocks {
+                    for &engine in
+                        wanted.engines.iter().filter(|engine| engine.kind.uses_buffers() || !op.writes())
+                    {
+                        let random = wanted.random;
+                        let buffers = wanted.buffers.iter();
+                        let asked =
+                            buffers.map(|&buffers| Setting { engine, op, block, cache, random, buffers });
+                        asked.for_each(|setting| add(&mut settings, possible(setting, wanted.mapped)));
+                    }
                 }
             }
         }
         let asked = settings.len();
-        for index in 0..if wanted.rivals { asked } else { 0 } {
+        for index in 0..if wanted.control_runs { asked } else { 0 } {
             let setting = settings[index];
             [setting.doubled(), setting.with_best_buffers()]
                 .into_iter()
                 .flatten()
-                .for_each(|rival| add(&mut settings, rival));
+                .for_each(|control| add(&mut settings, control));
         }
         Plan { settings, asked }
     }
@@ -79,19 +88,18 @@ fn add(settings: &mut Vec<Setting>, setting: Setting) {
     }
 }
 
-fn combined((path, block, method, buffers): (Path, usize, EngineSpec, Buffers), wanted: &Wanted) -> Setting {
-    let own = method.kind.uses_buffers();
+/// The setting that this comes to for its engine. What makes no difference shall not be measured twice.
+fn possible(setting: Setting, mapped: CacheState) -> Setting {
+    let kind = setting.engine.kind;
+    let is_mapped = !kind.uses_buffers();
     Setting {
-        method,
-        block,
-        path: if own || path != Path::Direct { path } else { wanted.mapped },
-        random: wanted.random,
-        // What makes no difference shall not be measured twice.
-        buffers: match method.kind {
+        cache: if is_mapped && setting.cache == CacheState::Direct { mapped } else { setting.cache },
+        buffers: match kind {
             EngineKind::Null => Buffers::Ordinary,
-            _ if !own => Buffers::Ordinary,
-            kind => buffers.for_method(kind),
+            _ if is_mapped => Buffers::Ordinary,
+            kind => setting.buffers.for_engine(kind),
         },
+        ..setting
     }
 }
 
@@ -99,38 +107,40 @@ fn combined((path, block, method, buffers): (Path, usize, EngineSpec, Buffers), 
 mod tests {
     use super::*;
 
-    fn wanted(methods: &str, buffers: &[Buffers]) -> Wanted {
+    fn wanted(engines: &str, buffers: &[Buffers]) -> Wanted {
         Wanted {
-            methods: methods.split(',').map(|method| method.parse().unwrap()).collect(),
+            engines: engines.split(',').map(|engine| engine.parse().unwrap()).collect(),
+            ops: vec![Operation::Read],
             blocks: vec![1 << 20],
-            paths: vec![Path::Direct],
-            mapped: Path::Cold,
+            cache: vec![CacheState::Direct],
+            mapped: CacheState::Cold,
             buffers: buffers.to_vec(),
             random: false,
-            rivals: true,
+            control_runs: true,
         }
     }
 
     fn names(plan: &Plan) -> Vec<String> {
-        let name = |setting: &Setting| format!("{} {:?} {:?}", setting.method, setting.path, setting.buffers);
+        let name =
+            |setting: &Setting| format!("{} {:?} {:?}", setting.engine, setting.cache, setting.buffers);
         plan.settings.iter().map(name).collect()
     }
 
     #[test]
-    fn a_verdict_brings_the_rivals_that_it_needs() {
+    fn a_verdict_brings_the_control_runs_that_it_needs() {
         let plan = Plan::new(&wanted("read", &[Buffers::Ordinary]));
         assert_eq!(names(&plan), ["read Direct Ordinary", "pread:2 Direct Ordinary", "read Direct Huge"]);
         assert_eq!(plan.asked, 1);
     }
 
     #[test]
-    fn without_rivals_nothing_else_is_measured() {
-        let wanted = Wanted { rivals: false, ..wanted("uring:4,read", &[Buffers::Ordinary]) };
+    fn without_control_runs_nothing_else_is_measured() {
+        let wanted = Wanted { control_runs: false, ..wanted("uring:4,read", &[Buffers::Ordinary]) };
         assert_eq!(Plan::new(&wanted).settings.len(), 2);
     }
 
     #[test]
-    fn what_was_asked_for_is_its_own_rival() {
+    fn what_was_asked_for_can_be_a_control_run() {
         let both = [Buffers::HugeRegistered, Buffers::Ordinary];
         let plan = Plan::new(&wanted("uring:4,uring:8", &both));
         assert_eq!((plan.asked, plan.settings.len()), (4, 6));
@@ -147,6 +157,16 @@ mod tests {
             asked,
             ["read Direct Ordinary", "read Direct Huge", "mmap:1 Cold Ordinary", "null Direct Ordinary"]
         );
+    }
+
+    #[test]
+    fn mappings_are_left_out_of_writes() {
+        let ops = vec![Operation::Read, Operation::Write, Operation::Mix { reads_percent: 50 }];
+        let plan = Plan::new(&Wanted { ops, ..wanted("mmap:2,uring:4,populate:1", &[Buffers::Ordinary]) });
+        let asked = &plan.settings[..plan.asked];
+        let mapped = |setting: &&Setting| !setting.engine.kind.uses_buffers();
+        assert!(asked.iter().filter(mapped).all(|setting| setting.op == Operation::Read));
+        assert_eq!((asked.len(), asked.iter().filter(mapped).count()), (5, 2));
     }
 
     #[test]

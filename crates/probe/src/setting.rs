@@ -1,46 +1,123 @@
-//! One way to read a file.
+//! One way to read or write a file.
 
 use std::fmt;
+use std::str::FromStr;
 
 use sakiyomi_io::engine::DEPTH_MAX;
-use sakiyomi_io::{Access, EngineKind, EngineSpec, Memory, Pattern, ReadOptions};
+use sakiyomi_io::{Access, EngineKind, EngineSpec, Memory};
+
+/// Operations that are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Reads.
+    #[default]
+    Read,
+    /// Writes over bytes that the file already has.
+    Write,
+    /// Both, in an order that the seed decides.
+    Mix {
+        /// How many of 100 operations are reads, 1 to 99.
+        reads_percent: u8,
+    },
+}
+
+impl Operation {
+    /// Whether any of them are writes.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        self != Operation::Read
+    }
+}
+
+/// As it is written: `read`, `write`, `mix:70`.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Read => f.write_str("read"),
+            Operation::Write => f.write_str("write"),
+            Operation::Mix { reads_percent } => write!(f, "mix:{reads_percent}"),
+        }
+    }
+}
+
+/// Why a text does not name operations.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` does not name operations; there are read, write and mix:N with N % reads, 1 to 99")]
+pub struct ParseOperationError(String);
+
+impl FromStr for Operation {
+    type Err = ParseOperationError;
+
+    fn from_str(text: &str) -> Result<Operation, ParseOperationError> {
+        let refused = || ParseOperationError(text.to_owned());
+        match text {
+            "read" => Ok(Operation::Read),
+            "write" => Ok(Operation::Write),
+            "mix" => Ok(Operation::Mix { reads_percent: 50 }),
+            _ => {
+                let percent = text.strip_prefix("mix:").and_then(|text| text.parse().ok());
+                let reads_percent =
+                    percent.filter(|percent| (1..100).contains(percent)).ok_or_else(refused)?;
+                Ok(Operation::Mix { reads_percent })
+            }
+        }
+    }
+}
 
 /// How the page cache is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Path {
-    /// Around it (`O_DIRECT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// Bypassed (`O_DIRECT`).
     Direct,
-    /// Through it, and it holds nothing of the file at first.
+    /// Used, and it holds nothing of the file at first.
     Cold,
-    /// Through it, and it holds all of the file.
+    /// Used, and it holds all of the file.
     Cached,
 }
 
-/// The memory to read into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+impl CacheState {
+    /// `direct`, `cold` or `cached`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheState::Direct => "direct",
+            CacheState::Cold => "cold",
+            CacheState::Cached => "cached",
+        }
+    }
+
+    pub(crate) fn access(self) -> Access {
+        if self == CacheState::Direct { Access::Direct } else { Access::Buffered }
+    }
+}
+
+/// The memory of the operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Buffers {
     /// Pages of the ordinary size.
     Ordinary,
-    /// Ordinary pages that the kernel knows beforehand, where the method can tell it.
+    /// Ordinary pages, registered with the kernel if the engine can do that.
     Registered,
-    /// Huge pages where the machine grants them.
+    /// Huge pages if the machine grants them.
     Huge,
     /// Both: the best there is.
     HugeRegistered,
 }
 
 impl Buffers {
-    fn memory(self) -> Memory {
+    pub(crate) fn memory(self) -> Memory {
         if matches!(self, Buffers::Ordinary | Buffers::Registered) { Memory::Ordinary } else { Memory::Huge }
     }
 
-    fn registered(self) -> bool {
+    pub(crate) fn registered(self) -> bool {
         matches!(self, Buffers::Registered | Buffers::HugeRegistered)
     }
 
-    /// What this comes to for a method: one that cannot register buffers does not.
+    /// What this comes to for an engine: one that cannot register buffers does not.
     #[must_use]
-    pub fn for_method(self, kind: EngineKind) -> Buffers {
+    pub fn for_engine(self, kind: EngineKind) -> Buffers {
         match self {
             _ if kind.can_register() => self,
             Buffers::Registered => Buffers::Ordinary,
@@ -50,64 +127,64 @@ impl Buffers {
     }
 }
 
-/// A method, a block size, and all else that decides how a file is read.
+/// An engine, a block size, and all else that decides how a file is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
-    /// The method and its depth.
-    pub method: EngineSpec,
-    /// Bytes of a request.
+    /// The engine and its depth.
+    pub engine: EngineSpec,
+    /// Reads, writes or both.
+    pub op: Operation,
+    /// Bytes of an operation.
     pub block: usize,
-    /// Around or through the page cache.
-    pub path: Path,
+    /// How the page cache is used.
+    pub cache: CacheState,
     /// At random places instead of one block after the other.
     pub random: bool,
-    /// The memory to read into.
+    /// The memory of the operations.
     pub buffers: Buffers,
 }
 
 impl Setting {
-    /// The same with twice as much in flight; none if it cannot be more. One thread becomes two.
+    /// The same with twice as many in flight; none if there cannot be more. One thread becomes two.
     #[must_use]
     pub fn doubled(self) -> Option<Setting> {
-        let kind = match self.method.kind {
+        let kind = match self.engine.kind {
             EngineKind::Null => return None,
             EngineKind::Read => EngineKind::Pread,
             kind => kind,
         };
-        let depth = 2 * self.method.depth;
-        (depth <= DEPTH_MAX).then_some(Setting { method: EngineSpec { kind, depth }, ..self })
+        let depth = 2 * self.engine.depth;
+        (depth <= DEPTH_MAX).then_some(Setting { engine: EngineSpec { kind, depth }, ..self })
     }
 
     /// The same with the best memory; none if it already has that, or brings its own.
     #[must_use]
     pub fn with_best_buffers(self) -> Option<Setting> {
-        let kind = self.method.kind;
-        let buffers = Buffers::HugeRegistered.for_method(kind);
+        let kind = self.engine.kind;
+        let buffers = Buffers::HugeRegistered.for_engine(kind);
         let better = kind.uses_buffers() && kind != EngineKind::Null && buffers != self.buffers;
         better.then_some(Setting { buffers, ..self })
-    }
-
-    /// As the stream wants it.
-    #[must_use]
-    pub fn options(&self, seed: u64) -> ReadOptions {
-        ReadOptions {
-            engine: self.method,
-            access: if self.path == Path::Direct { Access::Direct } else { Access::Buffered },
-            block: self.block,
-            memory: self.buffers.memory(),
-            register: self.buffers.registered(),
-            order: sakiyomi_io::Order::Arrival,
-            pattern: if self.random { Pattern::Random { seed } } else { Pattern::Sequential },
-            range: None,
-            // What was read once is in the cache.
-            endless: self.path != Path::Cold,
-            hold: 1,
-        }
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} with {} bytes", self.method, self.block)
+        write!(f, "{} of {} with {} bytes", self.op, self.engine, self.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written() {
+        for text in ["read", "write", "mix:1", "mix:70", "mix:99"] {
+            assert_eq!(text.parse::<Operation>().unwrap().to_string(), text);
+        }
+        assert_eq!("mix".parse::<Operation>().unwrap(), Operation::Mix { reads_percent: 50 });
+        for text in ["", "reads", "mix:", "mix:0", "mix:100", "mix:-1", "mix:300", "write:5"] {
+            assert!(text.parse::<Operation>().unwrap_err().to_string().contains(text));
+        }
     }
 }

@@ -1,24 +1,27 @@
-//! What is read: a file of the user's, a test file of our own, a file in memory, or a loop device over one.
+//! What is read or written: a file of the user's, which is only read, a test file of our own, a file in memory, or a
+//! loop device over one.
 //!
 //! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
 //! random bytes, because storage may be quick to give back what compresses well.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
+use sakiyomi_io::file::create_unnamed;
 use sakiyomi_io::{Access, IoFile};
+use sakiyomi_os::block_device::BlockDevice;
 use sakiyomi_os::loop_device::LoopDevice;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Something to read.
+/// Something to read, or to read and write.
 #[derive(Debug)]
 pub struct Target {
     /// What results call it: `path`, `tmpfs`, `loop`.
@@ -29,6 +32,10 @@ pub struct Target {
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
+    /// Whether it is a test file of our own, so that it may be written to.
+    pub is_ours: bool,
+    /// Where it lies.
+    pub device: Device,
     /// Whether `O_DIRECT` works on it; what the system said if not.
     pub direct: Result<(), String>,
     /// Whether it lies in the page cache itself, which cannot be emptied of it.
@@ -36,6 +43,33 @@ pub struct Target {
     // In this order: the device uses the file.
     _device: Option<LoopDevice>,
     _file: Option<File>,
+}
+
+/// Where a target lies: what a measurement of it holds for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The type of the file system; empty for block devices.
+    pub file_system: String,
+    /// `MAJOR:MINOR` of the block device, or the number of a file system without one.
+    pub number: String,
+    /// The kernel's name of the block device; empty if there is none.
+    pub name: String,
+    /// The drive's model; empty if it has none, as most virtual disks.
+    pub model: String,
+}
+
+impl Device {
+    /// That of a file, a directory or a block device.
+    ///
+    /// # Errors
+    /// If there is nothing at `path`.
+    pub fn of(path: &Path) -> io::Result<Device> {
+        let metadata = fs::metadata(path)?;
+        let is_device = metadata.file_type().is_block_device();
+        let found = BlockDevice::of_number(if is_device { metadata.rdev() } else { metadata.dev() });
+        let file_system = if is_device { String::new() } else { file_system(path).unwrap_or_default() };
+        Ok(Device { file_system, number: found.number, name: found.name, model: found.model })
+    }
 }
 
 /// Where Linux keeps a file system in memory for everybody.
@@ -53,7 +87,8 @@ impl Target {
         if path.is_dir() {
             let file = test_file(path, size, watch)?;
             let what = format!("test file in {}{}", path.display(), on_what(path));
-            return target("path", what, (own_path(&file), Some(file)));
+            let found = target("path", what, (own_path(&file), Some(file)))?;
+            return Ok(Target { device: Device::of(path).unwrap_or_default(), ..found });
         }
         let found = target("path", format!("{}{}", path.display(), on_what(path)), (path.to_owned(), None))?;
         if found.size == 0 {
@@ -69,20 +104,23 @@ impl Target {
     pub fn in_memory(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let what = format!("test file in {SHARED_MEMORY}, in memory");
-        target("tmpfs", what, (own_path(&file), Some(file)))
+        let found = target("tmpfs", what, (own_path(&file), Some(file)))?;
+        Ok(Target { device: Device::of(Path::new(SHARED_MEMORY)).unwrap_or_default(), ..found })
     }
 
-    /// A loop device over a test file in memory: a block device that is as fast as the CPU lets it be, and whose work is
+    /// A loop device over a test file in memory, to be written to if `writes`: a block device that is as fast as the CPU lets it be, and whose work is
     /// done by threads of the kernel, as that of real ones is.
     ///
     /// # Errors
     /// As for [`Target::in_memory`], and if this user may set up no loop device.
-    pub fn loop_device(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
+    pub fn loop_device(size: u64, writes: bool, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
-        let device = LoopDevice::attach(&own_path(&file), false, true)?;
+        let device = LoopDevice::attach(&own_path(&file), false, !writes)?;
         let what = format!("{} over a test file in memory", device.path().display());
         let found = target("loop", what, (device.path().to_owned(), Some(file)))?;
-        Ok(Target { _device: Some(device), ..found })
+        // Which of the loop devices was free tells nothing about it.
+        let identity = Device { name: "loop".to_owned(), ..Device::default() };
+        Ok(Target { device: identity, _device: Some(device), ..found })
     }
 }
 
@@ -90,13 +128,17 @@ fn target(name: &'static str, what: String, (path, file): (PathBuf, Option<File>
     let source = IoFile::open(&path, Access::Buffered)?;
     let (size, in_memory) = (source.size(), lies_in_memory(source.file()));
     let direct = IoFile::open(&path, Access::Direct).map(drop).map_err(|error| in_full(&error));
-    Ok(Target { name, what, path, size, direct, in_memory, _device: None, _file: file })
+    let device = Device::of(&path).unwrap_or_default();
+    let is_ours = file.is_some();
+    Ok(Target { name, what, path, size, is_ours, device, direct, in_memory, _device: None, _file: file })
 }
 
 /// Whether the page cache is the only place that a file has. A device's node says nothing of the device.
 fn lies_in_memory(file: &File) -> bool {
     let is_file = file.metadata().is_ok_and(|found| found.is_file());
-    is_file && rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+    is_file
+        && rustix::fs::fstatfs(file)
+            .is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as u64)))
 }
 
 /// An error with its cause.
@@ -112,17 +154,17 @@ fn own_path(file: &File) -> PathBuf {
 fn file_in_memory(size: u64, watch: Watch<'_>) -> Result<File, Error> {
     let directory = Path::new(SHARED_MEMORY);
     let found = rustix::fs::statfs(directory).ok();
-    if found.is_none_or(|found| found.f_type as u64 != TMPFS) {
+    if found.is_none_or(|found| found.f_type as u64 != TMPFS_MAGIC) {
         return Err(Error::NoTmpfs(directory.to_owned()));
     }
     test_file(directory, size, watch)
 }
 
-/// `TMPFS_MAGIC`
-const TMPFS: u64 = 0x0102_1994;
+/// Type of a tmpfs (`TMPFS_MAGIC`, linux/magic.h).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// `RAMFS_MAGIC`
-const RAMFS: u64 = 0x8584_58f6;
+/// Type of a ramfs (`RAMFS_MAGIC`, linux/magic.h).
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 /// A file without a name, full of random bytes, and on its medium.
 fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Error> {
@@ -136,7 +178,7 @@ fn test_file(directory: &Path, size: u64, watch: Watch<'_>) -> Result<File, Erro
         // Writing on would end the program with SIGXFSZ.
         return Err(Error::FileLimit { wanted: size, limit });
     }
-    let mut file = nameless(directory).map_err(failed)?;
+    let mut file = create_unnamed(directory, Access::Buffered).map_err(failed)?;
     let mut random = Pcg64::seed_from_u64(size);
     let mut chunk = vec![0; 1 << 20];
     let mut written = 0;
@@ -160,32 +202,20 @@ fn free_bytes(directory: &Path) -> io::Result<u64> {
     Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })
 }
 
-/// Never has a name where the file system can do that, and loses it at once elsewhere.
-fn nameless(directory: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    let flags = OFlags::TMPFILE.bits().cast_signed();
-    match options.clone().custom_flags(flags).mode(0o600).open(directory) {
-        Err(error) if !is_hopeless(&error) => {}
-        other => return other,
-    }
-    let path = directory.join(format!(".sakiyomi-probe-{}", std::process::id()));
-    let file = options.create_new(true).mode(0o600).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
-}
-
-/// Whether a file with a name could not be made either.
-fn is_hopeless(error: &io::Error) -> bool {
-    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
-}
-
 /// `, ext4 on /dev/vda`, from the mounts of this process; nothing if that cannot be found.
 fn on_what(path: &Path) -> String {
+    with_mount(path, |kind, device| format!(", {kind} on {device}")).unwrap_or_default()
+}
+
+/// The type of the file system that a path lies on.
+fn file_system(path: &Path) -> Option<String> {
+    with_mount(path, |kind, _| kind.to_owned())
+}
+
+fn with_mount<T>(path: &Path, of: impl FnOnce(&str, &str) -> T) -> Option<T> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    mount_of(&mounts, &whole).map_or(String::new(), |(kind, device)| format!(", {kind} on {device}"))
+    mount_of(&mounts, &whole).map(|(kind, device)| of(kind, device))
 }
 
 /// Type and device of the mount that a path lies under; the last of the longest, as later ones hide earlier ones.

@@ -9,11 +9,11 @@ use sakiyomi_io::EngineKind;
 
 use crate::setting::Setting;
 
-/// A gain below this is none.
-const GAIN: f64 = 0.05;
+/// Smaller gains of a variation do not count: the case is storage-bound (docs/io.md).
+const GAIN_MIN_RATIO: f64 = 0.05;
 
-/// A core that is busier than this is a limit, or near one.
-const BUSY: f64 = 0.70;
+/// Utilization from which a core counts as a limit.
+const BUSY_MIN_RATIO: f64 = 0.70;
 
 /// What limits a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +71,8 @@ pub struct Evidence {
 /// Judges a case.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Judgement {
-    let (verdict, reason) = if evidence.setting.method.kind == EngineKind::Null {
-        (Verdict::CpuBound, "It reads nothing: this is what measuring itself costs.".to_owned())
+    let (verdict, reason) = if evidence.setting.engine.kind == EngineKind::Null {
+        (Verdict::CpuBound, "It transfers nothing: this is what measuring itself costs.".to_owned())
     } else {
         cpu(evidence)
             .or_else(|| gains(evidence))
@@ -84,14 +84,14 @@ pub fn judge(evidence: &Evidence) -> Judgement {
 
 fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
     let full = evidence.ours / evidence.cores.max(1) as f64;
-    let reason = if evidence.thread.share > BUSY {
+    let reason = if evidence.thread.share > BUSY_MIN_RATIO {
         let who = if evidence.thread.of_kernel { "A thread of the kernel" } else { "One thread" };
         format!(
             "{who} ({}) keeps a core busy, so no faster storage would help: fewer, larger requests or better buffers \
              cost it less, and work on several threads can use another core.",
             evidence.thread.name
         )
-    } else if full > BUSY {
+    } else if full > BUSY_MIN_RATIO {
         "All cores together are busy with it: only work that is saved makes it faster.".to_owned()
     } else {
         return None;
@@ -100,7 +100,7 @@ fn cpu(evidence: &Evidence) -> Option<(Verdict, String)> {
 }
 
 fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
-    let gains = |gain: Option<f64>| gain.filter(|&gain| gain >= GAIN);
+    let gains = |gain: Option<f64>| gain.filter(|&gain| gain >= GAIN_MIN_RATIO);
     let help = match (gains(evidence.double_depth), gains(evidence.better_buffers)) {
         (None, None) => return None,
         (None, Some(_)) => "better buffers help, more in flight does not",
@@ -115,7 +115,7 @@ fn gains(evidence: &Evidence) -> Option<(Verdict, String)> {
 
 fn storage(evidence: &Evidence) -> Option<(Verdict, String)> {
     evidence.double_depth?;
-    if evidence.core > BUSY {
+    if evidence.core > BUSY_MIN_RATIO {
         return None;
     }
     let reason = "Twice the depth and the best buffers gain less than 5 %, and no core is busy: the storage gives no more.";
@@ -134,14 +134,14 @@ fn undecided(evidence: &Evidence) -> (Verdict, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::{Buffers, Path};
+    use crate::setting::{Buffers, CacheState, Operation};
     use proptest::prelude::*;
 
     fn evidence(thread: f64, core: f64, ours: f64, gains: [Option<f64>; 2]) -> Evidence {
-        let method = "uring:8".parse().unwrap();
-        let (path, buffers) = (Path::Direct, Buffers::Ordinary);
+        let engine = "uring:8".parse().unwrap();
+        let (op, cache, buffers) = (Operation::Read, CacheState::Direct, Buffers::Ordinary);
         Evidence {
-            setting: Setting { method, block: 1 << 20, path, random: false, buffers },
+            setting: Setting { engine, op, block: 1 << 20, cache, random: false, buffers },
             thread: Busiest { share: thread, name: "renamed".to_owned(), of_kernel: false },
             core,
             ours,
@@ -197,8 +197,8 @@ mod tests {
             let judgement = judge(&evidence(thread, core, ours, gains));
             prop_assert!(judgement.reason.ends_with('.') && !judgement.reason.contains("NaN"));
             if judgement.verdict == Verdict::StorageBound {
-                prop_assert!(thread <= BUSY && core <= BUSY && gains[0].is_some());
-                prop_assert!(gains.into_iter().flatten().all(|gain| gain < GAIN));
+                prop_assert!(thread <= BUSY_MIN_RATIO && core <= BUSY_MIN_RATIO && gains[0].is_some());
+                prop_assert!(gains.into_iter().flatten().all(|gain| gain < GAIN_MIN_RATIO));
             }
         }
     }

@@ -33,8 +33,8 @@ enum State {
     Gone,
 }
 
-/// So many times the release time an owner is away before nothing is kept for it.
-const AWAY: u64 = 12;
+/// An owner counts as away for this many release times; then nothing is reserved for it.
+const AWAY_RELEASES: u64 = 12;
 
 impl Presence {
     pub(crate) fn new(release: Option<Nanos>) -> Presence {
@@ -87,7 +87,7 @@ impl Presence {
                 State::Busy { .. } => self.think(owner, share, at),
                 State::Thinking { .. } => {
                     let until = at.saturating_add(Nanos(
-                        self.release.map_or(u64::MAX, |release| release.0.saturating_mul(AWAY)),
+                        self.release.map_or(u64::MAX, |release| release.0.saturating_mul(AWAY_RELEASES)),
                     ));
                     self.enter(owner, share, State::Away { until, allowed: allowed(owner) });
                 }

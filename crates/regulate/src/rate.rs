@@ -108,28 +108,31 @@ impl fmt::Display for Time {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Share(u32);
 
-/// The whole device.
-const WHOLE: u32 = 1000;
+/// A share is counted in thousandths of the device.
+const SHARES_PER_DEVICE: u32 = 1000;
 
 impl Share {
     fn of(percent: Percent) -> Share {
-        Share(percent.get() * WHOLE / 100)
+        Share(percent.get() * SHARES_PER_DEVICE / 100)
     }
 
     /// What one I/O in each `time` comes to, rounded up.
     fn of_time(time: Nanos, mean: Nanos) -> Share {
-        let tenths = (u128::from(mean.0) * u128::from(WHOLE)).div_ceil(u128::from(time.0.max(1)));
-        Share(tenths.clamp(1, u128::from(WHOLE + 1)) as u32)
+        let tenths = (u128::from(mean.0) * u128::from(SHARES_PER_DEVICE)).div_ceil(u128::from(time.0.max(1)));
+        Share(tenths.clamp(1, u128::from(SHARES_PER_DEVICE + 1)) as u32)
     }
 
     /// The time in which an owner with this share has one I/O done, where that takes `mean`.
     pub(crate) fn ideal(self, mean: Nanos) -> Nanos {
-        Nanos(u64::try_from(u128::from(mean.0) * u128::from(WHOLE) / u128::from(self.0)).unwrap_or(u64::MAX))
+        Nanos(
+            u64::try_from(u128::from(mean.0) * u128::from(SHARES_PER_DEVICE) / u128::from(self.0))
+                .unwrap_or(u64::MAX),
+        )
     }
 
     /// How many I/Os the device does while this owner has one done: `100/P`, rounded down.
     pub(crate) fn times(self) -> u32 {
-        WHOLE / self.0
+        SHARES_PER_DEVICE / self.0
     }
 
     /// Whether it differs from `other` by more than the mean service time wavers.
@@ -140,12 +143,12 @@ impl Share {
     /// The largest rate like `asked`, and below it, that `has_room`.
     pub(crate) fn best(asked: Rate, mean: Nanos, has_room: impl Fn(Rate) -> bool) -> Option<Rate> {
         let like = |share: u32| match asked {
-            Rate::Percent(_) => Rate::Percent(Percent((share * 100 / WHOLE) as u8)),
+            Rate::Percent(_) => Rate::Percent(Percent((share * 100 / SHARES_PER_DEVICE) as u8)),
             Rate::Every(_) => {
-                Rate::Every(readable(mean.0.saturating_mul(WHOLE.into()).div_ceil(share.into())))
+                Rate::Every(readable(mean.0.saturating_mul(SHARES_PER_DEVICE.into()).div_ceil(share.into())))
             }
         };
-        let step = if matches!(asked, Rate::Percent(_)) { WHOLE / 100 } else { 1 };
+        let step = if matches!(asked, Rate::Percent(_)) { SHARES_PER_DEVICE / 100 } else { 1 };
         let (mut good, mut bad) = (0, asked.share(mean).0 / step);
         while bad - good > 1 {
             let middle = (good + bad) / 2;

@@ -22,12 +22,12 @@ use mean::Mean;
 use parallel::Parallel;
 use shape::Shape;
 
-/// The deepest queue that is told apart.
-pub(crate) const DEPTHS: usize = 32;
-/// Sizes that are told apart: up to 4 KiB, 8 KiB, … and all above 4 MiB.
-const SIZES: usize = 12;
-/// Operations that are told apart.
-const OPERATIONS: usize = 3;
+/// Deepest queue that is distinguished; deeper ones count as this deep.
+pub(crate) const DEPTH_MAX: usize = 32;
+/// Classes of sizes: up to 4 KiB, 8 KiB, … and all above 4 MiB.
+const SIZE_CLASSES: usize = 12;
+/// Classes of operations.
+const OPERATION_CLASSES: usize = 3;
 
 /// Requests that take about as long: the same operation, about the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,15 +42,15 @@ impl Kind {
             Op::Write => 1,
             Op::Flush | Op::Discard => 2,
         };
-        Kind((operation * SIZES + size.min(SIZES - 1)) as u8)
+        Kind((operation * SIZE_CLASSES + size.min(SIZE_CLASSES - 1)) as u8)
     }
 
     pub(crate) fn is_write(self) -> bool {
-        (SIZES..2 * SIZES).contains(&usize::from(self.0))
+        (SIZE_CLASSES..2 * SIZE_CLASSES).contains(&usize::from(self.0))
     }
 
     pub(crate) fn is_read(self) -> bool {
-        usize::from(self.0) < SIZES
+        usize::from(self.0) < SIZE_CLASSES
     }
 }
 
@@ -94,19 +94,23 @@ pub(crate) struct Service {
     changes: u64,
 }
 
-/// A device must be seen with few in it from the first so many requests on, then each so many, and when it has changed
-/// after no fewer than so many; and no longer than so many: owners that always have several in it do not let it.
-const FIRST_LOOK: u64 = 256;
-const LOOK_EVERY: u64 = 16_384;
-const LOOK_SELDOM: u64 = 4096;
-const LOOK_LONGEST: u64 = 256;
-/// From so many on the time of a kind is known well enough to tell what is far beyond it, and so many times it is far.
-const KNOWN: u32 = 4;
-const FAR_BEYOND: f64 = 3.0;
-/// Times by depth are averaged over this many.
-const BY_DEPTH: u32 = 512;
-/// How often what follows from them is worked out anew, in requests.
-const SHAPE_EVERY: u64 = 16;
+/// I/Os before the first test whether the device serves several requests at a time, for which few must be in the
+/// device.
+const FIRST_TEST_IOS: u64 = 256;
+/// I/Os between two such tests.
+const TEST_PERIOD_IOS: u64 = 16_384;
+/// I/Os between two tests at least, even if service times have changed.
+const TEST_SPACING_MIN_IOS: u64 = 4096;
+/// I/Os after which a test ends without a result: owners that always have several requests in the device prevent it.
+const TEST_MAX_IOS: u64 = 256;
+/// I/Os of a kind from which its service time is known well enough to recognize outliers.
+const KIND_KNOWN_IOS: u32 = 4;
+/// Ratio to the mean service time of its kind from which an I/O is an outlier.
+const OUTLIER_MIN_RATIO: f64 = 3.0;
+/// I/Os over which the service time at a queue depth is averaged.
+const DEPTH_MEAN_IOS: u32 = 512;
+/// I/Os between two updates of the device's shape.
+const SHAPE_UPDATE_IOS: u64 = 16;
 
 impl Service {
     pub(crate) fn new(settings: &Settings) -> Service {
@@ -120,14 +124,14 @@ impl Service {
             told: settings.serves,
             several: settings.serves == Serves::Several,
             parallel: Parallel::new(),
-            look_at: if settings.serves == Serves::Several { 0 } else { FIRST_LOOK },
+            look_at: if settings.serves == Serves::Several { 0 } else { FIRST_TEST_IOS },
             looked: 0,
             last_done: None,
             recent: VecDeque::new(),
             recent_sum: 0,
             all: Mean::new(length),
-            kinds: vec![Mean::new(length); OPERATIONS * SIZES],
-            by_depth: vec![Mean::new(BY_DEPTH); DEPTHS + 1],
+            kinds: vec![Mean::new(length); OPERATION_CLASSES * SIZE_CLASSES],
+            by_depth: vec![Mean::new(DEPTH_MEAN_IOS); DEPTH_MAX + 1],
             shape: Shape::default(),
             seen: 0,
             changes: 0,
@@ -165,10 +169,10 @@ impl Service {
             _ => {}
         }
         if self.seen >= self.look_at
-            && (self.wants_few().is_none() || self.seen >= self.look_at + LOOK_LONGEST)
+            && (self.wants_few().is_none() || self.seen >= self.look_at + TEST_MAX_IOS)
         {
             self.parallel.look_again();
-            (self.looked, self.look_at) = (self.seen, self.seen + LOOK_EVERY);
+            (self.looked, self.look_at) = (self.seen, self.seen + TEST_PERIOD_IOS);
         }
         let several = self.parallel.serves_several().filter(|several| *several != self.several);
         if let Some(several) = several.filter(|_| self.told == Serves::Measured) {
@@ -181,7 +185,7 @@ impl Service {
         self.several = several;
         self.changes += 1;
         self.shape = Shape::default();
-        self.by_depth.fill(Mean::new(BY_DEPTH));
+        self.by_depth.fill(Mean::new(DEPTH_MEAN_IOS));
         for index in 0..self.kinds.len() {
             if let Some(one) = self.parallel.time_of_one(Kind(index as u8)) {
                 self.kinds[index].restart(one);
@@ -215,8 +219,8 @@ impl Service {
         let of_kind = &self.kinds[usize::from(kind.0)];
         let begun = self.last_done.map_or(issued, |last| last.max(issued));
         kind.is_read()
-            && of_kind.has(KNOWN)
-            && done.saturating_sub(begun).0 as f64 > FAR_BEYOND * of_kind.get()
+            && of_kind.has(KIND_KNOWN_IOS)
+            && done.saturating_sub(begun).0 as f64 > OUTLIER_MIN_RATIO * of_kind.get()
     }
 
     /// What was measured stands only until something is measured again.
@@ -306,8 +310,8 @@ impl Service {
             return;
         }
         let relative = if mean > 0.0 { took.0 as f64 / mean } else { 1.0 };
-        self.by_depth[sample.choice.clamp(1, DEPTHS)].push(relative);
-        if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
+        self.by_depth[sample.choice.clamp(1, DEPTH_MAX)].push(relative);
+        if self.seen.is_multiple_of(SHAPE_UPDATE_IOS) || self.seen < 64 {
             self.shape = Shape::one_by_one(&self.by_depth);
         }
     }
@@ -317,19 +321,19 @@ impl Service {
         self.changes += 1;
         if self.told == Serves::Measured {
             self.parallel.forget_pairs();
-            self.look_at = self.look_at.min(self.seen.max(self.looked + LOOK_SELDOM));
+            self.look_at = self.look_at.min(self.seen.max(self.looked + TEST_SPACING_MIN_IOS));
         }
     }
 
     /// What counts as the time of one is the time beside few: times beside more are scaled by what is known of them.
     fn learn_beside(&mut self, took: Nanos, kind: Kind, beside: usize) {
-        let beside = beside.clamp(1, DEPTHS);
+        let beside = beside.clamp(1, DEPTH_MAX);
         let as_if_few = took.0 as f64 / self.shape.time(beside, 0.0);
         self.all.push(as_if_few);
         let kind = &mut self.kinds[usize::from(kind.0)];
         let changed = kind.push(as_if_few);
         self.by_depth[beside].push(took.0 as f64);
-        if self.seen.is_multiple_of(SHAPE_EVERY) || self.seen < 64 {
+        if self.seen.is_multiple_of(SHAPE_UPDATE_IOS) || self.seen < 64 {
             self.shape = Shape::beside(&self.by_depth);
         }
         if changed {

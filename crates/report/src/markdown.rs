@@ -8,7 +8,7 @@ use crate::chart::Chart;
 use crate::number;
 use crate::section::{Cell, Emphasis, Fact, Notes, Report, Section, Table, Tone, Totals};
 use crate::value::Value;
-use crate::words::one_line;
+use crate::words::{COMMAND_MAX, command_line, one_line};
 
 /// First line of every report, by which a file of sakiyomi is recognised.
 pub const MARK: &str = "<!-- sakiyomi ";
@@ -44,7 +44,7 @@ pub fn render(report: &Report<'_>, charts: &[Chart]) -> String {
     }
     blocks.extend(report.runs.iter().map(|(name, run)| {
         let name = if name.is_empty() { String::new() } else { strong(name) + ": " };
-        let command = (!run.command.is_empty()).then(|| code(&run.command.join(" ")));
+        let command = (!run.command.is_empty()).then(|| code(&command_line(&run.command, COMMAND_MAX)));
         let origin = run.origin().into_iter().map(|part| escaped(&part));
         name + &command.into_iter().chain(origin).collect::<Vec<String>>().join(" · ")
     }));

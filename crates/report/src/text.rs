@@ -71,7 +71,7 @@ fn verdict(findings: &[Finding], style: Style) -> String {
 }
 
 /// Columns of the longest bar.
-const BAR: usize = 30;
+const BAR_MAX_COLUMNS: usize = 30;
 
 /// Green, cyan, yellow, magenta, red.
 const BARS: [&str; 5] = ["32", "36", "33", "35", "31"];
@@ -95,7 +95,7 @@ fn group(group: &Group, style: Style) -> String {
     for fact in &group.facts {
         let mut line = format!("  {:<15} {:>12}", one_line(&fact.label), value(fact));
         if let (Some(share), Some(colour)) = (fact.share, fact.share.and_then(|_| colours.next())) {
-            let bar = style.bar(share, BAR.min(style.width() / 3), colour);
+            let bar = style.bar(share, BAR_MAX_COLUMNS.min(style.width() / 3), colour);
             let _ = write!(line, " {:>8}  {bar}", number::percent(share));
         }
         let _ = writeln!(text, "{}", line.trim_end());

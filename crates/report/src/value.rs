@@ -148,14 +148,14 @@ pub enum Aim {
     None,
 }
 
-/// Relative changes below this are not called better or worse.
-const NOTICEABLE: f64 = 0.005;
+/// Relative change from which a value is called better or worse.
+const CHANGE_MIN_RATIO: f64 = 0.005;
 
 impl Aim {
     /// Whether going from one value to another is an improvement; none where it hardly matters.
     pub(crate) fn is_better(self, from: &Value, to: &Value) -> Option<bool> {
         let (from, to) = (from.amount(), to.amount());
-        let is_noticeable = (to - from).abs() > from.abs().max(to.abs()) * NOTICEABLE;
+        let is_noticeable = (to - from).abs() > from.abs().max(to.abs()) * CHANGE_MIN_RATIO;
         match self {
             Aim::High => is_noticeable.then_some(to > from),
             Aim::Low => is_noticeable.then_some(to < from),

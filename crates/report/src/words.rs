@@ -26,6 +26,9 @@ pub(crate) fn list(parts: &[String]) -> String {
     }
 }
 
+/// Characters of a command line that are shown.
+pub(crate) const COMMAND_MAX: usize = 300;
+
 /// The words of a command, up to about so many characters: what a shell has made of a pattern may be thousands of names.
 pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     let mut title = String::new();

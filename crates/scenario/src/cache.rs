@@ -49,10 +49,10 @@ pub(crate) struct PageCache {
     counts: Vec<Counts>,
 }
 
-/// A page that has never been in memory.
-const NEVER: u32 = u32::MAX;
-/// A page that was there and had to go.
-const EVICTED: u32 = u32::MAX - 1;
+/// Index of a page that has never been in memory; also the end of a list.
+const NEVER_CACHED: u32 = u32::MAX;
+/// Index of a page that was evicted.
+const EVICTED_PAGE: u32 = u32::MAX - 1;
 
 /// What has happened to a file, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl PageCache {
     /// A new file of so many pages, none of which is in memory.
     pub(crate) fn add_file(&mut self, pages: u64) -> FileId {
         let pages = usize::try_from(pages).expect("a file's pages fit into memory");
-        self.files.push(vec![NEVER; pages]);
+        self.files.push(vec![NEVER_CACHED; pages]);
         self.counts.push(Counts::default());
         FileId(self.files.len() - 1)
     }
@@ -135,7 +135,7 @@ impl PageCache {
 
     /// Whether a page was in memory and had to go.
     pub(crate) fn was_evicted(&self, file: FileId, page: u64) -> bool {
-        self.files[file.0][page as usize] == EVICTED
+        self.files[file.0][page as usize] == EVICTED_PAGE
     }
 
     /// What has happened to a file's pages.
@@ -163,8 +163,8 @@ impl PageCache {
         let new = Page {
             file,
             number: page as u32,
-            warmer: NEVER,
-            colder: NEVER,
+            warmer: NEVER_CACHED,
+            colder: NEVER_CACHED,
             state,
             is_active: false,
             referenced: false,
@@ -241,7 +241,7 @@ impl PageCache {
 
     fn place(&self, file: FileId, page: u64) -> Option<usize> {
         let at = *self.files[file.0].get(page as usize)?;
-        (at < EVICTED).then_some(at as usize)
+        (at < EVICTED_PAGE).then_some(at as usize)
     }
 
     /// Makes the coldest page go that can. Says whether there was one.
@@ -281,7 +281,7 @@ impl PageCache {
 
     fn forget(&mut self, at: u32) {
         let page = self.pages[at as usize];
-        self.files[page.file.0][page.number as usize] = EVICTED;
+        self.files[page.file.0][page.number as usize] = EVICTED_PAGE;
         let counts = &mut self.counts[page.file.0];
         counts.evicted += 1;
         counts.wasted += u64::from(page.ahead);
@@ -299,7 +299,7 @@ struct List {
 
 impl Default for List {
     fn default() -> List {
-        List { warmest: NEVER, coldest: NEVER, len: 0 }
+        List { warmest: NEVER_CACHED, coldest: NEVER_CACHED, len: 0 }
     }
 }
 
@@ -309,7 +309,7 @@ impl List {
     }
 
     fn push(&mut self, pages: &mut [Page], at: u32) {
-        pages[at as usize].warmer = NEVER;
+        pages[at as usize].warmer = NEVER_CACHED;
         pages[at as usize].colder = self.warmest;
         match pages.get_mut(self.warmest as usize) {
             Some(next) if self.len > 0 => next.warmer = at,
@@ -322,11 +322,11 @@ impl List {
     fn remove(&mut self, pages: &mut [Page], at: u32) {
         let Page { warmer, colder, .. } = pages[at as usize];
         match warmer {
-            NEVER => self.warmest = colder,
+            NEVER_CACHED => self.warmest = colder,
             warmer => pages[warmer as usize].colder = colder,
         }
         match colder {
-            NEVER => self.coldest = warmer,
+            NEVER_CACHED => self.coldest = warmer,
             colder => pages[colder as usize].warmer = warmer,
         }
         self.len -= 1;

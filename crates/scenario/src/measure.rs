@@ -11,8 +11,8 @@ use sakiyomi_regulate::{Rate, Timing};
 use crate::outcome::{Allowance, Decided, Kept, Regulation};
 use crate::spec::RunSpec;
 
-/// An I/O that came so long after the one before came after a pause.
-const PAUSE: Nanos = Nanos(500_000_000);
+/// Time without I/O after which the next I/O counts as the first after a pause.
+const PAUSE_MIN: Nanos = Nanos(500_000_000);
 
 #[derive(Debug)]
 pub(crate) struct Measure {
@@ -144,7 +144,7 @@ fn kept(owned: &Owned, from: Nanos, until: Nanos) -> Kept {
     let mut ratios: Vec<f64> = timings.iter().map(|timing| ratio(timing)).collect();
     ratios.sort_unstable_by(f64::total_cmp);
     let at = |percent: usize| ratios.get((ratios.len() * percent / 100).min(ratios.len().max(1) - 1));
-    let paused = timings.windows(2).filter(|pair| pair[1].arrived >= ends(pair[0]) + PAUSE);
+    let paused = timings.windows(2).filter(|pair| pair[1].arrived >= ends(pair[0]) + PAUSE_MIN);
     let paused: Vec<f64> = paused.map(|pair| ratio(pair[1])).collect();
     Kept {
         name: owned.name.clone(),

@@ -78,8 +78,8 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// More points than this are joined by twos.
-    const POINTS: usize = 512;
+    /// Points of a curve. Beyond this number neighbours are joined in pairs.
+    const POINTS_MAX: usize = 512;
 
     pub(crate) fn seen(&mut self, now: Nanos, distance: u64) {
         self.longest = self.longest.max(distance);
@@ -87,14 +87,14 @@ impl Distances {
             Some(last) if now < last.0 + self.interval => last.1 = last.1.max(distance),
             _ => self.points.push((now, distance)),
         }
-        if self.points.len() > Self::POINTS {
+        if self.points.len() > Self::POINTS_MAX {
             let joined = self
                 .points
                 .chunks(2)
                 .map(|pair| (pair[0].0, pair.iter().map(|point| point.1).max().unwrap_or_default()));
             self.points = joined.collect();
             let span = now.saturating_sub(self.points[0].0);
-            self.interval = Nanos((span.0 / (Self::POINTS as u64 / 2)).max(self.interval.0 * 2));
+            self.interval = Nanos((span.0 / (Self::POINTS_MAX as u64 / 2)).max(self.interval.0 * 2));
         }
     }
 }

@@ -31,14 +31,14 @@ pub(crate) struct Pending {
     since: Nanos,
 }
 
-/// Four requests open a plugged queue (`unplug_thresh`).
-const GATHERED: usize = 4;
-/// So many in one direction before the other is looked at (`fifo_batch`).
-const BATCH: u32 = 16;
-/// So often reads go before a write that waits (`writes_starved`).
-const STARVED: u32 = 2;
-/// How long a read and a write wait at most before they go first.
-const EXPIRE: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
+/// Requests that open a plugged queue (`unplug_thresh`).
+const PLUGGED_REQUESTS_MAX: usize = 4;
+/// Requests of one direction before the other is considered (`fifo_batch`).
+const BATCH_REQUESTS: u32 = 16;
+/// Batches of reads that may precede a waiting write (`writes_starved`).
+const STARVED_READS_MAX: u32 = 2;
+/// Longest waits of a read and of a write before they go first (`read_expire`, `write_expire`).
+const EXPIRY_TIMES: [Nanos; 2] = [Nanos(500_000_000), Nanos(5_000_000_000)];
 
 /// The queue.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Queue {
             next_id: 0,
             waiting: [Direction::default(), Direction::default()],
             in_flight: BTreeMap::new(),
-            batch: (0, BATCH, 0, 0),
+            batch: (0, BATCH_REQUESTS, 0, 0),
         }
     }
 
@@ -96,7 +96,7 @@ impl Queue {
             let pending = Pending { op, stream, purposes: vec![purpose], extent, since: now };
             self.waiting[index(op)].insert(id, pending);
         }
-        if self.waiting.iter().map(|waiting| waiting.by_id.len()).sum::<usize>() >= GATHERED {
+        if self.waiting.iter().map(|waiting| waiting.by_id.len()).sum::<usize>() >= PLUGGED_REQUESTS_MAX {
             self.unplug();
         }
     }
@@ -150,23 +150,23 @@ impl Queue {
         let after = |direction: usize, place: u64| {
             self.waiting[direction].by_start.range(place..).next().map(|(_, &id)| id)
         };
-        if gone < BATCH
+        if gone < BATCH_REQUESTS
             && let Some(id) = after(direction, place)
         {
             return Some((direction, id));
         }
         let (reads, writes) = (oldest(0).is_some(), oldest(1).is_some());
-        let chosen = usize::from(writes && (!reads || starved >= STARVED));
+        let chosen = usize::from(writes && (!reads || starved >= STARVED_READS_MAX));
         let first = oldest(chosen)?;
         let has_waited = now.saturating_sub(self.waiting[chosen].by_id[&first].since);
-        let next = after(chosen, place).filter(|_| chosen == direction && has_waited < EXPIRE[chosen]);
+        let next = after(chosen, place).filter(|_| chosen == direction && has_waited < EXPIRY_TIMES[chosen]);
         Some((chosen, next.unwrap_or(first)))
     }
 
     /// Keeps account of the batch.
     fn went(&mut self, direction: usize, extent: Extent) {
         let (before, gone, place, starved) = self.batch;
-        let goes_on = direction == before && gone < BATCH && extent.start.0 >= place;
+        let goes_on = direction == before && gone < BATCH_REQUESTS && extent.start.0 >= place;
         let gone = if goes_on { gone + 1 } else { 1 };
         let passed_over = direction == 0 && !self.waiting[1].by_id.is_empty();
         let starved = match (goes_on, passed_over) {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use allocations::{CountingAllocator, allocations};
 
-/// Number of the capability to mount file systems (`linux/capability.h`).
+/// Number of the capability to mount file systems (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// A directory for one test, removed when it is dropped.

@@ -22,7 +22,7 @@ use memchr::memchr_iter;
 use sakiyomi_os::ctype::{Characters, Class, Encoding};
 
 use columns::Columns;
-use utf8::{Decoded, FOLLOWING_MAX, cut_off, decode, is_following};
+use utf8::{Decoded, FOLLOWING_MAX_BYTES, cut_off, decode, is_following};
 
 /// What is to be counted. Bytes and lines cost nothing beside any of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,9 +59,9 @@ pub struct Counter {
     /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
     /// What each byte is, as a character of its own.
-    bytes: [Kind; PAGE],
+    bytes: [Kind; PAGE_CODES],
     /// What each character of two or three bytes is, so many at a time, when one of them is met.
-    pages: Vec<OnceLock<Box<[Kind; PAGE]>>>,
+    pages: Vec<OnceLock<Box<[Kind; PAGE_CODES]>>>,
     arch: pulp::Arch,
 }
 
@@ -80,8 +80,8 @@ enum Kind {
     Nothing,
 }
 
-/// Characters of which it is asked together what they are.
-const PAGE: usize = 256;
+/// Code points whose kinds are determined at a time.
+const PAGE_CODES: usize = 256;
 
 /// Spaces that do not break a line, and the word joiner: GNU lets them end a word.
 fn is_no_break(code: u32) -> bool {
@@ -98,8 +98,8 @@ impl Counter {
             Encoding::Other(_) => return None,
         };
         let arch = pulp::Arch::new();
-        let pages = vec![OnceLock::new(); if utf8 { 0x1_0000 / PAGE } else { 0 }];
-        let bytes = [Kind::Nothing; PAGE];
+        let pages = vec![OnceLock::new(); if utf8 { 0x1_0000 / PAGE_CODES } else { 0 }];
+        let bytes = [Kind::Nothing; PAGE_CODES];
         let mut counter = Counter { characters, wanted, utf8, no_break_ends, bytes, pages, arch };
         counter.bytes = std::array::from_fn(|byte| counter.kind(byte as u32));
         Some(counter)
@@ -131,9 +131,9 @@ impl Counter {
     /// As [`Counter::kind`], and quickly again.
     #[inline(always)]
     fn known_kind(&self, code: u32) -> Kind {
-        let (page, index) = (code as usize / PAGE, code as usize % PAGE);
+        let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
         let Some(kinds) = self.pages.get(page) else { return self.kind(code) };
-        let ask = || Box::new(std::array::from_fn(|index| self.kind((page * PAGE + index) as u32)));
+        let ask = || Box::new(std::array::from_fn(|index| self.kind((page * PAGE_CODES + index) as u32)));
         kinds.get_or_init(ask)[index]
     }
 
@@ -154,7 +154,7 @@ impl Counter {
 
     /// How many bytes at the start may be the rest of a character that began before.
     fn head_of(&self, part: &[u8]) -> usize {
-        let most = if self.utf8 { FOLLOWING_MAX.min(part.len()) } else { 0 };
+        let most = if self.utf8 { FOLLOWING_MAX_BYTES.min(part.len()) } else { 0 };
         part[..most].iter().take_while(|&&byte| is_following(byte)).count()
     }
 
@@ -213,7 +213,7 @@ impl Counter {
     fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (piece, behind) = self.whole(rest, kernel::PIECE);
+            let (piece, behind) = self.whole(rest, kernel::PIECE_MAX_BYTES);
             rest = behind;
             if self.wanted.columns || !self.plain(piece, core) {
                 self.in_small_pieces(piece, core);
@@ -224,7 +224,7 @@ impl Counter {
     fn in_small_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (piece, behind) = self.whole(rest, odd::PIECE);
+            let (piece, behind) = self.whole(rest, odd::PIECE_MAX_BYTES);
             rest = behind;
             if self.wanted.columns || !self.plain(piece, core) {
                 self.odd(piece, core);
@@ -284,7 +284,7 @@ impl pulp::WithSimd for InVectors<'_> {
 /// A few bytes at an end of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Edge {
-    bytes: [u8; 2 * FOLLOWING_MAX],
+    bytes: [u8; 2 * FOLLOWING_MAX_BYTES],
     len: u8,
 }
 
@@ -303,9 +303,9 @@ impl Edge {
     /// Takes bytes up to those that a character may go on with; says how many were too many.
     fn append(&mut self, other: &Edge) -> usize {
         let room = if self.len > 0 && !is_following(self.bytes[0]) {
-            FOLLOWING_MAX + 1 - usize::from(self.len)
+            FOLLOWING_MAX_BYTES + 1 - usize::from(self.len)
         } else {
-            FOLLOWING_MAX - usize::from(self.len)
+            FOLLOWING_MAX_BYTES - usize::from(self.len)
         };
         let taken = room.min(other.bytes().len());
         let len = usize::from(self.len);

@@ -42,11 +42,11 @@ pub struct Searcher {
     invert: bool,
 }
 
-/// What all patterns may take, in bytes: some 100,000 words.
-const REGEX_MOST: usize = 256 << 20;
+/// Memory of all patterns together: some 100,000 words.
+const REGEX_MAX_BYTES: usize = 256 << 20;
 
-/// Stands for a byte that belongs to no character, and is in none.
-const NO_CHARACTER: u8 = 0xff;
+/// Stands for a byte that belongs to no character; it does not occur in UTF-8.
+const INVALID_BYTE: u8 = 0xff;
 
 impl Searcher {
     /// For lines that one of the patterns matches; those of several lines are several, and without any there is no match.
@@ -67,7 +67,7 @@ impl Searcher {
         };
         let regex = |pattern: &str| {
             let mut builder = RegexBuilder::new(pattern);
-            builder.multi_line(true).case_insensitive(meaning.ignore_case).size_limit(REGEX_MOST).build()
+            builder.multi_line(true).case_insensitive(meaning.ignore_case).size_limit(REGEX_MAX_BYTES).build()
         };
         let whole_words = meaning.whole_words && !meaning.whole_lines;
         let between = |bound: &str| format!("(?:^|{bound})({one_of_them})(?:{bound}|$)");
@@ -183,7 +183,7 @@ fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
     let mut unbroken = Vec::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
         unbroken.extend_from_slice(chunk.valid().as_bytes());
-        unbroken.resize(unbroken.len() + chunk.invalid().len(), NO_CHARACTER);
+        unbroken.resize(unbroken.len() + chunk.invalid().len(), INVALID_BYTE);
     }
     Cow::Owned(unbroken)
 }

@@ -9,10 +9,10 @@ use crate::options::{DeviceMap, ReadOptions};
 use crate::record::{OFFSET_MAX, Record};
 use crate::source::Source;
 
-/// Each device begins at a multiple of this on the common address space.
-const CONCAT_ALIGN: u64 = 1 << 20;
-/// How many other devices are remembered for the message that the wanted one does not occur.
-const OTHERS_MAX: usize = 32;
+/// Alignment of the devices in the common address space.
+const DEVICE_ALIGN_BYTES: u64 = 1 << 20;
+/// Devices listed in the error message if the requested device does not occur.
+const OTHER_DEVICES_MAX: usize = 32;
 
 /// The treatment of devices, decided when the trace is opened.
 pub(crate) enum Devices {
@@ -48,7 +48,7 @@ impl Devices {
         for (device, end) in ends {
             starts.insert(device, Bytes(next));
             next = end
-                .checked_next_multiple_of(CONCAT_ALIGN)
+                .checked_next_multiple_of(DEVICE_ALIGN_BYTES)
                 .and_then(|size| next.checked_add(size))
                 .filter(|&end| end <= OFFSET_MAX.0)
                 .ok_or_else(|| TraceError::ConcatTooLarge { path: source.path().to_owned() })?;
@@ -62,7 +62,7 @@ impl Devices {
             Devices::Keep => {}
             Devices::Only { wanted, found, others } => {
                 if record.device != *wanted {
-                    if !*found && others.len() < OTHERS_MAX && !others.contains(&record.device) {
+                    if !*found && others.len() < OTHER_DEVICES_MAX && !others.contains(&record.device) {
                         others.push(record.device);
                     }
                     return Ok(None);
@@ -94,7 +94,7 @@ impl Devices {
         match self {
             Devices::Only { wanted, found: false, others } if !others.is_empty() => {
                 others.sort_unstable();
-                let more = if others.len() == OTHERS_MAX { " and more" } else { "" };
+                let more = if others.len() == OTHER_DEVICES_MAX { " and more" } else { "" };
                 let present: Vec<String> = others.iter().map(u32::to_string).collect();
                 Err(TraceError::NoSuchDevice {
                     path: path.to_owned(),

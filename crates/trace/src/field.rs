@@ -16,8 +16,9 @@ pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const BYTES_MAX: usize = 60;
-        let (shown, rest) = self.0.split_at(self.0.len().min(BYTES_MAX));
+        /// Longer fields are cut, so that the message stays a line.
+        const SHOWN_MAX_BYTES: usize = 60;
+        let (shown, rest) = self.0.split_at(self.0.len().min(SHOWN_MAX_BYTES));
         let dots = if rest.is_empty() { "" } else { "…" };
         write!(f, "`{}{dots}`", shown.escape_ascii())
     }

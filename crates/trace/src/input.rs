@@ -12,8 +12,8 @@ use crate::error::TraceError;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// The longest zstd window taken, as a power of two: 128 MiB, what `zstd --long` writes. More would let a few damaged
-/// bytes ask for gigabytes.
+/// Largest zstd window, as a power of two: 128 MiB, as `zstd --long` writes. With more, a few damaged bytes could
+/// request gigabytes.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 const BUFFER_BYTES: usize = 128 << 10;
 

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The longest line of a trace; a longer one is no trace.
-pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
+/// A file with a longer line is not a trace.
+pub(crate) const LINE_MAX_BYTES: usize = 64 << 10;
 
 /// Splits a byte stream into lines, without their ends (`\n` or `\r\n`), and counts them.
 pub(crate) struct Lines<R> {
@@ -44,11 +44,11 @@ impl<R: Read> Lines<R> {
                 return Ok(Some(self.take(length, length + 1)));
             }
             searched = unread.len();
-            if searched > LINE_BYTES_MAX {
+            if searched > LINE_MAX_BYTES {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     format!(
-                        "line {} is longer than {LINE_BYTES_MAX} bytes: this is not a text trace",
+                        "line {} is longer than {LINE_MAX_BYTES} bytes: this is not a text trace",
                         self.line + 1
                     ),
                 ));
@@ -63,7 +63,7 @@ impl<R: Read> Lines<R> {
     /// What lies in the buffer unread, after filling it as far as the reader gives; and whether that is all there is.
     /// A failing reader ends what can be looked at, and fails again when it is read on.
     pub(crate) fn peek(&mut self) -> (&[u8], bool) {
-        while !self.at_eof && self.end - self.start < LINE_BYTES_MAX {
+        while !self.at_eof && self.end - self.start < LINE_MAX_BYTES {
             if self.fill().is_err() {
                 break;
             }

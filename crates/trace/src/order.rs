@@ -11,15 +11,15 @@ use sakiyomi_model::Nanos;
 
 use crate::record::Record;
 
-/// How many records are held at most, whatever the window: about 100 MB.
-pub(crate) const HELD_MAX: usize = 1 << 20;
+/// Records held in memory whatever the window: about 100 MB.
+pub(crate) const HELD_RECORDS_MAX: usize = 1 << 20;
 
 /// A record that comes too late to be put in its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Late {
     /// It lies this far back, which is more than the window.
     Window(Nanos),
-    /// It precedes one that had to be let go because [`HELD_MAX`] were held.
+    /// It precedes one that had to be let go because [`HELD_RECORDS_MAX`] were held.
     Full,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Reorder {
 
 impl Reorder {
     pub(crate) fn new(window: Nanos) -> Reorder {
-        Reorder::with_capacity(window, HELD_MAX)
+        Reorder::with_capacity(window, HELD_RECORDS_MAX)
     }
 
     fn with_capacity(window: Nanos, held_max: usize) -> Reorder {

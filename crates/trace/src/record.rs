@@ -92,10 +92,10 @@ impl Record {
     }
 }
 
-/// The longest read or write that a trace may hold: no command set of a drive carries more in one command.
+/// Longest read or write in a trace: no command set of a drive transfers more in one command.
 pub const LENGTH_MAX: Bytes = Bytes(1 << 32);
 
-/// The highest address a trace may reach, so that offsets fit the signed 64-bit columns of other tools.
+/// Highest address in a trace, so that offsets fit the signed 64-bit columns of other tools.
 pub const OFFSET_MAX: Bytes = Bytes(i64::MAX as u64);
 
 /// Why `record` cannot be a command to a device, as the rest of a sentence; `Ok` where it can.

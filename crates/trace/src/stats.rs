@@ -30,7 +30,7 @@ use distribution::Gatherer;
 use footprint::Footprint;
 use sequential::Sequential;
 
-/// How many device numbers are told apart; more are counted as this many.
+/// Device numbers that are distinguished; more are counted as this many.
 pub const DEVICES_MAX: usize = 1 << 16;
 
 /// What a trace is like. Keys of the serialised form end in their unit.

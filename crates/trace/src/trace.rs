@@ -10,11 +10,11 @@ use crate::error::TraceError;
 use crate::format::Format;
 use crate::input::is_stdin;
 use crate::options::{DeviceMap, ReadOptions};
-use crate::order::{HELD_MAX, Late, Reorder};
+use crate::order::{HELD_RECORDS_MAX, Late, Reorder};
 use crate::record::Record;
 use crate::source::Source;
 
-/// The longest time line that is delivered, some 292 years: sums of times stay within 64 bits.
+/// Longest time line, about 292 years: sums of times stay within 64 bits.
 const TIME_MAX: Nanos = Nanos(i64::MAX as u64);
 
 /// An open trace: an iterator over its records that holds a bounded part of the file in memory.
@@ -199,7 +199,7 @@ impl Trace {
         let path = self.source.path().to_owned();
         match late {
             Late::Window(back) => TraceError::OutOfOrder { path, line, back, window: self.window },
-            Late::Full => TraceError::OrderFull { path, line, records: HELD_MAX },
+            Late::Full => TraceError::OrderFull { path, line, records: HELD_RECORDS_MAX },
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::demerit::{levels, root_mean_square};
 use crate::distribution::Distribution;
 
 /// Edges between 1,750 bins.
-const EDGES: usize = 1749;
+const EDGE_COUNT: usize = 1749;
 /// Width of the first bin, in nanoseconds.
 const STEP_NS: f64 = 1000.0;
-/// How much wider each bin is than the one before.
-const GROWTH: f64 = 1.01;
+/// Ratio of the widths of two successive bins.
+const WIDTH_RATIO: f64 = 1.01;
 
 /// Root mean square, in nanoseconds, of the horizontal distance of two distributions, each known by its histogram only.
 /// Zero where one of them is empty.
@@ -33,8 +33,8 @@ pub fn binned_demerit(a: &Distribution, b: &Distribution) -> f64 {
 
 /// The lower ends of the bins from the second on, in nanoseconds, ascending from zero.
 fn edges() -> Vec<f64> {
-    let next = |(edge, step): &(f64, f64)| Some((edge + step, step * GROWTH));
-    std::iter::successors(Some((0.0, STEP_NS)), next).take(EDGES).map(|(edge, _)| edge).collect()
+    let next = |(edge, step): &(f64, f64)| Some((edge + step, step * WIDTH_RATIO));
+    std::iter::successors(Some((0.0, STEP_NS)), next).take(EDGE_COUNT).map(|(edge, _)| edge).collect()
 }
 
 /// A bin with something in it.
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn edges_grow_by_a_hundredth() {
         let edges = edges();
-        assert_eq!(edges.len(), EDGES);
+        assert_eq!(edges.len(), EDGE_COUNT);
         assert_eq!(edges[..3], [0.0, 1000.0, 2010.0]);
         // Σ 1.01^k µs.
         let closed = (1.01f64.powi(1748) - 1.0) / 0.01 * 1000.0;
@@ -138,7 +138,7 @@ mod tests {
         fn it_is_the_exact_one_but_for_the_width_of_bins(a in any_times(50..51), b in any_times(50..51)) {
             // 50 divides 10,000, so that both look at the same pairs.
             let (a, b) = (of(&a), of(&b));
-            let width = |of: &Distribution| STEP_NS + of.max().0 as f64 * (GROWTH - 1.0);
+            let width = |of: &Distribution| STEP_NS + of.max().0 as f64 * (WIDTH_RATIO - 1.0);
             let difference = (demerit(&a, &b) - binned_demerit(&a, &b)).abs();
             prop_assert!(difference <= width(&a) + width(&b), "{difference}");
         }

@@ -5,8 +5,8 @@
 
 use crate::distribution::Distribution;
 
-/// How many levels two distributions of different counts are compared at.
-pub(crate) const LEVELS: usize = 10_000;
+/// Quantiles at which two distributions of different sizes are compared.
+pub(crate) const QUANTILE_LEVELS: usize = 10_000;
 
 /// Root mean square, in nanoseconds, of the horizontal distance of two distributions. Of equal counts the shortest
 /// is held against the shortest and so on; else they are compared at the middles of 10,000 equal shares, interpolated.
@@ -25,7 +25,7 @@ pub fn demerit(a: &Distribution, b: &Distribution) -> f64 {
 
 /// The middles of equal shares, from 0 to 1.
 pub(crate) fn levels() -> impl Iterator<Item = f64> {
-    (0..LEVELS).map(|index| (index as f64 + 0.5) / LEVELS as f64)
+    (0..QUANTILE_LEVELS).map(|index| (index as f64 + 0.5) / QUANTILE_LEVELS as f64)
 }
 
 /// Zero of none.

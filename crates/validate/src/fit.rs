@@ -29,15 +29,16 @@ use groups::groups;
 use parameter::{Parameter, Switch, parameters, switched, switches};
 use skew::skewed;
 
-/// First step, as a share of a figure; it is halved down to the last.
-const STEPS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
-/// A change must lessen the error by this share to be kept: a figure that the trace says nothing of stays.
-const WORTH: f64 = 1e-3;
-/// Where the platters stood is not known, nor after a pause. A trace of measured times is so replayed from as many
-/// angles, and what comes of all of them together is held against what was measured.
-const PHASES: u64 = 8;
-/// No figure grows beyond so many times where it began, or so many milliseconds.
-const FURTHEST: f64 = 10.0;
+/// Steps of the search, as shares of a figure.
+const STEP_RATIOS: [f64; 7] = [0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007];
+/// Share of the error by which a change must reduce it to be kept. A figure that the trace does not determine so stays
+/// as it is.
+const GAIN_MIN_RATIO: f64 = 1e-3;
+/// Angles of the platters from which a trace of measured times is replayed. The angle at its start, and after a pause,
+/// is not known; the results of all angles together are compared with the measurement.
+const START_ANGLES: u64 = 8;
+/// A figure stays below this many times its first value, or as many milliseconds.
+const FIGURE_MAX_RATIO: f64 = 10.0;
 
 /// A fitted drive.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +92,7 @@ pub fn fit(
     }
     let determined = if search.stopped { None } else { search.determined(&candidates, start) };
     let (mut found, mut figures) = determined.unwrap_or_else(|| (least(candidates), Vec::new()));
-    if found.error >= first * (1.0 - WORTH) {
+    if found.error >= first * (1.0 - GAIN_MIN_RATIO) {
         // The fit is not a gain: the drive stays as it was.
         found = Best { spec: start_as_given, error: first };
         figures.iter_mut().for_each(|figure| figure.to.clone_from(&figure.from));
@@ -100,7 +101,8 @@ pub fn fit(
 }
 
 fn least(candidates: Vec<Best>) -> Best {
-    let least = candidates.into_iter().reduce(|a, b| if b.error < a.error * (1.0 - WORTH) { b } else { a });
+    let least =
+        candidates.into_iter().reduce(|a, b| if b.error < a.error * (1.0 - GAIN_MIN_RATIO) { b } else { a });
     least.expect("the start is one of them")
 }
 
@@ -130,7 +132,7 @@ impl Search<'_> {
 
     /// Moves `figures` until nothing more is gained.
     fn climb(&mut self, best: &mut Best, start: &DriveSpec, figures: &[Parameter]) {
-        for step in STEPS {
+        for step in STEP_RATIOS {
             while self.round(best, start, figures, step) {}
         }
     }
@@ -147,7 +149,7 @@ impl Search<'_> {
                 let mut at = value;
                 loop {
                     at += direction;
-                    if at.abs() > begun * FURTHEST {
+                    if at.abs() > begun * FIGURE_MAX_RATIO {
                         break;
                     }
                     let mut tried = best.spec.clone();
@@ -170,7 +172,7 @@ impl Search<'_> {
         let error = self.error(&tried);
         self.stopped = !(self.go_on)(self.replays, error.unwrap_or(best.error).min(best.error));
         match error {
-            Some(error) if error < best.error * (1.0 - WORTH) => {
+            Some(error) if error < best.error * (1.0 - GAIN_MIN_RATIO) => {
                 *best = Best { spec: tried, error };
                 true
             }
@@ -196,7 +198,7 @@ impl Search<'_> {
         if end > drive.capacity().0 {
             return None;
         }
-        let phases = if self.pace == Pace::Closed { 1 } else { PHASES };
+        let phases = if self.pace == Pace::Closed { 1 } else { START_ANGLES };
         let replays = (0..phases)
             .map(|phase| {
                 let mut drive = drive.clone();

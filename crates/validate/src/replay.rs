@@ -8,8 +8,8 @@ use sakiyomi_model::{Breakdown, Class, Completion, Detail, Device, Nanos, Reques
 
 use crate::measured::Measured;
 
-/// After a longer pause a request of a [serial](Pace::Serial) replay is no consequence of the one before.
-const PAUSE: Nanos = Nanos(1_000_000_000);
+/// After a longer pause a request of a [serial](Pace::Serial) replay does not depend on the one before.
+const THINK_TIME_MAX: Nanos = Nanos(1_000_000_000);
 
 /// When requests are issued in a [free](free) replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,8 @@ fn serial(mut drive: Drive, measured: &[Measured]) -> Vec<Simulated> {
     let (mut free_at, mut ended) = (Nanos::ZERO, Nanos::ZERO);
     let serve = |(number, request): (usize, &Measured)| {
         let pause = request.issued.saturating_sub(ended);
-        let at = if pause < PAUSE { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
+        let at =
+            if pause < THINK_TIME_MAX { free_at.saturating_add(pause) } else { request.issued.max(free_at) };
         let completion = serve(&mut drive, number as u64, request, at);
         (free_at, ended) = (completion.finish, request.ended());
         Simulated::of(&completion)
@@ -144,7 +145,7 @@ mod tests {
             requests[1].issued = Nanos(late + pause);
             let mut served = drive();
             let first = serve(&mut served, 0, &requests[0], Nanos::ZERO).finish;
-            let after = if pause < PAUSE.0 { first + Nanos(pause) } else { requests[1].issued.max(first) };
+            let after = if pause < THINK_TIME_MAX.0 { first + Nanos(pause) } else { requests[1].issued.max(first) };
             let second = serve(&mut served, 1, &requests[1], after);
             let replayed = free(drive(), &requests, Pace::Serial);
             prop_assert_eq!(replayed[1].response, second.response_time());

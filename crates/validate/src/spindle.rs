@@ -9,12 +9,12 @@ use std::f64::consts::TAU;
 
 use sakiyomi_model::Nanos;
 
-/// Share of an error by which the phase is corrected once it is followed.
-const PHASE_GAIN: f64 = 0.15;
-/// The same for the speed.
-const SPEED_GAIN: f64 = 0.005;
-/// Errors beyond so many mean errors count as so many: an access that was none tells nothing of the phase.
-const OUTLIER: f64 = 3.0;
+/// Share of an error by which the phase is corrected once it is tracked.
+const PHASE_GAIN_RATIO: f64 = 0.15;
+/// Share of an error by which the speed is corrected.
+const SPEED_GAIN_RATIO: f64 = 0.005;
+/// Errors count as at most this many mean errors: an access that was none tells nothing about the phase.
+const OUTLIER_MEAN_ERRORS: f64 = 3.0;
 
 /// Follows the phase.
 #[derive(Clone, Debug)]
@@ -65,11 +65,11 @@ impl Spindle {
         }
         let (sin, cos) = (TAU * error / self.revolution).sin_cos();
         self.resultant = (self.resultant.0 + cos, self.resultant.1 + sin);
-        let bound = OUTLIER * self.mean_error;
+        let bound = OUTLIER_MEAN_ERRORS * self.mean_error;
         let counted = error.clamp(-bound, bound);
-        let gain = PHASE_GAIN.max(1.0 / self.seen as f64);
+        let gain = PHASE_GAIN_RATIO.max(1.0 / self.seen as f64);
         self.lead += gain * counted;
-        self.drift += SPEED_GAIN * counted / span;
+        self.drift += SPEED_GAIN_RATIO * counted / span;
         self.mean_error += 0.02 * (counted.abs() - self.mean_error);
     }
 

@@ -4,6 +4,7 @@ mod place;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use sakiyomi_io::page_cache::{self, By};
@@ -12,6 +13,7 @@ use sakiyomi_io::{
 };
 use sakiyomi_mount::Regulate;
 use sakiyomi_os::tracefs::{self, Place};
+use sakiyomi_probe::calibration::{Machine, default_directory, saved};
 use serde::Serialize;
 
 use crate::console::{Common, say, say_result, without_numbers};
@@ -51,6 +53,7 @@ pub(crate) fn run(common: &Common) -> Result<ExitCode> {
         tracing(),
         cgroups(),
         regulation(&mounting(Some(Regulate::default()))),
+        calibration(),
     ];
     if common.json {
         let tested_in = place.map(|place| place.parent().display().to_string());
@@ -243,6 +246,39 @@ fn tracing() -> Finding {
     };
     let consequence = "`run` follows also programs that read by pread or through mappings";
     Finding { what: "tracing", available: Some(available), found, consequence }
+}
+
+/// Finds the calibration that was measured last, and tells whether it is of this machine.
+fn calibration() -> Finding {
+    let directory = default_directory();
+    let last = directory.as_deref().and_then(|directory| saved(directory).into_iter().next());
+    let (available, found) = match (last, directory) {
+        (Some((path, Ok(last))), _) => {
+            let differences = last.machine.differences(&Machine::current());
+            let validity = match differences[..] {
+                [] => "of this machine and kernel".to_owned(),
+                _ => format!("of another {}: measure again", differences.join(" and ")),
+            };
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let age = age(now.as_secs().saturating_sub(last.measured_unix_s));
+            (differences.is_empty(), format!("{}, {age} old, {validity}", path.display()))
+        }
+        (Some((_, Err(error))), _) => (false, in_full(error)),
+        (None, Some(directory)) => {
+            (false, format!("none in {}; `sakiyomi probe` measures one", directory.display()))
+        }
+        (None, None) => (false, "neither XDG_STATE_HOME nor HOME says where it is saved".to_owned()),
+    };
+    let consequence =
+        "cost models load what operations of each engine, and messages between cores, cost here";
+    Finding { what: "calibration", available: Some(available), found, consequence }
+}
+
+/// A time in the largest unit of which it has two or more: `3 days`.
+fn age(seconds: u64) -> String {
+    let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
+    let unit = units.into_iter().find(|(length, _)| seconds >= 2 * length);
+    unit.map_or(format!("{seconds} s"), |(length, name)| format!("{} {name}", seconds / length))
 }
 
 fn cgroups() -> Finding {

@@ -204,8 +204,9 @@ fn explained(spec: &DriveSpec) -> String {
 
 /// A value in a line: of a long list, such as a drive's thousands of defects, the beginning.
 fn short(value: &str) -> String {
-    const LONGEST: usize = 100;
-    let Some((end, _)) = value.char_indices().nth(LONGEST) else { return value.to_owned() };
+    /// Longer values are cut, such as a list of thousands of defects.
+    const VALUE_MAX_CHARS: usize = 100;
+    let Some((end, _)) = value.char_indices().nth(VALUE_MAX_CHARS) else { return value.to_owned() };
     let shown = value[..end].rfind(", ").map_or(end, |comma| comma + 1);
     format!("{} …", &value[..shown])
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_model::{Bytes, Nanos};
-use sakiyomi_mount::layout::{BLOCK, Placement};
+use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
 use sakiyomi_mount::{Behind, Bypass, Finished, Mounted, Options, Policy, Regulate, Snapshot, mount};
 use sakiyomi_report::{Document, MountResult, Present, Reported, text};
 
@@ -31,11 +31,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi mount files /mnt/disk --drive deskstar-p7k500 --regulate --service 12.5ms
 ";
 
-/// How often a mount is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two checks whether the mount has ended.
+const POLL_PERIOD: Duration = Duration::from_millis(20);
 
-/// How long those who have files open are waited for at Ctrl-C.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which Ctrl-C waits for processes with open files before it unmounts lazily.
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How rates are kept.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -128,7 +128,7 @@ impl Mount {
         common.note(&format!("mounted on {directory}; Ctrl-C unmounts"));
         let mut course = Course::default();
         let watched = self.watch(&mounted, &mut before, &mut course, common);
-        let finished = mounted.finish(PATIENCE)?;
+        let finished = mounted.finish(UNMOUNT_TIMEOUT)?;
         if finished.cut_off {
             note("warning: programs still had files open; what they do with them fails from now on");
         }
@@ -174,10 +174,10 @@ impl Mount {
             None => Placement::Contiguous,
             Some(piece) => {
                 ensure!(
-                    piece.0 >= BLOCK && piece.0.is_multiple_of(BLOCK),
+                    piece.0 >= BLOCK_BYTES && piece.0.is_multiple_of(BLOCK_BYTES),
                     "--fragment {piece}: pieces are made of blocks; give a multiple of 4KiB"
                 );
-                Placement::Scattered { piece: piece.0 / BLOCK }
+                Placement::Scattered { piece: piece.0 / BLOCK_BYTES }
             }
         };
         Ok(Options {
@@ -217,7 +217,7 @@ impl Mount {
         let mut told = false;
         let mut rates = RatesTold::default();
         while !mounted.is_over() && go_on().is_ok() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_PERIOD);
             if Instant::now() < next {
                 continue;
             }

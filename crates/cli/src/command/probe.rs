@@ -1,21 +1,23 @@
-//! `probe`: which method of I/O is fastest here, which cheapest, and whether the storage or the CPU is the limit.
+//! `probe`: which method of I/O is fastest here for reads and for writes, which cheapest, and whether the storage or the
+//! CPU is the limit.
 
 mod result;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_probe::Error;
-use sakiyomi_probe::calibration::Calibration;
+use sakiyomi_probe::calibration::{Calibration, default_directory};
 use sakiyomi_probe::campaign::Campaign;
 use sakiyomi_probe::case::Case;
+use sakiyomi_probe::cores::{self, CoreCost, distance_name};
 use sakiyomi_probe::plan::{Plan, Wanted};
-use sakiyomi_probe::setting::{Buffers, Path};
+use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_probe::target::{Target, Watch};
 use sakiyomi_report::{Document, ProbeResult};
 
@@ -23,7 +25,7 @@ use crate::args::parse_method;
 use crate::console::Common;
 use crate::output::{OutDir, OutFile, Overwrite};
 use crate::progress::{Interrupted, Progress, go_on};
-use crate::provenance::{machine, run};
+use crate::provenance::run;
 use result::{Probed, result};
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -31,6 +33,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi probe big.dat --method read,pread:4,uring:8,uring:32 --block 4KiB,64KiB,1MiB --random
   sakiyomi probe . --on tmpfs,loop --buffers best,ordinary --out report
   sakiyomi probe big.dat --cached --method read,mmap:4 --json
+  sakiyomi probe . --op read,write,mix:70 --method pread:4,uring:8
 ";
 
 /// Measure methods of I/O: throughput, CPU time, and whether the storage or the CPU is the limit.
@@ -38,10 +41,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[command(
     after_help = "Methods: read (one I/O thread), pread:N (N threads), aio:N (Linux AIO), uring:N (io_uring), \
 uring-sqpoll:N (a kernel thread polls), mmap:N and populate:N (N mappings), null (no I/O: the cost of measuring).
-In a directory, probe reads an unnamed test file of its own, which leaves nothing behind. It only reads other files."
+In a directory, probe uses an unnamed test file of its own, which leaves nothing behind. It only ever writes to test files \
+of its own, and only reads other files and block devices. Buffered writes are measured until their data is on the device.
+The calibration, which cost models load, is saved in $XDG_STATE_HOME/sakiyomi/calibration (or \
+~/.local/state/sakiyomi/calibration), one file for each device; `sakiyomi doctor` tells where the last one is."
 )]
 pub(crate) struct Probe {
-    /// A file or block device to read, or a directory for a test file
+    /// A file or block device to read, or a directory for a test file to read and write
     #[arg(required_unless_present = "on")]
     path: Option<PathBuf>,
     /// Also measure a target that only the CPU limits
@@ -56,22 +62,25 @@ pub(crate) struct Probe {
         value_parser = parse_method
     )]
     method: Vec<EngineSpec>,
+    /// Operations: read, write, mix:N with N % reads; writes need a directory or --on
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "read")]
+    op: Vec<Operation>,
     /// Sizes of a request
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,1MiB")]
     block: Vec<Bytes>,
     /// Bypass the page cache [default, if the file system supports it]
     #[arg(long)]
     direct: bool,
-    /// Read through the page cache, which is emptied of the file before each run
+    /// Use the page cache, which is emptied of the file before each run
     #[arg(long)]
     buffered: bool,
-    /// Read from the page cache, which is filled with the file before each run
+    /// Use the page cache, which is filled with the file before each run
     #[arg(long)]
     cached: bool,
-    /// Kinds of memory to read into
+    /// Kinds of memory to read into or write from
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_value = "best,ordinary")]
     buffers: Vec<Memory>,
-    /// Read blocks at random offsets
+    /// Take blocks at random offsets
     #[arg(long)]
     random: bool,
     /// Size of test files
@@ -84,15 +93,15 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repetitions: u64,
     /// Leave out the control runs: faster, but no case can be found storage-bound
-    #[arg(long)]
-    no_rivals: bool,
+    #[arg(long, alias = "no-rivals")]
+    no_control_runs: bool,
     /// Seed of the order of runs and of random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the parameters of a cost model to this file; --out writes them as calibration.toml
+    /// Save the calibration of all targets to this file, and not in the usual place
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Write result.json, report.html, report.md, calibration.toml and the charts to this directory
+    /// Write result.json, report.html, report.md, calibration.json and the charts to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -136,11 +145,14 @@ impl Probe {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         self.check()?;
         let begun = Instant::now();
-        let out = self.overwrite.out(self.out.as_deref(), &["calibration.toml"])?;
+        let out = self.overwrite.out(self.out.as_deref(), &["calibration.json"])?;
         let calibration = self.calibration.as_deref().map(OutFile::create).transpose()?;
         let probed = self.measure(common)?;
-        let document = Document::new(run(begun.elapsed()), result(&probed, &self.campaign()));
-        self.write(&document, &probed, calibration, out.as_ref(), common)?;
+        let cores = measured_cores()?;
+        let mut result = result(&probed, &self.campaign());
+        result.notes.extend(cores.iter().filter_map(in_a_sentence));
+        let document = Document::new(run(begun.elapsed()), result);
+        self.write(&document, &calibrated(&probed, cores), calibration, out.as_ref(), common)?;
         common.present(&document)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -174,15 +186,30 @@ impl Probe {
     fn measure(&self, common: &Common) -> Result<Vec<Probed>> {
         let mut targets = Vec::new();
         if let Some(path) = &self.path {
+            self.check_overwrites_nothing(path)?;
             targets.push(self.make(common, |watch| Target::at(path, self.size.0, watch))?);
         }
         for on in &self.on {
             targets.push(match on {
                 On::Tmpfs => self.make(common, |watch| Target::in_memory(self.size.0, watch))?,
-                On::Loop => self.make(common, |watch| Target::loop_device(self.size.0, watch))?,
+                On::Loop => {
+                    self.make(common, |watch| Target::loop_device(self.size.0, self.writes(), watch))?
+                }
             });
         }
         targets.into_iter().map(|target| self.probe(common, target)).collect()
+    }
+
+    fn writes(&self) -> bool {
+        self.op.iter().any(|op| op.writes())
+    }
+
+    /// Writes are for test files of our own.
+    fn check_overwrites_nothing(&self, path: &std::path::Path) -> Result<()> {
+        if self.writes() && path.exists() && !path.is_dir() {
+            return Err(Error::NotOurs(path.to_owned()).into());
+        }
+        Ok(())
     }
 
     fn probe(&self, common: &Common, target: Target) -> Result<Probed> {
@@ -193,22 +220,31 @@ impl Probe {
         let mut done = 0;
         let outcome = campaign.run(&target, &plan, &mut |setting| {
             let Some(setting) = setting else { return go_on().map_err(|Interrupted| Error::Interrupted) };
-            let message = || format!("{}: {}, {}", target.name, setting.method, Bytes(setting.block as u64));
+            let message = || {
+                format!(
+                    "{}: {} by {}, {}",
+                    target.name,
+                    setting.op,
+                    setting.engine,
+                    Bytes(setting.block as u64)
+                )
+            };
             progress.set(done, message).map_err(|Interrupted| Error::Interrupted)?;
             done += 1;
             Ok(())
         });
         let mut outcome = outcome.map_err(unless_interrupted)?;
-        let moves = |case: &Case| case.setting.method.kind != EngineKind::Null;
+        let moves = |case: &Case| case.setting.engine.kind != EngineKind::Null;
         if !outcome.cases.iter().any(moves) && !outcome.refused.is_empty() {
             return Err(outcome.refused.swap_remove(0).1.into());
         }
         for (setting, error) in outcome.refused {
             let block = Bytes(setting.block as u64);
             notes.push(format!(
-                "{}: {} with {block} was left out: {:#}.",
+                "{}: {} by {} with {block} was left out: {:#}.",
                 target.name,
-                setting.method,
+                setting.op,
+                setting.engine,
                 anyhow::Error::from(error)
             ));
         }
@@ -246,66 +282,108 @@ impl Probe {
         if blocks.len() < self.block.len() {
             notes.push(format!("{}: blocks larger than the file were left out.", target.name));
         }
+        let maps = |engine: &&EngineSpec| !engine.kind.uses_buffers();
+        if self.writes() && self.method.iter().any(|engine| maps(&engine)) {
+            notes.push(format!("{}: mappings only read, and were left out of the writes.", target.name));
+        }
         Ok(Wanted {
-            methods: self.method.clone(),
+            engines: self.method.clone(),
+            ops: self.op.clone(),
             blocks,
-            paths: self.paths(target, notes),
-            mapped: if target.in_memory { Path::Cached } else { Path::Cold },
+            cache: self.cache_states(target, notes),
+            mapped: if target.in_memory { CacheState::Cached } else { CacheState::Cold },
             buffers: self.buffers.iter().map(|memory| memory.buffers()).collect(),
             random: self.random,
-            rivals: !self.no_rivals,
+            control_runs: !self.no_control_runs,
         })
     }
 
-    fn paths(&self, target: &Target, notes: &mut Vec<String>) -> Vec<Path> {
+    fn cache_states(&self, target: &Target, notes: &mut Vec<String>) -> Vec<CacheState> {
         let default = !(self.direct || self.buffered || self.cached);
         let asked = [
-            (self.direct || default, Path::Direct),
-            (self.buffered, Path::Cold),
-            (self.cached, Path::Cached),
+            (self.direct || default, CacheState::Direct),
+            (self.buffered, CacheState::Cold),
+            (self.cached, CacheState::Cached),
         ];
-        let mut paths: Vec<Path> =
-            asked.into_iter().filter(|&(asked, _)| asked).map(|(_, path)| path).collect();
+        let mut states: Vec<CacheState> =
+            asked.into_iter().filter(|&(asked, _)| asked).map(|(_, state)| state).collect();
         if let Err(error) = &target.direct
-            && paths.contains(&Path::Direct)
+            && states.contains(&CacheState::Direct)
         {
-            notes
-                .push(format!("{}: read through the page cache instead of directly ({error}).", target.name));
-            replace(&mut paths, Path::Direct, Path::Cold);
+            notes.push(format!("{}: the page cache was used, not bypassed ({error}).", target.name));
+            replace(&mut states, CacheState::Direct, CacheState::Cold);
         }
-        if target.in_memory && paths.contains(&Path::Cold) {
+        if target.in_memory && states.contains(&CacheState::Cold) {
             notes.push(format!("{}: it lies in the page cache, which is never cold.", target.name));
-            replace(&mut paths, Path::Cold, Path::Cached);
+            replace(&mut states, CacheState::Cold, CacheState::Cached);
         }
-        paths
+        states
     }
 
     fn write(
         &self,
         document: &Document<ProbeResult>,
-        probed: &[Probed],
+        calibration: &Calibration,
         file: Option<OutFile>,
         out: Option<&OutDir>,
         common: &Common,
     ) -> Result<()> {
-        let machine = machine();
-        let targets = probed.iter().map(|probed| (probed.target.name, &probed.cases as &[Case]));
-        let calibration = Calibration::new(format!("{}, {}", machine.kernel, machine.cpu), targets).to_toml();
-        if let Some(file) = file {
-            file.write(calibration.as_bytes())?;
+        match file {
+            Some(file) => file.write(calibration.to_json().as_bytes())?,
+            None => save(calibration, common),
         }
         let Some(out) = out else { return Ok(()) };
         out.write_report(document)?;
-        out.write("calibration.toml", calibration.as_bytes())?;
+        out.write("calibration.json", calibration.to_json().as_bytes())?;
         common.note(&out.report());
         Ok(())
     }
 }
 
-fn replace(paths: &mut Vec<Path>, from: Path, to: Path) {
-    paths.iter_mut().filter(|path| **path == from).for_each(|path| *path = to);
-    paths.sort();
-    paths.dedup();
+fn calibrated(probed: &[Probed], cores: Vec<CoreCost>) -> Calibration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let targets = probed.iter().map(|probed| (&probed.target, &probed.cases as &[Case]));
+    Calibration::new(now.as_secs(), targets, cores)
+}
+
+fn measured_cores() -> Result<Vec<CoreCost>> {
+    cores::measure(&mut || go_on().map_err(|Interrupted| Error::Interrupted)).map_err(unless_interrupted)
+}
+
+/// What messages between two cores cost; none if nothing could be measured.
+fn in_a_sentence(cost: &CoreCost) -> Option<String> {
+    let time = |ns: f64| Nanos(ns.round() as u64).to_string();
+    let hop = cost.hop_ns.map(|ns| format!("takes {} while the receiver spins", time(ns)));
+    let wake = cost.wake_ns.zip(cost.waker_ns).map(|(ns, waker)| {
+        format!("wakes a sleeping receiver in {}, and the waker's call takes {}", time(ns), time(waker))
+    });
+    let [from, to] = cost.cpus;
+    let costs: Vec<String> = [hop, wake].into_iter().flatten().collect();
+    let distance = distance_name(cost.distance);
+    let all = costs.join("; it ");
+    (!costs.is_empty()).then(|| format!("A message from CPU {from} to CPU {to} ({distance}) {all}."))
+}
+
+/// Saves the calibration of each device in the usual place. The measurement does not fail if that cannot be done.
+fn save(calibration: &Calibration, common: &Common) {
+    let Some(directory) = default_directory() else { return };
+    let saved = || -> Result<()> {
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        let devices = calibration.by_device();
+        devices.iter().try_for_each(|device| {
+            OutFile::create(&directory.join(device.file_name()))?.write(device.to_json().as_bytes())
+        })
+    };
+    if let Err(error) = saved() {
+        common.note(&format!("the calibration was not saved: {error:#}; name a file with --calibration"));
+    }
+}
+
+fn replace(states: &mut Vec<CacheState>, from: CacheState, to: CacheState) {
+    states.iter_mut().filter(|state| **state == from).for_each(|state| *state = to);
+    states.sort();
+    states.dedup();
 }
 
 /// What ends a run from outside is known to `main`.

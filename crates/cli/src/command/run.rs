@@ -37,7 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 /// Time limit for the follower's summary after the program has ended; longer than that of the storage measurement of
 /// `--dry-run`.
-const PATIENCE: Duration = Duration::from_secs(4);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Run a command and prefetch the files it reads.
 #[derive(Debug, Args)]
@@ -204,7 +204,7 @@ impl Follower {
     fn finish(self) -> Result<Summary> {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
-        let summary = self.summary.recv_timeout(PATIENCE);
+        let summary = self.summary.recv_timeout(SUMMARY_TIMEOUT);
         summary.context("following has failed")?
     }
 }

@@ -19,6 +19,7 @@ use crate::output::Overwrite;
 use crate::progress::Progress;
 use crate::provenance::simulation_run;
 use crate::simulation::{simulate, trace_size};
+pub(crate) use result::disk_time;
 use result::sim_result;
 
 pub(crate) const EXAMPLES: &str = "Examples:

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::fuse::can_mount;
-use crate::scratch::{Scratch, repository};
+use crate::scratch::{Scratch, repository, state_home};
 
 /// What is run in place of a command, and why. Everything else is run to the letter.
 const INSTEAD: &[(&str, &str, &str)] = &[
@@ -59,7 +59,7 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     ),
     (
         "sakiyomi probe . --method read,uring",
-        "sakiyomi probe . --method read --size 16MiB --runtime 50ms --repetitions 1 --block 128KiB --no-rivals",
+        "sakiyomi probe . --method read --size 16MiB --runtime 50ms --repetitions 1 --block 128KiB --no-control-runs",
         "it measures for half a minute",
     ),
     ("sakiyomi drive fit hplajw.csv.gz", "sakiyomi drive fit --help", "the trace is not in the repository"),
@@ -137,6 +137,7 @@ fn typed(scratch: &Scratch, line: &str) -> Command {
     let path = format!("{}:{}", scratch.0.join("bin").display(), std::env::var("PATH").unwrap());
     let line = line.replace("/mnt/disk", "disk").replace("/mnt/far", "disk");
     let mut command = Command::new("timeout");
+    command.env("XDG_STATE_HOME", state_home());
     command.args(["-s", "KILL", "120", "bash", "-c"]).arg(line).current_dir(&scratch.0).env("PATH", path);
     command.stdin(Stdio::null());
     command

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::scratch::{Scratch, json};
+use crate::scratch::{Scratch, json, state_home};
+use sakiyomi_probe::calibration::{Calibration, Machine, Query};
+use sakiyomi_probe::setting::{Buffers, CacheState, Operation};
 use sakiyomi_testing::skipped;
 use serde_json::Value;
 
@@ -43,7 +45,7 @@ fn what_was_asked_for_is_measured_and_judged() {
     assert_eq!(found, ["read", "pread", "mmap", "null"].iter().flat_map(|method| of(method)).collect());
     assert_eq!(cases.as_array().unwrap().len(), 8, "each once");
     cases.as_array().unwrap().iter().for_each(is_whole);
-    same_in_calibration(&fs::read_to_string(scratch.0.join("out/calibration.toml")).unwrap(), cases);
+    same_in_calibration(&scratch.0.join("out/calibration.json"), cases);
     let names = scratch.names("out");
     assert!(
         ["report.html", "result.json"].iter().all(|name| names.contains(&(*name).to_owned())),
@@ -63,19 +65,23 @@ fn is_whole(case: &Value) {
     assert_eq!((&case["cached"], &case["direct"]), (&Value::Bool(true), &Value::Bool(false)));
 }
 
-fn same_in_calibration(text: &str, cases: &Value) {
-    let found: toml::Table = text.parse().unwrap();
-    assert_eq!(found["schema"].as_str(), Some("sakiyomi.calibration/1"));
-    let mut methods = Vec::new();
-    for cost in found["method"].as_array().unwrap() {
-        let method = cost["method"].as_str().unwrap().split(':').next().unwrap().to_owned();
-        let sizes = cost["throughput"].as_array().unwrap();
-        methods.extend(sizes.iter().map(|size| (method.clone(), size["block_bytes"].to_string())));
+fn same_in_calibration(path: &Path, cases: &Value) {
+    let calibration = Calibration::load(path).unwrap();
+    assert_eq!(calibration.machine.differences(&Machine::current()), [""; 0]);
+    let [device] = &calibration.devices[..] else { panic!("{calibration:?}") };
+    assert_eq!(device.target, "path");
+    let mut points = Vec::new();
+    for cost in &device.costs {
+        for depth in &cost.depths {
+            let name = |block: u64| (cost.engine.name().to_owned(), block.to_string());
+            points.extend(depth.points.iter().map(|point| name(point.block_bytes)));
+        }
     }
-    methods.sort();
+    points.sort();
     let mut asked: Vec<_> = texts(cases, "method").into_iter().zip(texts(cases, "block_bytes")).collect();
     asked.sort();
-    assert_eq!(methods, asked);
+    assert_eq!(points, asked);
+    assert!(!calibration.cores.is_empty(), "messages between cores are measured as well");
 }
 
 #[test]
@@ -84,6 +90,99 @@ fn a_directory_gets_a_test_file_that_leaves_nothing() {
     let text = scratch.ok(&format!("probe . --size 256KiB --block 4KiB --method read {QUICK}"));
     assert!(text.contains("test file in ."), "{text}");
     assert!(scratch.names(".").is_empty());
+}
+
+#[test]
+fn writes_and_mixes_are_measured_in_a_test_file_and_calibrated() {
+    let scratch = Scratch::new("probe_writes");
+    let asked =
+        "--op read,write,mix:70 --method pread:2,uring:2,aio:2,mmap:2,null --block 4KiB --buffers ordinary";
+    let words =
+        format!("probe . --size 1MiB --buffered {asked} --no-control-runs {QUICK} --json --calibration c");
+    let document = json(&scratch.ok(&words));
+    let result = &document["result"];
+    let cases: Vec<(String, String)> =
+        texts(&result["cases"], "method").into_iter().zip(texts(&result["cases"], "op")).collect();
+    for op in ["read", "write", "mix:70"] {
+        let engines: Vec<&str> = cases.iter().filter(|case| case.1 == op).map(|case| &*case.0).collect();
+        assert!(engines.contains(&"pread") && engines.contains(&"null"), "{op}: {engines:?}");
+        assert_eq!(engines.contains(&"mmap"), op == "read", "{op}: {engines:?}");
+        assert!(texts(&result["choices"], "op").contains(&op.to_owned()));
+    }
+    for case in result["cases"].as_array().unwrap() {
+        let is_mix = case["op"] == "mix:70" && case["method"] != "null";
+        assert_eq!(case["write_latency_ns"].is_object(), is_mix, "{case}");
+        assert!(case["kernel_threads_cpu_ns_per_byte"].as_f64().unwrap() >= 0.0);
+    }
+    assert!(result["notes"].to_string().contains("mappings only read"), "{}", result["notes"]);
+    assert_eq!(scratch.names("."), ["c"]);
+    let calibration = Calibration::load(&scratch.0.join("c")).unwrap();
+    let query = Query {
+        engine: "pread:2".parse().unwrap(),
+        op: Operation::Mix { reads_percent: 70 },
+        cache: if result["cases"][0]["cached"] == true { CacheState::Cached } else { CacheState::Cold },
+        random: false,
+        buffers: Buffers::Ordinary,
+        block_bytes: 4096,
+    };
+    let estimate = calibration.devices[0].estimate(&query).unwrap();
+    assert!(estimate.throughput_bytes_per_s > 0.0 && !estimate.is_extrapolated);
+}
+
+#[test]
+fn a_file_of_the_users_is_never_written_to() {
+    let scratch = with_file("probe_untouched");
+    let before = fs::read(scratch.0.join("file")).unwrap();
+    scratch.refused(&format!("probe file --op write --block 4KiB {QUICK}"));
+    scratch.ok(&format!("probe file --block 4KiB --method read,pread:2 {QUICK}"));
+    assert!(fs::read(scratch.0.join("file")).unwrap() == before);
+}
+
+#[test]
+fn the_calibration_is_saved_and_doctor_knows_it() {
+    let scratch = with_file("probe_saved");
+    let run = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+        let command = command.args(words.split(' ')).current_dir(&scratch.0);
+        let output = command.env("XDG_STATE_HOME", scratch.0.join("state")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let found = || -> Value {
+        let findings = json(&run("doctor --json"))["result"]["findings"].clone();
+        let mut findings = findings.as_array().unwrap().clone().into_iter();
+        findings.find(|finding| finding["what"] == "calibration").unwrap()
+    };
+    assert_eq!(found()["available"], false);
+    run("probe file --block 4KiB --method read --runtime 20ms --repetitions 1 --cached --quiet");
+    let directory = scratch.0.join("state/sakiyomi/calibration");
+    let [name] = &scratch.names("state/sakiyomi/calibration")[..] else { panic!("one file") };
+    let (path, now) = (directory.join(name), found());
+    assert_eq!(now["available"], true);
+    let said = now["found"].as_str().unwrap();
+    assert!(said.contains(path.to_str().unwrap()) && said.contains("this machine and kernel"), "{said}");
+    let mut other = Calibration::load(&path).unwrap();
+    other.machine.kernel = "Linux 1.0".to_owned();
+    other.measured_unix_s -= 3 * 86_400;
+    fs::write(&path, other.to_json()).unwrap();
+    let now = found();
+    let said = now["found"].as_str().unwrap();
+    assert!(now["available"] == false && said.contains("3 days old") && said.contains("kernel"), "{said}");
+    fs::write(&path, "{").unwrap();
+    assert!(found()["found"].as_str().unwrap().contains("is not a whole calibration"));
+}
+
+#[test]
+fn a_calibration_that_cannot_be_saved_is_told_and_costs_no_result() {
+    let scratch = with_file("probe_unsaved");
+    let words =
+        "probe file --block 4KiB --method read --runtime 20ms --repetitions 1 --cached --no-control-runs";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sakiyomi"));
+    let command = command.args(words.split(' ')).current_dir(&scratch.0);
+    let output = command.env("XDG_STATE_HOME", scratch.0.join("file")).output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the calibration was not saved"), "{said}");
 }
 
 fn has_shared_memory() -> bool {
@@ -134,6 +233,10 @@ fn bad_input_is_one_sentence() {
         ("probe /dev/null", "a character device"),
         ("probe file --method preads:4", "`preads:4` is no method"),
         ("probe file --method pread:0", "from 1 to 1024"),
+        ("probe file --op reads", "`reads` does not name operations"),
+        ("probe file --op mix:100", "`mix:100` does not name operations"),
+        ("probe file --op write", "file would be overwritten"),
+        ("probe file --op read,mix:5", "file would be overwritten"),
         ("probe file --block 0", "from 512 bytes to 2GiB"),
         ("probe file --block 4GiB", "from 512 bytes to 2GiB"),
         ("probe file --runtime 0", "from 10ms to 1h"),
@@ -169,7 +272,9 @@ fn a_fifo_is_refused_and_not_waited_for() {
 /// Runs the command by a shell that has done something before.
 fn after(scratch: &Scratch, before: &str, words: &str) -> Output {
     let line = format!("{before} && exec {} {words}", env!("CARGO_BIN_EXE_sakiyomi"));
-    Command::new("sh").arg("-c").arg(line).current_dir(&scratch.0).output().unwrap()
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(line).current_dir(&scratch.0).env("XDG_STATE_HOME", state_home());
+    shell.output().unwrap()
 }
 
 #[test]
@@ -221,6 +326,7 @@ fn ctrl_c_ends_a_long_run_at_once_and_leaves_nothing() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sakiyomi"))
         .args(words.split(' '))
         .current_dir(&scratch.0)
+        .env("XDG_STATE_HOME", state_home())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -244,7 +350,7 @@ fn ctrl_c_ends_a_long_run_at_once_and_leaves_nothing() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let scratch = with_file("probe_pipe");
-    let words = format!("probe file --block 4KiB --method read --no-rivals {QUICK} | true");
+    let words = format!("probe file --block 4KiB --method read --no-control-runs {QUICK} | true");
     let output = after(&scratch, "set -o pipefail 2>/dev/null; true", &words);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }

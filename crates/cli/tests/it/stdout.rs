@@ -15,7 +15,7 @@ const PRINTING: &[&str] = &[
     "compare a b --json",
     "sweep TRACE --drive deskstar-7k250 --vary queue.depth=1,2",
     "validate MEASURED --drive MODEL",
-    "probe . --size 64KiB --block 4KiB --method read --runtime 10ms --repetitions 1 --no-rivals --buffered",
+    "probe . --size 64KiB --block 4KiB --method read --runtime 10ms --repetitions 1 --no-control-runs --buffered",
     "scenario run small.toml",
     "wc words",
     "wc --json words",

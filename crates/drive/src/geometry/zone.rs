@@ -7,8 +7,8 @@ use sakiyomi_model::Nanos;
 
 use crate::spec::{GeometrySpec, Layout, ServoSpec, SparesPer, ZoneSpec};
 
-/// Skews are kept in thousandths of a sector.
-pub(super) const MILLI: u64 = 1000;
+/// Skews are stored in thousandths of a sector.
+pub(super) const SKEW_PER_SECTOR: u64 = 1000;
 
 /// Cylinders with equally many sectors on a track, ready for arithmetic.
 #[derive(Clone, Debug)]
@@ -75,14 +75,14 @@ impl Zone {
         let used = unit - lost;
         let rest = sectors % unit;
         let indices = sectors / unit * used + if rest > 0 { rest - lost } else { 0 };
-        let passing = |time: Nanos| (time.0 * track).div_ceil(revolution) % track * MILLI;
+        let passing = |time: Nanos| (time.0 * track).div_ceil(revolution) % track * SKEW_PER_SECTOR;
         // To the next cylinder's first track: the arm moves, and unless the order of heads turns, the head changes too.
         let same_head = drive.layout != Layout::Cylinder || heads == 1;
         let head_switch = if same_head { Nanos::ZERO } else { servo.head_switch };
         let next_cylinder = crate::seek::single_cylinder(servo).max(head_switch);
         // A maker skews tracks so that a write, too, goes on without losing a revolution.
         let settle = Nanos(servo.write_settle.0.max(0) as u64);
-        let milli = |skew: f64| (skew * MILLI as f64).round() as u64;
+        let milli = |skew: f64| (skew * SKEW_PER_SECTOR as f64).round() as u64;
         let (slips, slip_keys) = slips(&spec.slips, unit, used);
         let mut zone = Zone {
             first_lba: next.0,

@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use sakiyomi_model::Nanos;
 
-/// Eleven days: longer times are counted as this long.
-const LONGEST: u64 = 1_000_000_000_000_000;
+/// Longer times, over eleven days, are counted as this.
+const LATENCY_MAX_NS: u64 = 1_000_000_000_000_000;
 
 /// A distribution of times. Quantiles are exact to 0.1 % (coarse: 1 %); count, mean and maximum are exact.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Latency {
 
     fn with_digits(digits: u8) -> Latency {
         let histogram =
-            Histogram::new_with_bounds(1, LONGEST, digits).expect("the bounds are constant and valid");
+            Histogram::new_with_bounds(1, LATENCY_MAX_NS, digits).expect("the bounds are constant and valid");
         Latency { histogram, sum: 0, max: Nanos::ZERO }
     }
 

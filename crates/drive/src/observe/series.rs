@@ -8,7 +8,7 @@ pub trait Join {
     fn join(&mut self, next: &Self);
 }
 
-/// At most so many points are kept.
+/// Points that are kept.
 pub const POINTS_MAX: usize = 2000;
 
 /// A run of chunks, neighbours joined where there are more than [`POINTS_MAX`].

@@ -6,11 +6,11 @@ use super::{Join, Latency};
 use crate::usage::Usage;
 
 /// Counters by class: one for each of [`Class::ALL`], and one for commands whose class the device does not know.
-const SLOTS: usize = Class::ALL.len() + 1;
+const CLASS_COUNTERS: usize = Class::ALL.len() + 1;
 
 /// The place of a class in [`Class::ALL`], without looking for it; the last slot where it is not known.
 fn slot(class: Option<Class>) -> usize {
-    let Some(class) = class else { return SLOTS - 1 };
+    let Some(class) = class else { return CLASS_COUNTERS - 1 };
     match class {
         Class::Read(read) => read as usize,
         Class::Write(WriteClass::Absorbed) => 5,
@@ -27,7 +27,7 @@ pub struct Counts {
     /// Commands ended.
     pub commands: u64,
     /// By class, in the order of [`Class::ALL`]; the last counts commands of unknown class.
-    pub by_class: [u64; SLOTS],
+    pub by_class: [u64; CLASS_COUNTERS],
     /// Bytes of reads.
     pub read_bytes: Bytes,
     /// Bytes of writes.
@@ -104,7 +104,7 @@ impl Default for Tally {
     fn default() -> Tally {
         Tally {
             counts: Counts::default(),
-            by_class: vec![Latency::default(); SLOTS],
+            by_class: vec![Latency::default(); CLASS_COUNTERS],
             device: Latency::default(),
             host_wait: Latency::coarse(),
             breakdown: [Breakdown::default(); Class::ALL.len()],

@@ -29,8 +29,8 @@ impl Elevator {
             let cylinder = i64::from(candidate.target.cylinder);
             let ahead = if inwards { cylinder - own } else { own - cylinder };
             // Behind the arm comes after everything ahead of it, C-LOOK from the far end.
-            let place = if ahead >= 0 { ahead } else { ahead + BEYOND };
-            place + if reads_first && candidate.write { 2 * BEYOND } else { 0 }
+            let place = if ahead >= 0 { ahead } else { ahead + CYLINDERS_BOUND };
+            place + if reads_first && candidate.write { 2 * CYLINDERS_BOUND } else { 0 }
         })
     }
 
@@ -40,5 +40,5 @@ impl Elevator {
     }
 }
 
-/// More than any number of cylinders.
-const BEYOND: i64 = 1 << 40;
+/// More than the cylinders of any drive.
+const CYLINDERS_BOUND: i64 = 1 << 40;

@@ -55,13 +55,15 @@ fn question(similar: &[String]) -> String {
     }
 }
 
-/// No drive needs more; keeps every angle and address product within 64 bits.
+/// More than any drive has. Keeps every product of angles and addresses within 64 bits.
 const MAX_SECTORS_PER_TRACK: u32 = 100_000;
+/// More than any drive has, for the same reason.
 const MAX_CYLINDERS: u32 = 10_000_000;
+/// More than any drive has, for the same reason.
 const MAX_HEADS: u32 = 256;
-/// Each takes some 100 bytes.
+/// Each ghost takes some 100 bytes of memory.
 const MAX_GHOSTS: u32 = 1 << 20;
-/// Longer times are mistakes of unit, and would not fit the 32-bit times of the inner loops.
+/// Longer times are wrong units, and would not fit the 32-bit times of the inner loops.
 const MAX_MECHANICAL: Nanos = Nanos(1_000_000_000);
 
 /// Collects nothing: the first contradiction is the answer.

@@ -107,7 +107,7 @@ fn limit(
         return Err(offered.fault(format!("{} sectors, but the zones hold {held}; {advice}", offered.value)));
     }
     let beyond = held - offered.value;
-    if beyond > 0 && layout.sparing.value != geometry::SPARES_OF_THE_DISK {
+    if beyond > 0 && layout.sparing.value != geometry::DISK_SPARING_SCHEME {
         warnings.push(offered.warning(format!(
             "the zones hold {beyond} sectors more; these lie at the drive's end and carry no address"
         )));

@@ -26,7 +26,8 @@ pub struct Failure {
 
 /// How many failures there were, with that of all tasks that are cancelled.
 static FAILURES: AtomicUsize = AtomicUsize::new(1);
-const CANCELLED: usize = 0;
+/// Number of the failure of a cancelled run: it precedes those of all tasks.
+const CANCELLED_TASK: usize = 0;
 
 /// Why a task has not ended well.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl Failure {
     }
 
     pub(super) fn cancelled() -> Failure {
-        Failure { task: Name::Borrowed("all"), cause: Cause::Cancelled, number: CANCELLED }
+        Failure { task: Name::Borrowed("all"), cause: Cause::Cancelled, number: CANCELLED_TASK }
     }
 
     pub(super) fn no_thread(error: io::Error) -> Failure {

@@ -2,6 +2,7 @@
 
 use crate::sync::{AtomicUsize, Ordering, fence};
 
+/// Awaited number of live tasks while no thread waits: it is never exceeded.
 const NOTHING_AWAITED: usize = usize::MAX;
 
 pub(super) struct Live {

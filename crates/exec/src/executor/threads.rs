@@ -26,9 +26,10 @@ pub struct Threads {
 const THREADS_MAX: usize = i16::MAX as usize;
 /// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
 const LIVE_MAX: usize = 1 << 10;
-/// Of threads of I/O lanes: a high weight, and turns so short that they may interrupt those that compute.
+/// Nice value of the threads of I/O lanes: a high weight.
 const IO_NICE: i32 = -10;
-const IO_TURN: Duration = Duration::from_micros(100);
+/// Time slice of these threads, so short that they may preempt threads that compute.
+const IO_TIME_SLICE: Duration = Duration::from_micros(100);
 
 impl Threads {
     /// This many threads that compute, at least one and no more than 32,767; a run's caller is one of them while it waits.
@@ -169,7 +170,7 @@ impl Threads {
                 Server::Lane(_) => None,
             };
             let is_refused = matches!(server, Server::Lane(_))
-                && sakiyomi_os::priority::latency_nice(IO_NICE, IO_TURN).is_err();
+                && sakiyomi_os::priority::latency_nice(IO_NICE, IO_TIME_SLICE).is_err();
             if is_refused {
                 pool.refused.store(true, Ordering::Relaxed);
             }

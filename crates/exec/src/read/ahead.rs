@@ -6,9 +6,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use sakiyomi_io::page_cache;
 
-/// Bytes that are fetched ahead of what is read.
-pub(super) const FETCHED: u64 = 8 << 20;
-const FETCHED_AT_A_TIME: u64 = 1 << 20;
+/// Bytes that the kernel is asked to fetch ahead of the position.
+pub(super) const FETCH_AHEAD_BYTES: u64 = 8 << 20;
+/// Bytes of a single request to the kernel, except at the end.
+const FETCH_MIN_BYTES: u64 = 1 << 20;
 /// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
@@ -68,8 +69,8 @@ impl<'f> Ahead<'f> {
     pub(super) fn keep(&mut self, at: u64) {
         // Others may have brought some meanwhile.
         self.rest.start = self.rest.start.max(at).min(self.rest.end);
-        let to = (at + FETCHED).min(self.rest.end);
-        if to == self.rest.end || to >= self.rest.start + FETCHED_AT_A_TIME {
+        let to = (at + FETCH_AHEAD_BYTES).min(self.rest.end);
+        if to == self.rest.end || to >= self.rest.start + FETCH_MIN_BYTES {
             let range = self.rest.start..to;
             // What is refused here is read all the same.
             if !range.is_empty() && page_cache::fetch_in_pieces(self.file, range, self.piece).is_err() {

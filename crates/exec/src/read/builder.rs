@@ -28,11 +28,12 @@ pub struct BlockedRead {
     pub(super) io: IoThread,
 }
 
-/// A part for a thread: small enough to stay in its cache, large enough that starting on it costs nothing beside.
-const BLOCK: usize = 128 << 10;
-/// What is read ahead, in bytes, and in blocks.
-const AHEAD: usize = 16 << 20;
-const AHEAD_BLOCKS: Range<usize> = 4..256;
+/// Part of a file for a thread: small enough to stay in its cache, large enough to make the cost of a task small.
+const BLOCK_DEFAULT_BYTES: usize = 128 << 10;
+/// Bytes that are read ahead.
+const READ_AHEAD_BYTES: usize = 16 << 20;
+/// Blocks that are read ahead.
+const READ_AHEAD_BLOCKS: Range<usize> = 4..256;
 
 /// A file, to be read by blocks of 128 KiB on as many threads as there are cores.
 pub fn blocked_read(path: impl AsRef<Path>) -> BlockedRead {
@@ -46,7 +47,7 @@ pub fn blocked_reads(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Block
     BlockedRead {
         paths: paths.into_iter().map(|path| path.as_ref().to_owned()).collect(),
         range: 0..u64::MAX,
-        block: BLOCK,
+        block: BLOCK_DEFAULT_BYTES,
         threads,
         method,
         access,
@@ -98,11 +99,13 @@ impl BlockedRead {
 
     /// Blocks that are read ahead, worked on, or wait for their turn, at most.
     pub(super) fn blocks_ahead(&self) -> usize {
-        (AHEAD / self.block).clamp(AHEAD_BLOCKS.start, AHEAD_BLOCKS.end).max(2 * self.threads)
+        (READ_AHEAD_BYTES / self.block)
+            .clamp(READ_AHEAD_BLOCKS.start, READ_AHEAD_BLOCKS.end)
+            .max(2 * self.threads)
     }
 
     /// The same in bytes.
     pub(super) fn bytes_ahead(&self) -> u64 {
-        (self.blocks_ahead() * self.block).max(AHEAD) as u64
+        (self.blocks_ahead() * self.block).max(READ_AHEAD_BYTES) as u64
     }
 }

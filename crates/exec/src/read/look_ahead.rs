@@ -10,7 +10,7 @@ use std::vec;
 
 use sakiyomi_io::page_cache;
 
-use super::ahead::{Devices, FETCHED};
+use super::ahead::{Devices, FETCH_AHEAD_BYTES};
 use super::plan::Plan;
 use super::stream::Stream;
 use super::work::Work;
@@ -81,7 +81,7 @@ impl<'w> LookAhead<'w> {
 
     /// Opens the files that come next, as long as they are regular ones: others may wait for somebody.
     pub(super) fn look<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
-        while self.opened.len() < work.files.most() && self.fetched < FETCHED {
+        while self.opened.len() < work.files.most() && self.fetched < FETCH_AHEAD_BYTES {
             let Some(&Input::Path(path)) = self.inputs.peek() else { return };
             if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
                 return;

@@ -14,8 +14,8 @@ pub(super) struct Plan {
     pub(super) is_too_large: bool,
 }
 
-/// What is looked at at a time, in bytes. A part of it that is missing makes all of it cold.
-const GRAIN: u64 = 4 << 20;
+/// Bytes whose residency is queried together. If a part is missing, all count as cold.
+const RESIDENCY_GRAIN_BYTES: u64 = 4 << 20;
 
 impl Plan {
     pub(super) fn all_cold(range: Range<u64>) -> Plan {
@@ -39,7 +39,7 @@ impl Plan {
 
     fn by(range: Range<u64>, is_resident: impl Fn(&Range<u64>) -> bool) -> Plan {
         let mut plan = Plan::default();
-        for grain in cut(range, GRAIN) {
+        for grain in cut(range, RESIDENCY_GRAIN_BYTES) {
             let parts = if is_resident(&grain) { &mut plan.resident } else { &mut plan.cold };
             match parts.last_mut() {
                 Some(last) if last.end == grain.start => last.end = grain.end,
@@ -73,12 +73,12 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
 /// each thread, unless they became too small to be worth it, and of what there is `room` for at the same time, two.
 pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
     let threads = threads as u64;
-    let most = (bytes / (16 * threads)).max(WORTH_IT).min(room / (2 * threads));
+    let most = (bytes / (16 * threads)).max(PIECE_MIN_BYTES).min(room / (2 * threads));
     1 << most.max(1).ilog2()
 }
 
-/// A smaller piece takes longer to be mapped than to be worked on, in bytes.
-const WORTH_IT: u64 = 256 << 10;
+/// Smaller pieces take longer to map than to process.
+const PIECE_MIN_BYTES: u64 = 256 << 10;
 
 /// A range in pieces that are small at its beginning and its end, so that who works on them begins soon and all end
 /// together, and of up to a quarter of what was before or comes in between. Both sizes are powers of two, and pieces begin
@@ -111,10 +111,15 @@ mod tests {
 
     #[test]
     fn what_lies_side_by_side_is_one_part() {
-        let range = 100..GRAIN * 5 + 7;
-        let plan = Plan::by(range.clone(), |grain| (GRAIN * 2..GRAIN * 4).contains(&grain.start));
-        assert_eq!(plan.cold, [100..GRAIN * 2, GRAIN * 4..range.end]);
-        assert_eq!((plan.resident.len(), &plan.resident[0]), (1, &(GRAIN * 2..GRAIN * 4)));
+        let range = 100..RESIDENCY_GRAIN_BYTES * 5 + 7;
+        let plan = Plan::by(range.clone(), |grain| {
+            (RESIDENCY_GRAIN_BYTES * 2..RESIDENCY_GRAIN_BYTES * 4).contains(&grain.start)
+        });
+        assert_eq!(plan.cold, [100..RESIDENCY_GRAIN_BYTES * 2, RESIDENCY_GRAIN_BYTES * 4..range.end]);
+        assert_eq!(
+            (plan.resident.len(), &plan.resident[0]),
+            (1, &(RESIDENCY_GRAIN_BYTES * 2..RESIDENCY_GRAIN_BYTES * 4))
+        );
     }
 
     proptest! {
@@ -144,7 +149,7 @@ mod tests {
             let most = piece_max(bytes, room, threads);
             prop_assert!(most.is_power_of_two());
             prop_assert!(most == 1 || room / most >= 2 * threads as u64);
-            prop_assert!(most <= WORTH_IT || bytes / most >= 16 * threads as u64);
+            prop_assert!(most <= PIECE_MIN_BYTES || bytes / most >= 16 * threads as u64);
         }
     }
 

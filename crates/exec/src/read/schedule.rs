@@ -22,9 +22,10 @@ use super::tuner::Transfer;
 use super::work::{FileGuard, SMALL_FILE_MAX, Work};
 use crate::executor::{Handle, Lane, Tasks, Threads};
 
-/// What a thread maps at a time of a file that is in memory, at most; and at its beginning and its end.
-const MAPPED_MAX: u64 = 16 << 20;
-const MAPPED_AT_ENDS: u64 = 1 << 20;
+/// Bytes that a thread maps at a time of a file that is in memory.
+const MAPPED_MAX_BYTES: u64 = 16 << 20;
+/// The same at the beginning and the end of a file.
+const MAPPED_AT_ENDS_BYTES: u64 = 1 << 20;
 
 /// Reads all of the inputs; says whether the I/O thread had its priority.
 pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<bool, Error> {
@@ -200,8 +201,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         let fetch = Arc::new(fetch);
         let Plan { resident, cold, is_too_large } = plan;
         let room = if self.work.in_order { read.bytes_ahead() } else { u64::MAX };
-        let most = piece_max(bytes, room, read.threads).min(MAPPED_MAX);
-        let sizes = most.min(MAPPED_AT_ENDS)..most;
+        let most = piece_max(bytes, room, read.threads).min(MAPPED_MAX_BYTES);
+        let sizes = most.min(MAPPED_AT_ENDS_BYTES)..most;
         let pieces = resident.into_iter().flat_map(move |range| tapered(range, sizes.clone()));
         if self.work.in_order && bytes > 0 {
             self.one_by_one(tasks, file, pieces, &fetch);

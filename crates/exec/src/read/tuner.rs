@@ -21,15 +21,16 @@ pub(super) struct Tuner {
     copy: Trials,
 }
 
-/// Trials of each transfer. The shortest time counts, for whatever disturbs a trial makes it longer.
-const TRIALS: usize = 5;
-/// What each trial is of, in bytes: enough to last longer than making a mapping does (of 1 MiB copying seemed the faster
-/// where it takes half as long again). Both are tried on as much, so that both are disturbed as often.
-const TRIAL: u64 = 2 << 20;
-/// Trying costs a hundredth of this, in bytes, at most.
-const TUNED_MIN: u64 = 256 << 20;
-/// Copying must take less than this part of the time that mapping takes: a little is chance, and the mapping of a trial.
-const GAIN_RATIO: f64 = 0.9;
+/// Trials of each transfer. The shortest time counts, because every disturbance makes a trial longer.
+const TRIALS_PER_TRANSFER: usize = 5;
+/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes half
+/// as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
+const TRIAL_BYTES: u64 = 2 << 20;
+/// Files from this size on are tried: the trials cost at most a hundredth of that.
+const TUNED_MIN_BYTES: u64 = 256 << 20;
+/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a trial's
+/// mapping.
+const COPY_MAX_RATIO: f64 = 0.9;
 
 #[derive(Debug, Default)]
 struct Trials {
@@ -46,14 +47,14 @@ impl Trials {
     }
 
     fn result(&self) -> Option<f64> {
-        self.least.filter(|_| self.ended >= TRIALS)
+        self.least.filter(|_| self.ended >= TRIALS_PER_TRANSFER)
     }
 }
 
 impl Tuner {
     /// For so many bytes: if they are few, they are mapped and nothing is tried.
     pub(super) fn of(bytes: u64) -> Tuner {
-        let settled = (bytes < TUNED_MIN).then_some(Transfer::Mmap);
+        let settled = (bytes < TUNED_MIN_BYTES).then_some(Transfer::Mmap);
         Tuner { settled, map: Trials::default(), copy: Trials::default() }
     }
 
@@ -72,23 +73,23 @@ impl Tuner {
         if let Some(transfer) = self.settled {
             return (transfer, length);
         }
-        if length < TRIAL || self.copy.begun == TRIALS {
+        if length < TRIAL_BYTES || self.copy.begun == TRIALS_PER_TRANSFER {
             return (Transfer::Mmap, length);
         }
         // In turn, and mapping first.
         let transfer = if self.map.begun == self.copy.begun { Transfer::Mmap } else { Transfer::Copy };
         self.of_transfer(transfer).begun += 1;
-        (transfer, TRIAL)
+        (transfer, TRIAL_BYTES)
     }
 
     /// So many bytes were had so, and worked on.
     pub(super) fn took(&mut self, transfer: Transfer, bytes: u64, time: Duration) {
-        if self.settled.is_some() || bytes != TRIAL {
+        if self.settled.is_some() || bytes != TRIAL_BYTES {
             return;
         }
         self.of_transfer(transfer).ended(time.as_nanos() as f64 / bytes as f64);
         if let (Some(map), Some(copy)) = (self.map.result(), self.copy.result()) {
-            self.settled = Some(if copy < GAIN_RATIO * map { Transfer::Copy } else { Transfer::Mmap });
+            self.settled = Some(if copy < COPY_MAX_RATIO * map { Transfer::Copy } else { Transfer::Mmap });
         }
     }
 
@@ -127,13 +128,16 @@ mod tests {
         let all = 1 << 30;
         let (mapped, copied) =
             run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.12 });
-        assert_eq!((mapped, copied), (all - TRIALS as u64 * TRIAL, TRIALS as u64 * TRIAL));
+        assert_eq!(
+            (mapped, copied),
+            (all - TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES)
+        );
         let (mapped, _) =
             run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.08 });
-        assert_eq!(mapped, TRIALS as u64 * TRIAL);
+        assert_eq!(mapped, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES);
         let (_, copied) =
             run(&mut Tuner::of(all), all, |transfer, _| if transfer == Transfer::Mmap { 0.1 } else { 0.095 });
-        assert_eq!(copied, TRIALS as u64 * TRIAL, "a little is chance");
+        assert_eq!(copied, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES, "a little is chance");
     }
 
     #[test]
@@ -144,13 +148,19 @@ mod tests {
             let usual = if transfer == Transfer::Mmap { 0.1 } else { 0.12 };
             if transfer == Transfer::Mmap && call != 4 { 10.0 * usual } else { usual }
         };
-        assert_eq!(run(&mut Tuner::of(all), all, took).1, TRIALS as u64 * TRIAL);
+        assert_eq!(run(&mut Tuner::of(all), all, took).1, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES);
     }
 
     #[test]
     fn a_small_file_is_mapped_and_nothing_is_tried() {
-        assert_eq!(run(&mut Tuner::of(TUNED_MIN - 1), TUNED_MIN - 1, |_, _| 0.1), (TUNED_MIN - 1, 0));
-        assert_eq!(run(&mut Tuner::settled(Transfer::Copy), TUNED_MIN, |_, _| 0.1), (0, TUNED_MIN));
+        assert_eq!(
+            run(&mut Tuner::of(TUNED_MIN_BYTES - 1), TUNED_MIN_BYTES - 1, |_, _| 0.1),
+            (TUNED_MIN_BYTES - 1, 0)
+        );
+        assert_eq!(
+            run(&mut Tuner::settled(Transfer::Copy), TUNED_MIN_BYTES, |_, _| 0.1),
+            (0, TUNED_MIN_BYTES)
+        );
     }
 
     proptest! {
@@ -159,7 +169,7 @@ mod tests {
             threads in 1usize..64, order in prop::collection::vec(any::<prop::sample::Index>(), 400),
         ) {
             let time = |transfer, part| Duration::from_nanos(part * if transfer == Transfer::Mmap { 1 } else { 2 });
-            let mut tuner = Tuner::of(TUNED_MIN);
+            let mut tuner = Tuner::of(TUNED_MIN_BYTES);
             let (mut under_way, mut copied) = (Vec::new(), 0);
             for which in order {
                 while under_way.len() < threads {
@@ -171,7 +181,7 @@ mod tests {
                 tuner.took(transfer, part, time(transfer, part));
             }
             under_way.into_iter().for_each(|(transfer, part)| tuner.took(transfer, part, time(transfer, part)));
-            prop_assert_eq!(copied, TRIALS as u64 * TRIAL);
+            prop_assert_eq!(copied, TRIALS_PER_TRANSFER as u64 * TRIAL_BYTES);
             prop_assert_eq!(tuner.settled, Some(Transfer::Mmap));
         }
     }

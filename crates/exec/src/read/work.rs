@@ -26,8 +26,9 @@ use crate::executor::Failure;
 pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
 /// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
 const FILES_MAX: u64 = 64;
-/// Descriptors that are for others, and those that a file may need: while it is opened ahead, mapped, and read.
-const DESCRIPTORS_LEFT: u64 = 16;
+/// Descriptors that are left to the rest of the process.
+const DESCRIPTORS_RESERVED: u64 = 16;
+/// Descriptors that a file may need: while it is opened ahead, mapped and read.
 const DESCRIPTORS_PER_FILE: u64 = 4;
 
 /// The offset of a failure that concerns no block: beyond every block that was handed over.
@@ -371,7 +372,7 @@ impl<T: Send> FileJob<'_, '_, T> {
 
 /// As many files as there may be descriptors for.
 fn files_max() -> usize {
-    let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_LEFT);
+    let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_RESERVED);
     (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize
 }
 

@@ -10,8 +10,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Granted, Memory};
 
-/// The size of a huge page on the architectures that have one size for all purposes; elsewhere it is only an alignment.
-pub(super) const HUGE_PAGE: usize = 2 << 20;
+/// Size of a huge page on the architectures that have a single size for all purposes; elsewhere only an alignment.
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Memory of our own, private and zeroed, unmapped when it is dropped.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Region {
             region.populate(0..length)?;
             return Ok((region, Granted::Ordinary));
         }
-        let whole = length.next_multiple_of(HUGE_PAGE);
+        let whole = length.next_multiple_of(HUGE_PAGE_BYTES);
         // A control group may refuse to hand out what is reserved.
         let reserved = Region::map(whole, MapFlags::HUGETLB);
         if let Ok(region) = reserved.and_then(|region| region.populate(0..whole).map(|()| region)) {
@@ -52,7 +52,7 @@ impl Region {
 
     /// Address space for `length` bytes that are not backed yet; whole huge pages of it will be huge if `huge`.
     pub(super) fn unbacked(length: usize, huge: bool) -> io::Result<Region> {
-        let whole = if huge { length / HUGE_PAGE * HUGE_PAGE } else { 0 };
+        let whole = if huge { length / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES } else { 0 };
         let region =
             if whole > 0 { Region::map_aligned(length)? } else { Region::map(length, MapFlags::empty())? };
         // Where the kernel takes no advice, memory is of ordinary pages or of huge ones, as it likes.
@@ -107,9 +107,9 @@ impl Region {
 
     /// Begins at a multiple of a huge page, so that all of it can be huge.
     fn map_aligned(length: usize) -> io::Result<Region> {
-        let mut loose = Region::map(length + HUGE_PAGE, MapFlags::empty())?;
-        let before = loose.start.as_ptr().align_offset(HUGE_PAGE);
-        let after = HUGE_PAGE - before;
+        let mut loose = Region::map(length + HUGE_PAGE_BYTES, MapFlags::empty())?;
+        let before = loose.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        let after = HUGE_PAGE_BYTES - before;
         let start = loose.start.as_ptr();
         // SAFETY: what is cut off in front and behind lies within the mapping just made, which nobody knows of yet.
         unsafe {
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn huge_memory_is_aligned_and_can_be_written() {
         let (region, granted) = Region::new(3 << 20, Memory::Huge).unwrap();
-        assert!(region.start().addr().is_multiple_of(HUGE_PAGE));
+        assert!(region.start().addr().is_multiple_of(HUGE_PAGE_BYTES));
         // SAFETY: within the region.
         unsafe { region.start().add((3 << 20) - 1).write(7) };
         assert!(granted != Granted::TransparentHuge || region.huge_bytes() >= 2 << 20);

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::region::{HUGE_PAGE, Region};
+use super::region::{HUGE_PAGE_BYTES, Region};
 
 pub(super) type AccountId = usize;
 
@@ -47,11 +47,10 @@ impl AccountState {
     }
 }
 
-/// Smallest size of slots that are worth huge pages, in bytes: below it, a huge page would hold many slots that are backed
-/// and not used.
-const HUGE_MIN: usize = HUGE_PAGE / 2;
-/// Size of an arena for small slots, in bytes: a few mappings instead of thousands.
-const SMALL_ARENA: usize = 1 << 20;
+/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not used.
+const HUGE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
+/// Size of an arena for small slots: a few mappings instead of thousands.
+const SMALL_ARENA_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -212,15 +211,17 @@ impl State {
     /// Maps an arena for slots of a size, with one or more of them.
     fn map_arena(&mut self, size: usize, budget: usize, huge: bool) -> io::Result<()> {
         // One huge page is backed as a whole, so all of its slots must be within the budget, and fill it.
-        let fills_huge_page = huge && (HUGE_MIN..HUGE_PAGE).contains(&size) && HUGE_PAGE.is_multiple_of(size);
-        let is_huge_page = fills_huge_page && self.resident + HUGE_PAGE <= budget;
+        let fills_huge_page = huge
+            && (HUGE_SLOT_MIN_BYTES..HUGE_PAGE_BYTES).contains(&size)
+            && HUGE_PAGE_BYTES.is_multiple_of(size);
+        let is_huge_page = fills_huge_page && self.resident + HUGE_PAGE_BYTES <= budget;
         let count = match size {
-            _ if is_huge_page => HUGE_PAGE / size,
-            HUGE_MIN.. => 1,
-            _ => (SMALL_ARENA / size).max(1),
+            _ if is_huge_page => HUGE_PAGE_BYTES / size,
+            HUGE_SLOT_MIN_BYTES.. => 1,
+            _ => (SMALL_ARENA_BYTES / size).max(1),
         };
-        let length = if is_huge_page { HUGE_PAGE } else { size * count };
-        let region = Region::unbacked(length, huge && (is_huge_page || size >= HUGE_PAGE))?;
+        let length = if is_huge_page { HUGE_PAGE_BYTES } else { size * count };
+        let region = Region::unbacked(length, huge && (is_huge_page || size >= HUGE_PAGE_BYTES))?;
         if is_huge_page {
             region.populate(0..length)?;
             self.resident += size * count;

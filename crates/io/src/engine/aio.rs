@@ -43,10 +43,12 @@ struct Event {
     result2: i64,
 }
 
-/// `IOCB_CMD_PREAD`, `IOCB_CMD_PWRITE` and `IOCB_CMD_FDSYNC`.
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const DATA_SYNC: u16 = 3;
+/// `IOCB_CMD_PREAD` (linux/aio_abi.h).
+const READ_OPCODE: u16 = 0;
+/// `IOCB_CMD_PWRITE`.
+const WRITE_OPCODE: u16 = 1;
+/// `IOCB_CMD_FDSYNC`.
+const DATA_SYNC_OPCODE: u16 = 3;
 
 struct Aio {
     context: libc::c_ulong,
@@ -84,9 +86,9 @@ impl Aio {
             ..Control::default()
         };
         let opcode = match op.kind {
-            OpKind::Read => READ,
-            OpKind::Write => WRITE,
-            OpKind::Sync => return Control { opcode: DATA_SYNC, ..common },
+            OpKind::Read => READ_OPCODE,
+            OpKind::Write => WRITE_OPCODE,
+            OpKind::Sync => return Control { opcode: DATA_SYNC_OPCODE, ..common },
         };
         let range = op.next_call();
         Control {

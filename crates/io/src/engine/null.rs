@@ -6,36 +6,34 @@ use std::time::Duration;
 use super::{Completion, Engine, Op, OpKind};
 
 struct Null {
-    submitted: Vec<Op>,
+    completed: Vec<Completion>,
 }
 
-/// More than one, so that the harness works in batches as with other engines.
-pub(super) const AHEAD: usize = 8;
+/// More than 1, so that the caller works in batches as with other engines.
+pub(super) const NULL_DEPTH: usize = 8;
 
 pub(super) fn open() -> Box<dyn Engine> {
-    Box::new(Null { submitted: Vec::with_capacity(AHEAD) })
+    Box::new(Null { completed: Vec::with_capacity(NULL_DEPTH) })
 }
 
 impl Engine for Null {
     fn free_slots(&self) -> usize {
-        AHEAD - self.submitted.len()
+        NULL_DEPTH - self.completed.len()
     }
 
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, mut op: Op) {
         assert!(self.free_slots() > 0, "more operations than slots");
-        self.submitted.push(op);
+        let left = match op.kind {
+            OpKind::Read => op.file.size().saturating_sub(op.offset),
+            OpKind::Write | OpKind::Sync => u64::MAX,
+        };
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(op.length) - op.done;
+        op.advance(count);
+        self.completed.push(Completion { op, result: Ok(count), service: Duration::ZERO });
     }
 
     fn reap(&mut self, _at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {
-        for mut op in self.submitted.drain(..) {
-            let left = match op.kind {
-                OpKind::Read => op.file.size().saturating_sub(op.offset),
-                OpKind::Write | OpKind::Sync => u64::MAX,
-            };
-            let count = usize::try_from(left).unwrap_or(usize::MAX).min(op.length) - op.done;
-            op.advance(count);
-            completions.push(Completion { op, result: Ok(count), service: Duration::ZERO });
-        }
+        completions.append(&mut self.completed);
         Ok(())
     }
 }

@@ -3,26 +3,28 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::{Completion, Engine, Op, OpKind};
+use super::{Completion, Engine, EngineThreads, Op, OpKind};
 use crate::IoFile;
 use crate::thread_pool::{self, Ended, ThreadPool};
 
 /// The system call by which a thread carries out an operation; it returns the number of bytes transferred.
 pub(super) type Call = thread_pool::Call<Op>;
 
-/// Memory of operations that wait for a thread, in bytes and in number. They take a buffer only when a thread comes to
-/// them, so that few are in use while the caller keeps up.
-const QUEUE_BYTES: usize = 8 << 20;
-const QUEUE_MAX: usize = 8;
+/// Memory of the operations that wait for a thread. Few of them use a buffer while the caller keeps up, because an
+/// operation takes its buffer only when a thread begins it.
+const QUEUE_MAX_BYTES: usize = 8 << 20;
+/// Operations that wait for a thread, beyond one for each thread.
+const QUEUE_MAX_OPS: usize = 8;
 
 /// Slots of an engine with some threads, for operations of `block` bytes: in flight, queued, or not yet reaped.
 pub(super) fn ahead(threads: usize, block: usize) -> usize {
-    threads + (QUEUE_BYTES / block).min(QUEUE_MAX).max(threads)
+    threads + (QUEUE_MAX_BYTES / block).min(QUEUE_MAX_OPS).max(threads)
 }
 
 /// One queue, and threads that take operations from it.
 pub(super) struct Threads {
     pool: ThreadPool<Op>,
+    threads: EngineThreads,
     /// Kept for its capacity.
     ended: Vec<Ended<Op>>,
 }
@@ -35,9 +37,22 @@ impl Threads {
         ahead: usize,
         call: impl Fn() -> Call,
     ) -> io::Result<Threads> {
-        let calls = (0..threads).map(|_| call()).collect();
-        Ok(Threads { pool: ThreadPool::new(name, calls, Some(call()), ahead)?, ended: Vec::new() })
+        let listed = EngineThreads::listed();
+        let calls = (0..threads).map(|_| enlisting(call(), listed.clone())).collect();
+        let pool = ThreadPool::new(name, calls, Some(call()), ahead)?;
+        Ok(Threads { pool, threads: listed, ended: Vec::new() })
     }
+}
+
+/// A call that adds its thread to the list when it is first made.
+fn enlisting(mut call: Call, list: EngineThreads) -> Call {
+    let mut list = Some(list);
+    Box::new(move |op| {
+        if let Some(list) = list.take() {
+            list.enlist();
+        }
+        call(op)
+    })
 }
 
 impl Engine for Threads {
@@ -58,6 +73,10 @@ impl Engine for Threads {
             service: took,
         }));
         Ok(())
+    }
+
+    fn threads(&self) -> EngineThreads {
+        self.threads.clone()
     }
 }
 

@@ -12,24 +12,24 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::slots::Slots;
-use super::{Completion, Engine, Op, OpKind, Opened};
+use super::{Completion, Engine, EngineThreads, Op, OpKind, Opened};
 use crate::IoFile;
 use crate::buffer::BufferPool;
 
 /// User data of a cancellation.
-const CANCELLED: u64 = u64::MAX;
+const CANCEL_USER_DATA: u64 = u64::MAX;
 
-/// How long the kernel's thread looks for work before it sleeps, in milliseconds.
+/// Time for which the kernel's thread polls for work before it sleeps.
 const SQPOLL_IDLE_MS: u32 = 20;
 
-/// One queued operation in this many slots may wait for others to be submitted with it, while the caller does not wait.
+/// Slots per queued operation that may wait for others to be submitted with it, while the caller does not wait.
 const SLOTS_PER_QUEUED: usize = 16;
 
 /// Size of the table of registered files.
 const FILES_MAX: u32 = 64;
 
-/// The kernel takes no larger registered buffers.
-const REGISTERED_MAX: usize = 1 << 30;
+/// Largest buffer that the kernel registers.
+const REGISTERED_MAX_BYTES: usize = 1 << 30;
 
 struct Uring {
     ring: IoUring,
@@ -67,7 +67,7 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
 /// many, or more than may be locked in memory; then they are used as others are.
 fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     let areas: Vec<libc::iovec> = pool.areas().collect();
-    if areas.iter().any(|area| area.iov_len > REGISTERED_MAX) {
+    if areas.iter().any(|area| area.iov_len > REGISTERED_MAX_BYTES) {
         return false;
     }
     // SAFETY: the areas are the pool's memory, which lives as long as the ring: both go with `Uring`, the ring first.
@@ -110,14 +110,14 @@ impl FileTable {
         let attached = &mut self.places[place].as_mut().expect("just found").1;
         *attached -= 1;
         // Where the kernel refuses, its table keeps the file open, and so does ours.
-        if *attached == 0 && set_place(ring, place, EMPTY).is_ok() {
+        if *attached == 0 && set_place(ring, place, NO_DESCRIPTOR).is_ok() {
             self.places[place] = None;
         }
     }
 }
 
 /// The descriptor that empties a place of the table.
-const EMPTY: i32 = -1;
+const NO_DESCRIPTOR: i32 = -1;
 
 fn set_place(ring: &IoUring, place: usize, descriptor: i32) -> io::Result<()> {
     let place = u32::try_from(place).expect("a small table");
@@ -187,7 +187,7 @@ impl Uring {
         }
         let now = Instant::now();
         for entry in entries {
-            if entry.user_data() != CANCELLED {
+            if entry.user_data() != CANCEL_USER_DATA {
                 let result = interrupted_if_orphaned(entry.result());
                 completions.push(self.slots.complete(entry.user_data() as usize, i64::from(result), now));
             }
@@ -215,7 +215,7 @@ impl Uring {
         if self.slots.in_flight() > 0 {
             // A full queue has room again after a submission.
             self.enter(0)?;
-            let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(CANCELLED);
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(CANCEL_USER_DATA);
             // SAFETY: a cancellation names no memory.
             let _ = unsafe { self.ring.submission().push(&cancel) };
         }
@@ -269,6 +269,14 @@ impl Engine for Uring {
 
     fn detach(&mut self, file: &Arc<IoFile>) {
         self.files.detach(&self.ring, file);
+    }
+
+    fn threads(&self) -> EngineThreads {
+        if self.ring.params().is_setup_sqpoll() {
+            EngineThreads::of_ring(self.ring.as_raw_fd())
+        } else {
+            EngineThreads::default()
+        }
     }
 }
 

@@ -10,12 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
+use super::{Access, flags_of};
+
 /// Opens a file without a name for reading and writing; none if the file system has no such files (`O_TMPFILE`).
 pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option<File>> {
     match open(directory, flags | OFlags::TMPFILE) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),
         other => other.map(Some),
     }
+}
+
+/// Creates a file without a name for reading and writing. Where the file system has no such files, it is created under a
+/// hidden name that is removed at once.
+///
+/// # Errors
+/// If no file can be created in the directory, or not for direct I/O.
+pub fn create_unnamed(directory: &Path, access: Access) -> io::Result<File> {
+    if let Some(file) = open_unnamed(directory, flags_of(access))? {
+        return Ok(file);
+    }
+    let (file, name) = create_hidden(&directory.join("unnamed"), flags_of(access))?;
+    fs::remove_file(name)?;
+    Ok(file)
 }
 
 /// Whether an unnamed file can be given a name.

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sequence::Sequence;
 use crate::file::IoFile;
 
 /// A range that is wanted of a file.
@@ -32,8 +31,6 @@ impl Planned {
 
 /// Source of the next reads.
 pub(super) enum Plan {
-    /// Blocks of one size, as probes want them.
-    Fixed { file: Arc<IoFile>, sequence: Sequence, next: Option<Range<u64>> },
     /// Ranges of a file one after the other, in blocks of a size that may change on the way.
     Blocks { file: Arc<IoFile>, rest: VecDeque<Range<u64>> },
     /// Given ranges, each of which arrives whole.
@@ -43,7 +40,6 @@ pub(super) enum Plan {
 impl Plan {
     pub(super) fn is_at_end(&mut self) -> bool {
         match self {
-            Plan::Fixed { sequence, next, .. } => next.is_none() && sequence.is_at_end(),
             Plan::Blocks { rest, .. } => {
                 while rest.front().is_some_and(Range::is_empty) {
                     rest.pop_front();
@@ -66,9 +62,6 @@ impl Plan {
             return None;
         }
         Some(match self {
-            Plan::Fixed { file, sequence, next } => {
-                Planned::one(file, next.take().or_else(|| sequence.next())?)
-            }
             Plan::Blocks { file, rest } => {
                 // Blocks end at multiples of their size, so that those after the first are aligned.
                 let range = rest.front_mut()?;
@@ -100,7 +93,6 @@ impl Plan {
     /// Puts back the read that was planned last.
     pub(super) fn put_back(&mut self, planned: Planned) {
         match self {
-            Plan::Fixed { next, .. } => *next = Some(planned.first),
             Plan::Blocks { rest, .. } => rest.push_front(planned.span()),
             Plan::Ranges { next, .. } => {
                 for part in planned.others.into_iter().rev().chain([planned.first]) {

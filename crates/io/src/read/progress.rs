@@ -53,7 +53,7 @@ pub(super) enum Next {
     Failed(io::Error),
 }
 
-/// Calls in a row that may bring nothing although nothing is wrong.
+/// Consecutive calls that may transfer nothing without an error.
 const RETRIES_MAX: u32 = 1000;
 
 /// How far a read has come.

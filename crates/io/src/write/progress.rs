@@ -1,6 +1,7 @@
 //! Progress of a write: the next step after the outcome of a call.
 
 use std::io;
+use std::mem;
 
 use crate::engine::{Completion, Op, OpKind, Payload};
 
@@ -9,30 +10,20 @@ const INTERRUPTIONS_MAX: u32 = 1000;
 /// Calls in a row that may transfer less than a unit of the alignment.
 const FRUITLESS_MAX: u32 = 8;
 
-/// What follows from a completion.
-pub(crate) enum Settled {
-    /// It is that of the operation. If it is of a write, its memory has been released.
-    Final(Completion),
-    /// Bytes are missing: the operation is to be submitted again.
-    Continues(Op),
-}
-
-/// Takes the completion of a call. A completed write releases its memory here, so that others can have it although its
+/// Whether the operation of a completion is to be submitted again, because it is a write of which bytes are missing. Any
+/// other completion is final. That of a write then releases its memory here, so that others can have it although its
 /// stream has not looked at the completion.
-pub(crate) fn settle(completion: Completion) -> Settled {
-    if completion.op.kind != OpKind::Write {
-        return Settled::Final(completion);
+pub(crate) fn continues(completion: &mut Completion) -> bool {
+    let Completion { op, result, service } = completion;
+    if op.kind != OpKind::Write {
+        return false;
     }
-    let Completion { mut op, result, service } = completion;
     op.earlier.count += 1;
-    op.earlier.service += service;
-    match after_call(&mut op, result) {
-        None => Settled::Continues(op),
-        Some(result) => {
-            op.payload = Payload::Nothing;
-            Settled::Final(Completion { op, result, service })
-        }
-    }
+    op.earlier.service_ns += u64::try_from(service.as_nanos()).unwrap_or(u64::MAX);
+    let Some(outcome) = after_call(op, mem::replace(result, Ok(0))) else { return true };
+    op.payload = Payload::Nothing;
+    *result = outcome;
+    false
 }
 
 /// The final result, if the write does not go on.

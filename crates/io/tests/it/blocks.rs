@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use crate::on_disk::{content, file_with, open};
 use proptest::prelude::*;
 use sakiyomi_io::fake::{FakeDisk, Faults};
-use sakiyomi_io::read::{Block, Order, Pattern, ReadOptions, ReadStream};
+use sakiyomi_io::read::{Block, Order, ReadOptions, ReadStream};
 use sakiyomi_io::{Access, BufferPool, EngineKind, EngineSpec, Error, Memory};
 
 /// The blocks put together by their offsets, whatever their order.
@@ -29,8 +29,8 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
 
 fn any_options() -> impl Strategy<Value = ReadOptions> {
     let shape = (any_kind(), 1usize..9, 1usize..12, any::<bool>());
-    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u64>>(), 1usize..4);
-    (shape, switches).prop_map(|((kind, depth, pages, direct), (huge, register, arrival, seed, hold))| {
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 1usize..4);
+    (shape, switches).prop_map(|((kind, depth, pages, direct), (huge, register, arrival, hold))| {
         let direct = direct && kind.uses_buffers();
         let depth = if kind == EngineKind::Read { 1 } else { depth };
         ReadOptions {
@@ -41,9 +41,7 @@ fn any_options() -> impl Strategy<Value = ReadOptions> {
             memory: if huge { Memory::Huge } else { Memory::Ordinary },
             register,
             order: if arrival { Order::Arrival } else { Order::File },
-            pattern: seed.map_or(Pattern::Sequential, |seed| Pattern::Random { seed }),
             range: None,
-            endless: false,
             hold,
         }
     })
@@ -67,7 +65,7 @@ proptest! {
         let file = file_with("part", &bytes);
         let range = from..from + length;
         let expected = &bytes[from as usize..(from + length).min(100_001) as usize];
-        let options = ReadOptions { range: Some(range), order: Order::File, pattern: Pattern::Sequential, ..options };
+        let options = ReadOptions { range: Some(range), order: Order::File, ..options };
         if let Some(blocks) = open(file.path(), &options) {
             let mut got = Vec::new();
             blocks.for_each(|block| got.extend_from_slice(&block.unwrap()));

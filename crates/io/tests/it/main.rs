@@ -2,8 +2,10 @@
 
 mod blocks;
 mod engines;
+mod examples;
 mod on_disk;
 mod shared;
 mod spill;
+mod stats;
 mod surroundings;
 mod write;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use sakiyomi_io::fake::{FakeDisk, Faults};
 use sakiyomi_io::read::Block;
@@ -14,20 +15,23 @@ use sakiyomi_io::{
 };
 
 use crate::on_disk::{content, file_with};
+use crate::surroundings::{INSIDE, inside};
 
-/// Threads of this process that engines have started.
-fn engine_threads() -> usize {
-    let names = fs::read_dir("/proc/self/task")
-        .unwrap()
-        .map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
-    names.filter(|name| name.starts_with("sakiyomi-")).count()
+/// Names of the threads of this process.
+fn thread_names() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
 #[test]
 fn two_hundred_streams_share_the_threads_and_the_memory_of_one() {
+    let test = "shared::two_hundred_streams_share_the_threads_and_the_memory_of_one";
+    if std::env::var_os(INSIDE).is_none() {
+        // Alone in a process, so that all of its threads can be counted.
+        return inside(test, &["sh"], "true", sakiyomi_testing::directory());
+    }
     let bytes = content(3 << 20);
     let scratch = file_with("shared", &bytes);
-    let before = engine_threads();
     let io = Io::open(&IoOptions::default()).unwrap();
     let file = Arc::new(IoFile::open(scratch.path(), Access::Buffered).unwrap());
     let mut streams: Vec<(ReadStream, usize)> = (0..200)
@@ -51,8 +55,37 @@ fn two_hundred_streams_share_the_threads_and_the_memory_of_one() {
             assert!(io.pool().resident() <= 64 << 20);
         }
     }
-    // Other tests run concurrently and start threads as well; those of this engine are 4.
-    assert!(engine_threads().saturating_sub(before) <= 100, "a few threads for all");
+    let threads = thread_names();
+    let of_engine = threads.iter().filter(|name| name.starts_with("sakiyomi-pread")).count();
+    assert_eq!(of_engine, 4, "{threads:?}");
+    assert!(threads.len() <= 8, "{threads:?}");
+}
+
+#[test]
+fn a_consumer_that_keeps_every_block_gets_an_error_and_goes_on_after_a_release() {
+    let disk = FakeDisk::default();
+    let bytes = content(5 << 20);
+    let file = disk.file(bytes.clone(), 512).unwrap();
+    let pool = BufferPool::with_budget(1 << 20, Memory::Ordinary);
+    let io = Io::over(disk.engine(4, Faults { seed: 1, late_of_256: 128, ..Faults::default() }), pool);
+    let mut stream = ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default()).unwrap();
+    let (mut kept, mut at, mut refusals) = (Vec::new(), 0, 0);
+    while let Some(block) = stream.next() {
+        match block {
+            Ok(block) => {
+                assert!(block[..] == bytes[at..at + block.len()]);
+                at += block.len();
+                kept.push(block);
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::AllHeld { budget: 0x10_0000 }), "{error}");
+                assert!(matches!(stream.next(), Some(Err(Error::AllHeld { .. }))), "as often as it is asked");
+                kept.clear();
+                refusals += 1;
+            }
+        }
+    }
+    assert!(at == bytes.len() && refusals >= 4, "{at} bytes, {refusals} refusals");
 }
 
 /// A merge of sorted runs holds a block of each, and asks for another of the run whose block is used up.
@@ -249,18 +282,41 @@ fn streams_of_several_threads_share_an_engine() {
     }
 }
 
+/// Without unsafe: what `Bytes` takes over, `arrow_buffer::Buffer` takes from it.
 #[test]
-fn a_block_goes_where_shared_bytes_are_wanted() {
-    fn wants_owner(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> *const u8 {
-        bytes.as_ref().as_ptr()
-    }
+fn a_block_becomes_shared_bytes_without_a_copy() {
     let disk = FakeDisk::default();
-    let file = disk.file(content(100_000), 1).unwrap();
+    let bytes = content(400_000);
+    let file = disk.file(bytes.clone(), 512).unwrap();
     let io = Io::over(disk.engine(4, Faults::default()), BufferPool::with_budget(1 << 20, Memory::Ordinary));
-    for block in ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default()).unwrap() {
+    // A whole file in blocks, and columns of which several come by one read.
+    let blocks = ReadStream::shared(&io, &file, 0..u64::MAX, &SharedOptions::default()).unwrap();
+    let columns = (0..8).map(|column| (Arc::clone(&file), column * 10_048..column * 10_048 + 9000));
+    let columns: Vec<_> = columns.collect();
+    let columns = ReadStream::ranges(&io, columns, &SharedOptions::default()).unwrap();
+    let mut shared = Vec::new();
+    for block in blocks.chain(columns) {
         let block = block.unwrap();
-        let start = block.as_ptr();
-        assert!(start.addr().is_multiple_of(64));
-        assert_eq!(wants_owner(block), start);
+        let (start, offset) = (block.as_ptr(), block.offset() as usize);
+        assert!(start.addr().is_multiple_of(64), "aligned for vectors where its offset is");
+        let owned = Bytes::from_owner(block);
+        assert_eq!(owned.as_ptr(), start);
+        assert!(owned[..] == bytes[offset..offset + owned.len()]);
+        shared.push(owned.slice(8..));
     }
+    // Its memory is the pool's until the last of the shared bytes is gone, on whatever thread.
+    assert!(io.pool().account(1 << 20).is_err());
+    thread::spawn(move || drop(shared)).join().unwrap();
+    assert!(io.pool().account(1 << 20).is_ok());
+}
+
+#[test]
+fn a_buffer_becomes_shared_bytes_without_a_copy() {
+    let pool = BufferPool::with_budget(1 << 20, Memory::Huge);
+    let mut buffer = pool.account(0).unwrap().take(100_000).unwrap().unwrap();
+    buffer.append(&content(100_000));
+    let start = buffer.as_ptr();
+    let owned = Bytes::from_owner(buffer);
+    assert_eq!(owned.as_ptr(), start);
+    assert!(start.addr().is_multiple_of(64) && owned[..] == content(100_000)[..]);
 }

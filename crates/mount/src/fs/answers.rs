@@ -15,8 +15,8 @@ use super::names::Caller;
 use super::nodes::Node;
 use crate::layout::FileId;
 
-/// So long the kernel may believe what it was told: others may change the backing directory.
-pub(super) const BELIEVED: Duration = Duration::from_secs(1);
+/// Time for which the kernel may cache names and attributes: other programs may change the backing directory.
+pub(super) const ATTRIBUTE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn caller(request: &Request) -> Caller {
     Caller { user: request.uid(), group: request.gid() }
@@ -24,14 +24,14 @@ pub(super) fn caller(request: &Request) -> Caller {
 
 pub(super) fn entry(reply: ReplyEntry, found: io::Result<(Arc<Node>, Stat)>) {
     match found {
-        Ok((node, stat)) => reply.entry(&BELIEVED, &attributes(node.number, &stat), Generation(0)),
+        Ok((node, stat)) => reply.entry(&ATTRIBUTE_TIMEOUT, &attributes(node.number, &stat), Generation(0)),
         Err(error) => reply.error(errno(error)),
     }
 }
 
 pub(super) fn attr(reply: ReplyAttr, number: INodeNo, found: io::Result<Stat>) {
     match found {
-        Ok(stat) => reply.attr(&BELIEVED, &attributes(number.0, &stat)),
+        Ok(stat) => reply.attr(&ATTRIBUTE_TIMEOUT, &attributes(number.0, &stat)),
         Err(error) => reply.error(errno(error)),
     }
 }

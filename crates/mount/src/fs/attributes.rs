@@ -102,18 +102,18 @@ impl Change {
     }
 }
 
-/// The largest value of an attribute that Linux knows.
-const XATTR_MAX: usize = 64 * 1024;
+/// Largest value of an extended attribute in Linux (`XATTR_SIZE_MAX`).
+const XATTR_MAX_BYTES: usize = 64 * 1024;
 
 pub(super) fn get_xattr(node: &Node, name: &OsStr) -> io::Result<Vec<u8>> {
-    let mut value = Vec::with_capacity(XATTR_MAX);
+    let mut value = Vec::with_capacity(XATTR_MAX_BYTES);
     node.by_path(|path| rustix::fs::getxattr(path, name, rustix::buffer::spare_capacity(&mut value)))?;
     Ok(value)
 }
 
 /// The names, each with a 0 after it; without `all`, those are left out that only root is to see.
 pub(super) fn list_xattrs(node: &Node, all: bool) -> io::Result<Vec<u8>> {
-    let mut names = Vec::with_capacity(XATTR_MAX);
+    let mut names = Vec::with_capacity(XATTR_MAX_BYTES);
     node.by_path(|path| rustix::fs::listxattr(path, rustix::buffer::spare_capacity(&mut names)))?;
     Ok(if all { names } else { seen_by_all(&names) })
 }

@@ -186,7 +186,9 @@ impl Files {
     }
 
     pub(super) fn seek(&self, handle: u64, offset: i64, whence: i32) -> io::Result<u64> {
+        /// `SEEK_DATA` of lseek(2).
         const SEEK_DATA: i32 = 3;
+        /// `SEEK_HOLE` of lseek(2).
         const SEEK_HOLE: i32 = 4;
         if self.options.writeback {
             // The backing file does not have what the kernel holds back: to the kernel, then, all is data.

@@ -17,11 +17,11 @@ use sakiyomi_io::{BufferPool, Memory};
 
 use super::nodes::Node;
 
-/// The most that the kernel asks for at a time (256 pages), and what may lie around it.
-const BUFFER: usize = (1 << 20) + 2 * ALIGNMENT_MAX;
+/// Size of the largest request of the kernel (256 pages), with room for its alignment.
+const BUFFER_BYTES: usize = (1 << 20) + 2 * ALIGNMENT_MAX_BYTES;
 
-/// Devices that want more are not met.
-const ALIGNMENT_MAX: usize = 4096;
+/// Largest alignment that is supported; devices do not require more.
+const ALIGNMENT_MAX_BYTES: usize = 4096;
 
 /// What all direct files of a mount share.
 #[derive(Debug)]
@@ -85,7 +85,11 @@ impl DirectFiles {
         issued: Arc<Issued>,
     ) -> Result<DirectFiles, sakiyomi_io::Error> {
         let in_memory = rustix::fs::fstatfs(root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
-        Ok(DirectFiles { pool: BufferPool::fixed(threads, BUFFER, Memory::Ordinary)?, issued, in_memory })
+        Ok(DirectFiles {
+            pool: BufferPool::fixed(threads, BUFFER_BYTES, Memory::Ordinary)?,
+            issued,
+            in_memory,
+        })
     }
 
     /// What was asked of the device.
@@ -100,7 +104,7 @@ impl DirectFiles {
         let direct = opened.and_then(|file| {
             let alignment = direct_alignment(&file)?;
             let alignment = alignment.offset.max(alignment.memory);
-            (alignment <= ALIGNMENT_MAX).then_some(Direct { file, alignment })
+            (alignment <= ALIGNMENT_MAX_BYTES).then_some(Direct { file, alignment })
         });
         if direct.is_none() {
             self.issued.buffered.store(true, Ordering::Relaxed);

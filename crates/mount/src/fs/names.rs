@@ -21,29 +21,34 @@ pub(super) struct Caller {
 
 type Found = (Arc<Node>, Stat);
 
-const SET_GROUP: u32 = 0o2000;
+/// The set-group-ID bit of a mode: new files in such a directory get its group.
+const SET_GROUP_BIT: u32 = 0o2000;
 
 /// What a directory's default access control list leaves of the mode of a new file in it (acl(5), object creation), the
 /// list as the kernel stores it: after four bytes of version, entries of tag, permissions and who.
 fn most_allowed(list: &[u8]) -> u32 {
-    const OWNER: u16 = 0x01;
-    const GROUP: u16 = 0x04;
-    const MASK: u16 = 0x10;
-    const OTHERS: u16 = 0x20;
+    /// `ACL_USER_OBJ` (linux/posix_acl.h).
+    const OWNER_TAG: u16 = 0x01;
+    /// `ACL_GROUP_OBJ`.
+    const GROUP_TAG: u16 = 0x04;
+    /// `ACL_MASK`.
+    const MASK_TAG: u16 = 0x10;
+    /// `ACL_OTHER`.
+    const OTHER_TAG: u16 = 0x20;
     let of = |wanted: u16| {
         let mut entries = list.get(4..).unwrap_or_default().chunks_exact(8);
         let found = entries.find(|entry| u16::from_le_bytes([entry[0], entry[1]]) == wanted)?;
         Some(u32::from(found[2] & 7))
     };
-    let group = of(MASK).or_else(|| of(GROUP));
-    (of(OWNER).unwrap_or(7) << 6) | (group.unwrap_or(7) << 3) | of(OTHERS).unwrap_or(7)
+    let group = of(MASK_TAG).or_else(|| of(GROUP_TAG));
+    (of(OWNER_TAG).unwrap_or(7) << 6) | (group.unwrap_or(7) << 3) | of(OTHER_TAG).unwrap_or(7)
 }
 
 impl Files {
     /// Gives a new name's file to the caller, and then the mode that was asked for: until then it is nobody else's.
     fn hand_over(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<()> {
         let directory = parent.stat()?;
-        let inherits = directory.st_mode & SET_GROUP != 0;
+        let inherits = directory.st_mode & SET_GROUP_BIT != 0;
         if self.as_root {
             let owner = Owner { user: caller.user, group: (!inherits).then_some(caller.group) };
             give_to(parent.place()?, name, owner)?;
@@ -53,7 +58,7 @@ impl Files {
         if kind == FileType::Symlink {
             return Ok(());
         }
-        let inherited = if inherits && kind == FileType::Directory { SET_GROUP } else { 0 };
+        let inherited = if inherits && kind == FileType::Directory { SET_GROUP_BIT } else { 0 };
         let most = attributes::default_acl(parent).map_or(0o777, |list| most_allowed(&list));
         let mode = Mode::from_raw_mode((mode & (0o7000 | most)) | inherited);
         Ok(rustix::fs::chmodat(parent.place()?, name, mode, AtFlags::empty())?)

@@ -13,15 +13,15 @@ use sakiyomi_io::file_handle::FileHandle;
 
 use crate::layout::FileId;
 
-/// The node that stands for the mounted directory.
-pub(crate) const ROOT: u64 = 1;
+/// Number of the mounted directory's node (`FUSE_ROOT_ID`).
+pub(crate) const ROOT_NODE: u64 = 1;
 
-/// Numbers from here on are given to files whose own number is another's here: those of other file systems that are
-/// mounted below the backing directory.
-const ELSEWHERE: u64 = 1 << 63;
+/// Numbers from here on are given to files of other file systems that are mounted below the backing directory, because
+/// their own numbers may occur twice.
+const FOREIGN_NODES_FROM: u64 = 1 << 63;
 
-/// So many descriptors are closed at once when none is left: other threads want some, too.
-const ROOM: usize = 8;
+/// Descriptors that are closed when none is left: more than needed, because other threads need some as well.
+const DESCRIPTORS_CLOSED: usize = 8;
 
 /// A file of the backing directory, of any kind.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Places {
     /// Closes some of the oldest; says whether there were any.
     fn make_room(&self) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let some = ROOM.min(open.len());
+        let some = DESCRIPTORS_CLOSED.min(open.len());
         let oldest: Vec<Weak<Node>> = open.drain(..some).collect();
         drop(open);
         oldest.iter().filter_map(Weak::upgrade).for_each(|node| node.close());
@@ -266,11 +266,11 @@ impl Nodes {
         let stat = rustix::fs::fstat(&root)?;
         let id = FileId { device: 0, inode: stat.st_ino };
         let places = Arc::new(Places::new(&root, descriptors)?);
-        let node = Node::new(ROOT, id, root, &places);
+        let node = Node::new(ROOT_NODE, id, root, &places);
         let table = Table {
-            by_number: HashMap::from([(ROOT, Held { node, lookups: 1 })]),
-            by_id: HashMap::from([(id, ROOT)]),
-            next_elsewhere: ELSEWHERE,
+            by_number: HashMap::from([(ROOT_NODE, Held { node, lookups: 1 })]),
+            by_id: HashMap::from([(id, ROOT_NODE)]),
+            next_elsewhere: FOREIGN_NODES_FROM,
         };
         Ok(Nodes { device: stat.st_dev, places, table: Mutex::new(table) })
     }
@@ -356,7 +356,7 @@ impl Nodes {
     /// The kernel has forgotten `lookups` of a node; the node, if these were all.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let mut table = self.lock();
-        let held = table.by_number.get_mut(&number).filter(|_| number != ROOT)?;
+        let held = table.by_number.get_mut(&number).filter(|_| number != ROOT_NODE)?;
         held.lookups = held.lookups.saturating_sub(lookups);
         if held.lookups > 0 {
             return None;
@@ -374,7 +374,7 @@ impl Nodes {
 impl Table {
     /// The file's own number if it can be, so that it is the same at the next mount.
     fn number_for(&mut self, id: FileId) -> u64 {
-        let usable = id.device == 0 && id.inode > ROOT && id.inode < ELSEWHERE;
+        let usable = id.device == 0 && id.inode > ROOT_NODE && id.inode < FOREIGN_NODES_FROM;
         if usable && !self.by_number.contains_key(&id.inode) {
             return id.inode;
         }

@@ -14,15 +14,15 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags};
-use sakiyomi_os::ioctl_channel::{CODE, SIZE};
+use sakiyomi_os::ioctl_channel::{IOCTL_NUMBER, MESSAGE_BYTES};
 
 use super::Files;
-use super::answers::{BELIEVED, attr, caller, empty, entry, id, value};
+use super::answers::{ATTRIBUTE_TIMEOUT, attr, caller, empty, entry, id, value};
 use super::attributes::{self, Change, attributes, kind};
 use super::backing_io::WriteHow;
 use super::content::errno;
 use super::nodes;
-use crate::layout::{BLOCK, Part};
+use crate::layout::{BLOCK_BYTES, Part};
 use crate::live::Stopped;
 use crate::regulation::{Caller, not_regulated, said};
 
@@ -181,7 +181,7 @@ impl Filesystem for Files {
             || self.name(parent.0, file),
             move |opened| match opened {
                 Ok((attributes, (handle, flags))) => {
-                    reply.created(&BELIEVED, &attributes, Generation(0), FileHandle(handle), flags);
+                    reply.created(&ATTRIBUTE_TIMEOUT, &attributes, Generation(0), FileHandle(handle), flags);
                 }
                 Err(error) => reply.error(errno(error)),
             },
@@ -322,16 +322,19 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let backing =
-            match self.nodes.get(nodes::ROOT).and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?)) {
-                Ok(backing) => backing,
-                Err(error) => return reply.error(errno(error)),
-            };
+        let backing = match self
+            .nodes
+            .get(nodes::ROOT_NODE)
+            .and_then(|root| Ok(rustix::fs::fstatvfs(root.place()?)?))
+        {
+            Ok(backing) => backing,
+            Err(error) => return reply.error(errno(error)),
+        };
         let (files, free_files) = (backing.f_files, backing.f_ffree);
         let name_max = backing.f_namemax as u32;
         if self.options.has_drive {
             let layout = self.frontend.layout().read();
-            let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK as u32);
+            let (blocks, free, size) = (layout.blocks(), layout.free_blocks(), BLOCK_BYTES as u32);
             drop(layout);
             reply.statfs(blocks, free, free, files, free_files, size, name_max, size);
         } else {
@@ -400,7 +403,7 @@ impl Filesystem for Files {
         room: u32,
         reply: ReplyIoctl,
     ) {
-        if code != CODE || message.len() != SIZE || room as usize != SIZE {
+        if code != IOCTL_NUMBER || message.len() != MESSAGE_BYTES || room as usize != MESSAGE_BYTES {
             return reply.error(Errno::ENOTTY);
         }
         let answer = match &self.regulation {

@@ -16,18 +16,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::FileId;
 use super::pieces::Run;
 
-/// Blocks that are remembered: 128 MiB, half a million inodes.
+/// Blocks of metadata in memory: 128 MiB, half a million inodes.
 pub const CACHED_MAX: usize = 1 << 15;
 
-/// Changed blocks that are gathered before they go to the journal.
+/// Changed blocks that are gathered before they are written to the journal.
 pub const GATHERED_MAX: usize = 256;
 
-/// ext4's share of a drive.
-const SHARE: u64 = 64;
+/// A 64th of the drive holds metadata: ext4's share.
+const METADATA_DIVISOR: u64 = 64;
 
-const JOURNAL_MAX: u64 = 8192;
+/// Blocks of the journal; smaller drives have a quarter of their metadata.
+const JOURNAL_MAX_BLOCKS: u64 = 8192;
 
-const INODES_IN_BLOCK: u64 = 16;
+/// Inodes of 256 bytes in a block of 4 KiB, as in ext4.
+const INODES_PER_BLOCK: u64 = 16;
 
 /// What an operation concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +79,7 @@ impl Metadata {
     pub fn new(drive_blocks: u64) -> Metadata {
         let blocks = blocks_of(drive_blocks);
         Metadata {
-            journal_blocks: (blocks / 4).clamp(1, JOURNAL_MAX),
+            journal_blocks: (blocks / 4).clamp(1, JOURNAL_MAX_BLOCKS),
             blocks,
             places: BTreeMap::new(),
             inodes: Slots::default(),
@@ -182,7 +184,7 @@ impl Metadata {
         // More than there is room for share places: the file system has as many files as its backing has.
         let table = self.blocks - self.journal_blocks;
         match part {
-            Part::Inode(_) => self.journal_blocks + place / INODES_IN_BLOCK % table,
+            Part::Inode(_) => self.journal_blocks + place / INODES_PER_BLOCK % table,
             Part::Names(_) => self.blocks - 1 - place % table,
         }
     }
@@ -190,7 +192,7 @@ impl Metadata {
 
 /// So many blocks of a drive, from its beginning, are metadata's.
 pub(super) fn blocks_of(drive_blocks: u64) -> u64 {
-    (drive_blocks / SHARE).max(2)
+    (drive_blocks / METADATA_DIVISOR).max(2)
 }
 
 /// The place on a drive that no file gets.

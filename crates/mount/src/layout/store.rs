@@ -12,7 +12,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use super::{BLOCK, FileId, Layout, Placed, Run};
+use super::{BLOCK_BYTES, FileId, Layout, Placed, Run};
 
 const HEADER: &str = "sakiyomi layout 1";
 
@@ -106,7 +106,7 @@ impl Layout {
 
     fn load_piece(&mut self, file: FileId, at: u64, run: Run) -> Result<(), Problem> {
         let fits = run.start.checked_add(run.blocks).is_some()
-            && at.checked_add(run.blocks).is_some_and(|end| end <= i64::MAX as u64 / BLOCK);
+            && at.checked_add(run.blocks).is_some_and(|end| end <= i64::MAX as u64 / BLOCK_BYTES);
         if run.blocks == 0 || !fits || !self.free.holds(run) {
             return Err(wrong("gives a place that is taken, metadata's or not on the drive"));
         }

@@ -25,8 +25,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let bytes = 0..FILE_BLOCKS * BLOCK / 2;
-    let length = prop_oneof![0..3 * BLOCK, 0..FILE_BLOCKS * BLOCK / 2];
+    let bytes = 0..FILE_BLOCKS * BLOCK_BYTES / 2;
+    let length = prop_oneof![0..3 * BLOCK_BYTES, 0..FILE_BLOCKS * BLOCK_BYTES / 2];
     prop_oneof![
         4 => (0u8..4, bytes.clone(), length.clone())
             .prop_map(|(file, offset, length)| Step::Place { file, offset, length }),
@@ -65,8 +65,9 @@ fn apply(layout: &mut Layout, naive: &mut Naive, step: &Step) -> Result<(), Test
             if placed.is_ok() {
                 // Where, is the layout's to say; it is held to it from now on.
                 for block in missing {
-                    let extents: Vec<_> =
-                        layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK)).collect();
+                    let extents: Vec<_> = layout
+                        .extents(id(file), block * BLOCK_BYTES, BLOCK_BYTES, Bytes(BLOCK_BYTES))
+                        .collect();
                     prop_assert_eq!(extents.len(), 1);
                     naive.0.insert((file, block), extents[0].start.0);
                 }
@@ -74,12 +75,12 @@ fn apply(layout: &mut Layout, naive: &mut Naive, step: &Step) -> Result<(), Test
         }
         Step::Truncate { file, size } => {
             layout.truncate(id(file), size);
-            naive.drop_if(|of, block| of == file && block * BLOCK >= size);
+            naive.drop_if(|of, block| of == file && block * BLOCK_BYTES >= size);
         }
         Step::Punch { file, offset, length } => {
             layout.punch(id(file), offset, length);
             naive.drop_if(|of, block| {
-                of == file && block * BLOCK >= offset && (block + 1) * BLOCK <= offset + length
+                of == file && block * BLOCK_BYTES >= offset && (block + 1) * BLOCK_BYTES <= offset + length
             });
         }
         Step::Remove { file } => {
@@ -105,7 +106,8 @@ fn compare(layout: &Layout, naive: &Naive) -> Result<(), TestCaseError> {
     let free = taken.iter().filter(|&&taken| !taken).count() as u64;
     prop_assert_eq!(free, layout.free.blocks());
     for (&(file, block), &place) in &naive.0 {
-        let extents: Vec<_> = layout.extents(id(file), block * BLOCK, BLOCK, Bytes(BLOCK)).collect();
+        let extents: Vec<_> =
+            layout.extents(id(file), block * BLOCK_BYTES, BLOCK_BYTES, Bytes(BLOCK_BYTES)).collect();
         prop_assert_eq!(extents, vec![Extent::new(Lba(place), Sectors(1))]);
     }
     Ok(())
@@ -116,7 +118,7 @@ proptest! {
     fn places_are_those_of_a_plain_map_of_blocks(
         steps in proptest::collection::vec(step(), 1..60), placement in placement(), seed: u64,
     ) {
-        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK), placement, seed);
+        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK_BYTES), placement, seed);
         let mut naive = Naive::default();
         for step in &steps {
             apply(&mut layout, &mut naive, step)?;
@@ -128,14 +130,14 @@ proptest! {
     fn what_is_stored_is_loaded(
         steps in proptest::collection::vec(step(), 1..60), placement in placement(), seed: u64,
     ) {
-        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK), placement, seed);
+        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK_BYTES), placement, seed);
         let mut naive = Naive::default();
         for step in &steps {
             apply(&mut layout, &mut naive, step)?;
         }
         let mut text = Vec::new();
         layout.store(&mut text).unwrap();
-        let mut again = Layout::new(Bytes(BLOCKS * BLOCK), placement, seed);
+        let mut again = Layout::new(Bytes(BLOCKS * BLOCK_BYTES), placement, seed);
         again.load(text.as_slice()).unwrap();
         compare(&again, &naive)?;
         let mut text_again = Vec::new();
@@ -145,7 +147,7 @@ proptest! {
 
     #[test]
     fn any_text_is_loaded_or_refused_without_panic(lines in "(file [0-9] [0-9]\n|[0-9]{1,2} [0-9]{1,2} [0-9]\n|.*\n){0,9}") {
-        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK), Placement::Contiguous, 0);
+        let mut layout = Layout::new(Bytes(BLOCKS * BLOCK_BYTES), Placement::Contiguous, 0);
         let _ = layout.load(format!("sakiyomi layout 1\nblocks {BLOCKS}\n{lines}").as_bytes());
         let _ = layout.load(lines.as_bytes());
     }
@@ -177,7 +179,7 @@ fn files_that_grow_side_by_side_do_not_interleave() {
         layout.settle(id(file));
         assert!(pieces_of(&layout, file) <= 12, "{} pieces of 16 MiB", pieces_of(&layout, file));
     }
-    assert_eq!(layout.free_blocks(), (1 << 30) / BLOCK - 4 * 16 * 256);
+    assert_eq!(layout.free_blocks(), (1 << 30) / BLOCK_BYTES - 4 * 16 * 256);
 }
 
 #[test]

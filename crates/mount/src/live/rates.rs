@@ -8,8 +8,9 @@ use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulator, Report,
 
 use super::driver::LiveDevice;
 
-/// Owners without a rate whose statistics are kept at most, and how long an idle one's are kept where there are fewer.
+/// Owners without a rate whose statistics are kept.
 const UNRATED_OWNERS_MAX: usize = 1024;
+/// Time for which owners without a rate are remembered if there is room.
 const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
 
 /// I/Os over which the means of an owner are taken.

@@ -2,12 +2,13 @@
 
 use sakiyomi_iorate::protocol::Bypass;
 
-/// So many requests a second of others, and such a share of all, are noticed: fewer change little.
-const RATE: f64 = 20.0;
-const SHARE: f64 = 0.1;
+/// Requests a second that did not come through the mount from which they are reported.
+const FOREIGN_RATE_MIN: f64 = 20.0;
+/// Share of all requests that did not come through the mount from which they are reported.
+const FOREIGN_RATIO_MIN: f64 = 0.1;
 
-/// In so many looks one after another.
-const LOOKS: u32 = 2;
+/// Consecutive samples that must agree before the report changes.
+const SAMPLES_MIN: u32 = 2;
 
 /// What was seen at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,13 +49,13 @@ impl Watch {
         }
         let others = done.saturating_sub(ours) as f64;
         let (rate, share) = (others / seconds, others / done.max(1) as f64);
-        let now = (rate > RATE && share > SHARE).then_some((rate, share));
+        let now = (rate > FOREIGN_RATE_MIN && share > FOREIGN_RATIO_MIN).then_some((rate, share));
         if now.is_some() == self.seen.is_some() {
             (self.against, self.seen) = (0, now);
             return;
         }
         self.against += 1;
-        if self.against == LOOKS {
+        if self.against == SAMPLES_MIN {
             (self.against, self.seen) = (0, now);
         }
     }

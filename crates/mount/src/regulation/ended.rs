@@ -8,8 +8,8 @@ use sakiyomi_iorate::protocol::{Owner, Refusal, Target, View};
 use super::Regulation;
 use crate::live::Stopped;
 
-/// So many are remembered.
-const MOST: usize = 64;
+/// Ended owners that are remembered.
+const ENDED_OWNERS_MAX: usize = 64;
 
 /// The last ones that had a rate of their own until they ended, as they were then.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Ended {
     fn add(&self, owners: Vec<Owner>) {
         let mut ended = self.lock();
         ended.extend(owners);
-        let excess = ended.len().saturating_sub(MOST);
+        let excess = ended.len().saturating_sub(ENDED_OWNERS_MAX);
         ended.drain(..excess);
     }
 
@@ -84,7 +84,7 @@ mod tests {
         for number in 0..1000 {
             ended.add(vec![owner(number, number as u32 % 500)]);
         }
-        assert_eq!(ended.lock().len(), MOST);
+        assert_eq!(ended.lock().len(), ENDED_OWNERS_MAX);
         assert_eq!(ended.last(&Target::Process { pid: 499 }).unwrap().number, 999);
         assert!(ended.last(&Target::Process { pid: 3 }).is_none());
         ended.add(Vec::new());

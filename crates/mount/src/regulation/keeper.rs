@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::Regulation;
 
-/// How often it looks at the disk.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two samples of the backing disk.
+const DISK_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 /// The thread; it ends when this is dropped.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl Keeper {
             while !kept.owners.has_stopped() {
                 let wait = next.saturating_duration_since(Instant::now());
                 if kept.wait_for_ends(wait).is_err() {
-                    thread::sleep(LOOK_EVERY);
+                    thread::sleep(DISK_POLL_PERIOD);
                 }
                 if Instant::now() >= next {
-                    next = Instant::now() + LOOK_EVERY;
+                    next = Instant::now() + DISK_POLL_PERIOD;
                     kept.look_beside();
                 }
             }

@@ -1,7 +1,9 @@
 //! Messages and answers in bytes.
 
-use sakiyomi_iorate::protocol::{Answer, Call, Message, Owner, Refusal, VERSION, View, decode, encode};
-use sakiyomi_os::ioctl_channel::SIZE;
+use sakiyomi_iorate::protocol::{
+    Answer, Call, Message, Owner, PROTOCOL_VERSION, Refusal, View, decode, encode,
+};
+use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
 
 /// What every version of a message has.
@@ -14,8 +16,8 @@ struct AnyVersion {
 pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Refusal> {
     let malformed = |error: std::io::Error| Refusal::Malformed { what: error.to_string() };
     let AnyVersion { version } = decode(message).map_err(malformed)?;
-    if version != VERSION {
-        return Err(Refusal::Version { theirs: VERSION });
+    if version != PROTOCOL_VERSION {
+        return Err(Refusal::Version { theirs: PROTOCOL_VERSION });
     }
     let Message { asker, call, .. } = decode(message).map_err(malformed)?;
     if caller != Some(asker) {
@@ -28,7 +30,9 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
 pub(crate) fn not_regulated(message: &[u8]) -> Answer {
     Answer::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
-        Ok(AnyVersion { version }) if version != VERSION => Refusal::Version { theirs: VERSION },
+        Ok(AnyVersion { version }) if version != PROTOCOL_VERSION => {
+            Refusal::Version { theirs: PROTOCOL_VERSION }
+        }
         Ok(_) => Refusal::NotRegulated,
     })
 }
@@ -37,9 +41,9 @@ pub(crate) fn not_regulated(message: &[u8]) -> Answer {
 pub(super) fn fitting(mut view: View) -> View {
     let owners = std::mem::take(&mut view.owners);
     // Behind each there is a comma; and `more` may be a letter longer.
-    let length = |owner: &Owner| serde_json::to_vec(owner).map_or(SIZE, |bytes| bytes.len() + 1);
-    let mut room =
-        SIZE - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(SIZE, |bytes| bytes.len() + 1);
+    let length = |owner: &Owner| serde_json::to_vec(owner).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
+    let mut room = MESSAGE_BYTES
+        - serde_json::to_vec(&Answer::Seen(view.clone())).map_or(MESSAGE_BYTES, |bytes| bytes.len() + 1);
     for owner in owners {
         let Some(left) = room.checked_sub(length(&owner)) else {
             view.more = true;
@@ -52,7 +56,7 @@ pub(super) fn fitting(mut view: View) -> View {
 }
 
 /// An answer in bytes.
-pub(crate) fn said(answer: &Answer) -> Box<[u8; SIZE]> {
+pub(crate) fn said(answer: &Answer) -> Box<[u8; MESSAGE_BYTES]> {
     let too_long = || Answer::Refused(Refusal::Malformed { what: "the answer is too long".to_owned() });
     encode(answer).or_else(|| encode(&too_long())).expect("a short answer fits")
 }
@@ -66,7 +70,7 @@ mod tests {
     const ASKER: u32 = 41;
 
     fn message(call: &Call) -> Vec<u8> {
-        let message = Message { version: VERSION, asker: ASKER, call: call.clone() };
+        let message = Message { version: PROTOCOL_VERSION, asker: ASKER, call: call.clone() };
         encode(&message).unwrap().to_vec()
     }
 
@@ -114,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_said_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let mut message = [0; SIZE];
+            let mut message = [0; MESSAGE_BYTES];
             message[..bytes.len()].copy_from_slice(&bytes);
             prop_assert!(understand(&message, Some(ASKER)).is_err());
             said(&not_regulated(&message));
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn even_the_longest_path_fits() {
-        let longest = owner(1, &format!("/{}", "\u{1}".repeat(super::super::PATH_MAX - 1)));
+        let longest = owner(1, &format!("/{}", "\u{1}".repeat(super::super::GROUP_PATH_MAX_BYTES - 1)));
         let view = View { at_ns: 0, device: device("x".repeat(255)), owners: vec![longest], more: false };
         assert_eq!(fitting(view).owners.len(), 1);
     }

@@ -6,7 +6,7 @@
 //!
 //! The kernel gives numbers of threads and processes anew. So that a rate is not passed on with a number, a process is
 //! held by its directory in `/proc`, and that a thread is one of its own is asked each time when it has a rate (1 us).
-//! What has none is believed to be what it was for [`BELIEVED`].
+//! What has none is believed to be what it was for [`LOOKUP_MAX_AGE`].
 
 mod table;
 
@@ -24,14 +24,14 @@ use crate::per_thread::PerThread;
 pub(super) use table::{Held, Room, is_within};
 use table::{Rated, Table};
 
-/// So long a thread without a rate is taken for what it was.
-const BELIEVED: Duration = Duration::from_millis(100);
+/// Time for which the owner of a thread without a rate is remembered.
+const LOOKUP_MAX_AGE: Duration = Duration::from_millis(100);
 
-/// Threads that are remembered at most, by each of those that take requests.
+/// Threads whose owners are remembered, by each thread that serves requests.
 const THREADS_MAX: usize = 4096;
 
-/// The owner of what the kernel itself asks for, and of what cannot be told.
-pub(crate) const NOBODY: u32 = 0;
+/// Owner of the kernel's own requests, and of those whose thread is not known.
+pub(crate) const KERNEL_OWNER: u32 = 0;
 
 /// Finds the owners of threads.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Owners {
     /// The owner of what a thread asks for. It is there as long as it waits for its answer.
     pub(crate) fn of_thread(&self, thread: u32) -> u32 {
         if thread == 0 {
-            return NOBODY;
+            return KERNEL_OWNER;
         }
         let generation = self.generation.load(Ordering::Acquire);
         self.threads.with(|threads| {
@@ -96,7 +96,7 @@ impl Owners {
     fn look_up(&self, thread: u32, hint: Option<Shared>, generation: u64) -> (u32, Option<Thread>) {
         let mut table = self.table();
         let still = hint.filter(|process| table.knows(process) && process.has_thread(thread));
-        let Some(process) = still.or_else(|| table.process_of(thread)) else { return (NOBODY, None) };
+        let Some(process) = still.or_else(|| table.process_of(thread)) else { return (KERNEL_OWNER, None) };
         let (owner, has_rate) = table.owner_of(&process, &self.exits);
         let process = Arc::downgrade(&process);
         (owner, Some(Thread { generation, looked: Instant::now(), owner, has_rate, process }))
@@ -218,12 +218,12 @@ impl Owners {
 
 impl Thread {
     fn is_still(&mut self, thread: u32) -> bool {
-        if !self.has_rate && self.looked.elapsed() < BELIEVED {
+        if !self.has_rate && self.looked.elapsed() < LOOKUP_MAX_AGE {
             return true;
         }
         // A group may have been left, so that it is looked up anew now and then.
         self.has_rate
-            && self.looked.elapsed() < BELIEVED * 10
+            && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
     }
 }

@@ -12,7 +12,7 @@ use crate::mounted::{Scratch, can_mount, unmounted};
 use rustix::fs::OFlags;
 use sakiyomi_drive::spec::builtin;
 use sakiyomi_model::Op;
-use sakiyomi_mount::layout::{BLOCK, Placement};
+use sakiyomi_mount::layout::{BLOCK_BYTES, Placement};
 use sakiyomi_mount::{Behind, Options, mount, unmount};
 use sakiyomi_trace::{ReadOptions, Trace};
 
@@ -99,7 +99,7 @@ fn the_file_system_has_the_drives_size_and_is_full_when_that_is_used() {
     let mounted = scratch.mount(&fixed("size=1MiB,latency=1us"));
     let root = scratch.path("mounted");
     let sizes = rustix::fs::statvfs(&root).unwrap();
-    assert_eq!((sizes.f_blocks * sizes.f_frsize, sizes.f_bfree), (1 << 20, (1 << 20) / BLOCK));
+    assert_eq!((sizes.f_blocks * sizes.f_frsize, sizes.f_bfree), (1 << 20, (1 << 20) / BLOCK_BYTES));
     fs::write(root.join("first"), vec![1; 900 << 10]).unwrap();
     let error = fs::write(root.join("second"), vec![2; 200 << 10]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(28), "{error}");

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use sakiyomi_iorate::protocol::{Owner, Rate, Refusal, Set, Target, View};
 use sakiyomi_iorate::{Control, Error, set_iorate};
 use sakiyomi_mount::{Behind, Mounted, Options, Regulate};
-use sakiyomi_os::ioctl_channel::{SIZE, exchange};
+use sakiyomi_os::ioctl_channel::{MESSAGE_BYTES, exchange};
 use sakiyomi_testing::skipped;
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -212,7 +212,7 @@ fn what_is_not_understood_is_answered() {
     }
     let (scratch, mounted, _) = start("garbage", &regulated("latency=1us"));
     let say = |text: &[u8]| {
-        let mut message = [0; SIZE];
+        let mut message = [0; MESSAGE_BYTES];
         message[..text.len()].copy_from_slice(text);
         exchange(File::open(scratch.path("mounted")).unwrap(), &mut message).unwrap();
         let text = String::from_utf8_lossy(&message).into_owned();
@@ -220,7 +220,7 @@ fn what_is_not_understood_is_answered() {
     };
     assert!(say(b"").contains("malformed"));
     assert!(say(b"{\"version\":1").contains("malformed"));
-    assert!(say(&[0xff; SIZE]).contains("malformed"));
+    assert!(say(&[0xff; MESSAGE_BYTES]).contains("malformed"));
     assert!(say(b"{\"version\":1,\"asker\":1,\"call\":\"dance\"}").contains("malformed"));
     assert!(say(b"{\"version\":77,\"call\":\"dance\"}").contains("\"version\",\"theirs\":1"));
     let other = File::open(scratch.path("mounted")).unwrap();

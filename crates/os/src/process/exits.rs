@@ -11,8 +11,8 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use super::Process;
 
-/// The stop event, which is not the key of a process: those have 32 bits.
-const STOP: u64 = u64::MAX;
+/// Marks the event that ends the thread. The keys of processes have 32 bits.
+const STOP_EVENT: u64 = u64::MAX;
 
 /// Watches processes, by keys of the caller's.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl ExitWatcher {
     pub fn new() -> io::Result<ExitWatcher> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        epoll::add(&all, &stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
+        epoll::add(&all, &stop, epoll::EventData::new_u64(STOP_EVENT), epoll::EventFlags::IN)?;
         Ok(ExitWatcher { all, stop, stopped: AtomicBool::new(false), watched: Mutex::default() })
     }
 
@@ -82,7 +82,7 @@ impl ExitWatcher {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        for event in events.iter().filter(|event| event.data.u64() != STOP) {
+        for event in events.iter().filter(|event| event.data.u64() != STOP_EVENT) {
             let key = event.data.u64() as u32;
             self.remove(key);
             ended.push(key);

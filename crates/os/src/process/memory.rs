@@ -62,8 +62,8 @@ const V2: Version = Version {
     active: "active_file ",
 };
 
-/// A limit of this many bytes is none: the first version writes a huge number for it.
-const NO_LIMIT: u64 = 1 << 60;
+/// Limits from this size on mean that there is none: version 1 of control groups reports a huge number instead.
+const UNLIMITED_MIN_BYTES: u64 = 1 << 60;
 
 /// What is left in the group and in all above it, whichever is least.
 fn least(root: &str, path: &str, version: &Version, read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
@@ -74,7 +74,7 @@ fn least(root: &str, path: &str, version: &Version, read: &impl Fn(&Path) -> Opt
 
 fn left_of(group: &Path, version: &Version, read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let number = |name: &str| read(&group.join(name))?.trim().parse::<u64>().ok();
-    let limit = number(version.limit).filter(|&limit| limit < NO_LIMIT)?;
+    let limit = number(version.limit).filter(|&limit| limit < UNLIMITED_MIN_BYTES)?;
     let stat = read(&group.join("memory.stat")).unwrap_or_default();
     let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     let files = field(version.inactive).unwrap_or(0) + field(version.active).unwrap_or(0);

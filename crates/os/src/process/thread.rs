@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, openat};
 
-use super::{STAT, Stat, reread};
+use super::{STAT_LINE_MAX_BYTES, Stat, reread};
 
 /// A thread of a process. Its times count from the moment when it was opened here.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Thread {
     /// # Errors
     /// If it has ended.
     pub fn sleeps(&self) -> io::Result<Sleeps> {
-        let mut buffer = [0; STAT];
+        let mut buffer = [0; STAT_LINE_MAX_BYTES];
         let stat = Stat(reread(self.stat.as_fd(), &mut buffer)?);
         Ok(match stat.after_name().next() {
             Some("R") => Sleeps::Not,

@@ -28,7 +28,7 @@ const SETTINGS: [(&CStr, &CStr); 4] = [
 const REQUEST_MAX_BYTES: usize = 8 << 10;
 
 /// Attempts to remove an instance of which another process still has a file open, 10 ms apart.
-const TIMES: usize = 500;
+const REMOVE_TRIES: usize = 500;
 
 /// The process, as long as this is there.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ unsafe fn put(directory: c_int, path: &CStr, how: c_int, word: &[u8]) -> Result<
 /// As of [`own`].
 unsafe fn remove(instances: c_int, name: &CStr) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-    for _ in 0..TIMES {
+    for _ in 0..REMOVE_TRIES {
         // SAFETY: as of this function.
         unsafe {
             if libc::unlinkat(instances, name.as_ptr(), libc::AT_REMOVEDIR) == 0 || errno() != libc::EBUSY {
@@ -242,12 +242,13 @@ unsafe fn close_all_but(keep: &[c_int]) {
 /// # Safety
 /// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
-    // Before Linux 5.9 one by one, as many as there can be usually.
-    const MOST: c_int = 65_536;
+    /// Descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than a process usually
+    /// may have.
+    const DESCRIPTORS_MAX: c_int = 65_536;
     // SAFETY: as of this function.
     unsafe {
         if from <= to && libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
-            for file in from..=to.min(MOST) {
+            for file in from..=to.min(DESCRIPTORS_MAX) {
                 libc::close(file);
             }
         }

@@ -12,15 +12,19 @@ pub(super) struct Header {
     pub(super) page: usize,
 }
 
-/// Flags above the length of what is committed.
-const LOST: u64 = 1 << 31;
-const LENGTH: u64 = (1 << 27) - 1;
+/// Flag of the committed length: events were lost before this page.
+const LOST_FLAG: u64 = 1 << 31;
+/// Bits of the committed length.
+const LENGTH_MASK: u64 = (1 << 27) - 1;
 
-/// What the first five bits of a word say besides a length.
-const LONG: u32 = 0;
-const PADDING: u32 = 29;
-const TIME_EXTENDED: u32 = 30;
-const TIME_STAMP: u32 = 31;
+/// Type of a word, its first five bits: a record whose length is in the next word.
+const LONG_RECORD: u32 = 0;
+/// Type of a word: padding, or the end of the page.
+const PADDING_RECORD: u32 = 29;
+/// Type of a word: further bits of the time since the record before.
+const TIME_EXTEND_RECORD: u32 = 30;
+/// Type of a word: an absolute time.
+const TIME_STAMP_RECORD: u32 = 31;
 
 impl Header {
     /// As `events/header_page` says it.
@@ -39,8 +43,8 @@ impl Header {
     /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut off.
     pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
         let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
-        let end = self.data.saturating_add((commit & LENGTH) as usize);
-        let lost = commit & LOST != 0 || end > page.len();
+        let end = self.data.saturating_add((commit & LENGTH_MASK) as usize);
+        let lost = commit & LOST_FLAG != 0 || end > page.len();
         let mut rest = page.get(self.data..end.min(page.len())).unwrap_or_default();
         let mut time = begun;
         while !rest.is_empty() {
@@ -49,19 +53,19 @@ impl Header {
             time = time.wrapping_add(delta);
             let (record, next) = match kind {
                 // Nothing follows.
-                PADDING if delta == 0 => break,
-                LONG | PADDING => {
+                PADDING_RECORD if delta == 0 => break,
+                LONG_RECORD | PADDING_RECORD => {
                     let Some((length, behind)) = self::word(behind) else { return true };
                     // The length counts its own word.
                     let Some(length) = (length as usize).checked_sub(4) else { return true };
                     let length = length.next_multiple_of(4);
                     let Some(split) = behind.split_at_checked(length) else { return true };
-                    if kind == LONG { (Some(split.0), split.1) } else { (None, split.1) }
+                    if kind == LONG_RECORD { (Some(split.0), split.1) } else { (None, split.1) }
                 }
-                TIME_EXTENDED | TIME_STAMP => {
+                TIME_EXTEND_RECORD | TIME_STAMP_RECORD => {
                     let Some((high, behind)) = self::word(behind) else { return true };
                     let long = u64::from(high) << 27;
-                    time = if kind == TIME_STAMP { long | delta } else { time.wrapping_add(long) };
+                    time = if kind == TIME_STAMP_RECORD { long | delta } else { time.wrapping_add(long) };
                     (None, behind)
                 }
                 words => {

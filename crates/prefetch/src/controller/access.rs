@@ -1,10 +1,10 @@
 //! Whether a program's accesses are sequential: how its position moves.
 
-/// A program whose accesses skip at most this much, in bytes, is still sequential: positions and amounts are not seen
-/// at the same instant.
-const SLACK: u64 = 256 << 10;
-/// How many moves forward make accesses sequential, at first.
-const WANTED: u32 = 2;
+/// Bytes that a program may skip while its accesses still count as sequential: the position and the number of bytes
+/// read are sampled at slightly different instants.
+const SKIPPED_MAX_BYTES: u64 = 256 << 10;
+/// Forward moves that make accesses sequential, initially.
+const FORWARD_MOVES_MIN: u32 = 2;
 
 /// How the position moves.
 #[derive(Debug)]
@@ -20,28 +20,29 @@ pub(super) struct Access {
 impl Access {
     /// Nothing has been seen to move from there.
     pub(super) fn at(from: u64) -> Access {
-        Access { forward: 0, wanted: WANTED, from: (from, None) }
+        Access { forward: 0, wanted: FORWARD_MOVES_MIN, from: (from, None) }
     }
 
     /// Takes in a move, and says whether the accesses may still be taken for sequential.
     pub(super) fn see(&mut self, before: u64, at: u64, read: Option<u64>) -> bool {
-        const MOST_WANTED: u32 = 64;
+        /// Limit of the forward moves required, which double each time that the accesses turn out not to be sequential.
+        const FORWARD_MOVES_MAX: u32 = 64;
         let skipped = match (self.from.1, read) {
             (Some(had), Some(has)) => {
-                at.saturating_sub(self.from.0) > has.saturating_sub(had).saturating_add(SLACK)
+                at.saturating_sub(self.from.0) > has.saturating_sub(had).saturating_add(SKIPPED_MAX_BYTES)
             }
             _ => false,
         };
         if at < before || skipped {
             self.forward = 0;
-            self.wanted = (self.wanted * 2).min(MOST_WANTED);
+            self.wanted = (self.wanted * 2).min(FORWARD_MOVES_MAX);
             self.from = (at, read);
             return false;
         }
         if at > before {
             self.forward = self.forward.saturating_add(1);
         }
-        if self.from.1.is_none() || at.saturating_sub(self.from.0) > 64 * SLACK {
+        if self.from.1.is_none() || at.saturating_sub(self.from.0) > 64 * SKIPPED_MAX_BYTES {
             self.from = (at, read);
         }
         true
@@ -49,12 +50,12 @@ impl Access {
 
     /// Nothing has been seen to move.
     pub(super) fn is_fresh(&self) -> bool {
-        self.forward == 0 && self.wanted == WANTED
+        self.forward == 0 && self.wanted == FORWARD_MOVES_MIN
     }
 
     /// Whether they have once not been sequential.
     pub(super) fn was_elsewhere(&self) -> bool {
-        self.wanted > WANTED
+        self.wanted > FORWARD_MOVES_MIN
     }
 
     pub(super) fn is_sequential(&self) -> bool {

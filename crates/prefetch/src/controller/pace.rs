@@ -17,15 +17,17 @@
 
 use sakiyomi_model::Nanos;
 
-/// The least limit, from which it begins, in bytes.
-pub(super) const START: u64 = 512 << 10;
-/// What is asked for at a time, in bytes, at most: so much further than the limit may lie what has been asked for.
-pub(super) const PIECE: u64 = 512 << 10;
-/// How many rounds that doubling would not have helped show that it does not.
-const FLAT: u32 = 3;
-/// How many rounds without waiting before the limit decays, at first; more, if it had to wait after that.
-const CALM: u32 = 16;
-const MOST_CALM: u32 = 1024;
+/// Smallest limit, which is also the first one.
+pub(super) const LIMIT_MIN_BYTES: u64 = 512 << 10;
+/// Largest single fetch. What has been requested may exceed the limit by this much.
+pub(super) const FETCH_MAX_BYTES: u64 = 512 << 10;
+/// Consecutive rounds in which doubling the limit was not justified, after which reading ahead itself is tested.
+const FLAT_ROUNDS_MIN: u32 = 3;
+/// Consecutive rounds without waiting before the limit decays, initially; four times as many after each decay that made
+/// the program wait.
+const CALM_ROUNDS_MIN: u32 = 16;
+/// Limit of the rounds without waiting that are required.
+const CALM_ROUNDS_MAX: u32 = 1024;
 
 /// Where the program was, and what it had spent by then.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +88,7 @@ impl Pace {
     pub(super) fn new(most: u64) -> Pace {
         Pace {
             most,
-            limit: START.min(most),
+            limit: LIMIT_MIN_BYTES.min(most),
             round: Mark::default(),
             moved: Mark::default(),
             longest_wait: Nanos::ZERO,
@@ -94,7 +96,7 @@ impl Pace {
             compute_rate: 0,
             flat: 0,
             calm: 0,
-            calm_wanted: CALM,
+            calm_wanted: CALM_ROUNDS_MIN,
             before_decay: None,
             ceiling: (u64::MAX, Nanos::ZERO, Nanos(5_000_000_000)),
             next_trial: Nanos::ZERO,
@@ -114,9 +116,9 @@ impl Pace {
 
     /// Reading ahead begins.
     pub(super) fn begin(&mut self, now: Nanos, at: u64, ran: Nanos, waited: Nanos) {
-        self.limit = START.min(self.most);
+        self.limit = LIMIT_MIN_BYTES.min(self.most);
         (self.flat, self.calm, self.rate_before) = (0, 0, 0);
-        (self.calm_wanted, self.before_decay) = (CALM, None);
+        (self.calm_wanted, self.before_decay) = (CALM_ROUNDS_MIN, None);
         self.longest_wait = Nanos::ZERO;
         self.resume(now, at, ran, waited);
     }
@@ -130,7 +132,7 @@ impl Pace {
 
     /// What lay ahead was evicted before it was used.
     pub(super) fn shrink(&mut self, now: Nanos) {
-        self.limit = (self.limit / 2).max(START).min(self.most);
+        self.limit = (self.limit / 2).max(LIMIT_MIN_BYTES).min(self.most);
         let hold = self.ceiling.2;
         self.ceiling = (self.limit, now + hold, Nanos(hold.0.saturating_mul(2).min(60_000_000_000)));
         (self.calm, self.before_decay) = (0, None);
@@ -163,11 +165,11 @@ impl Pace {
         self.calm = 0;
         let half_busy = waited.saturating_mul(2) > took.0;
         let held = if mark.now < self.ceiling.1 { self.ceiling.0 } else { u64::MAX };
-        let queue = if half_busy { amount(rate, Nanos(500_000_000)).max(START) } else { u64::MAX };
+        let queue = if half_busy { amount(rate, Nanos(500_000_000)).max(LIMIT_MIN_BYTES) } else { u64::MAX };
         let most = self.most.min(held).min(queue);
         let horizon = amount(self.compute_rate, self.longest_wait).saturating_mul(2);
         if let Some(before) = self.before_decay.take() {
-            self.calm_wanted = (self.calm_wanted * 4).min(MOST_CALM);
+            self.calm_wanted = (self.calm_wanted * 4).min(CALM_ROUNDS_MAX);
             self.limit = before.min(most).max(self.limit);
             return Told::GoOn;
         }
@@ -181,7 +183,7 @@ impl Pace {
         }
         self.flat = self.flat.saturating_add(1);
         let mostly_waits = u128::from(waited) * 100 > u128::from(took.0) * 85;
-        if self.flat >= FLAT && mostly_waits && mark.now >= self.next_trial {
+        if self.flat >= FLAT_ROUNDS_MIN && mostly_waits && mark.now >= self.next_trial {
             self.next_trial = mark.now + self.trial_pause;
             self.trial_pause = Nanos(self.trial_pause.0.saturating_mul(2).min(300_000_000_000));
             return Told::TryAlone { with: rate };
@@ -202,8 +204,8 @@ impl Pace {
             self.calm = 0;
             self.before_decay = Some(self.limit);
             // Not by more than a piece, so that what lies ahead is never further than the limit and one piece.
-            let less = (self.limit / 8).min(PIECE);
-            self.limit = (self.limit - less).max(START.min(self.most));
+            let less = (self.limit / 8).min(FETCH_MAX_BYTES);
+            self.limit = (self.limit - less).max(LIMIT_MIN_BYTES.min(self.most));
             self.longest_wait = self.longest_wait / 2;
         }
     }

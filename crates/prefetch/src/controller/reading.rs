@@ -7,23 +7,25 @@ use std::ops::Range;
 use sakiyomi_model::Nanos;
 
 use super::access::Access;
-use super::pace::{Pace, START, Told};
+use super::pace::{LIMIT_MIN_BYTES, Pace, Told};
 use super::{Event, Idle, Limit, State};
 
-/// What is asked for ends at multiples of this, so that the kernel's own read-ahead finds whole windows.
-const GRAIN: u64 = 128 << 10;
-/// How many fetches may be under way at a time: they can block.
-const CALLS: u32 = 8;
-/// How far one look reaches, in bytes.
-const LOOK: u64 = 64 << 20;
-/// Less than this ahead is not worth while, in bytes.
-const LEAST: u64 = 2 * GRAIN;
-/// How long a program is watched before it is said not to wait.
-const WATCH: Nanos = Nanos(50_000_000);
-/// The share of its time that a program must wait for I/O to be helped, in percent.
-const WAITS: u64 = 2;
-/// Who asks for less at a time does not read a file from beginning to end, in bytes.
-const LITTLE: u64 = 4 << 10;
+/// Fetched ranges end at multiples of this, so that the kernel's own read-ahead finds whole windows (its default window
+/// is 128 KiB).
+const ALIGNMENT_BYTES: u64 = 128 << 10;
+/// Fetches of a stream in flight at a time. Each may block a thread.
+const FETCHES_MAX: u32 = 8;
+/// Bytes of the file whose residency is checked at a time.
+const RESIDENCY_CHECK_BYTES: u64 = 64 << 20;
+/// Shortest distance that is useful: below two windows of the kernel, its own read-ahead does as well.
+const DISTANCE_MIN_BYTES: u64 = 2 * ALIGNMENT_BYTES;
+/// Observation time after which a program is known not to wait for I/O.
+const WATCH_PERIOD: Nanos = Nanos(50_000_000);
+/// Share of its time that a program must wait for I/O for reading ahead to begin.
+const WAIT_MIN_PERCENT: u64 = 2;
+/// Size of the first read from which a file may be read ahead at once: a program that requests less than a page does
+/// not read a file from beginning to end.
+const FIRST_READ_MIN_BYTES: u64 = 4 << 10;
 
 /// What a reading wants done.
 pub(super) enum Wish {
@@ -168,23 +170,23 @@ impl Reading {
     }
 
     pub(super) fn wake(&self) -> Nanos {
-        const MILLISECOND: u64 = 1_000_000;
+        const MILLISECOND_NS: u64 = 1_000_000;
         let pause = match self.phase {
             Phase::Ahead => match self.limit {
-                Limit::Fixed { .. } => MILLISECOND,
+                Limit::Fixed { .. } => MILLISECOND_NS,
                 Limit::Auto { .. } => {
-                    (self.pace.time_for(self.distance()) / 4).clamp(MILLISECOND / 2, 20 * MILLISECOND)
+                    (self.pace.time_for(self.distance()) / 4).clamp(MILLISECOND_NS / 2, 20 * MILLISECOND_NS)
                 }
             },
-            Phase::Trial { .. } => 2 * MILLISECOND,
-            Phase::Watching if self.seen.saturating_sub(self.begun) < WATCH => MILLISECOND,
+            Phase::Trial { .. } => 2 * MILLISECOND_NS,
+            Phase::Watching if self.seen.saturating_sub(self.begun) < WATCH_PERIOD => MILLISECOND_NS,
             Phase::Watching => match self.state() {
-                State::Idle(Idle::NotSequential | Idle::Resident | Idle::NoMemory) => 50 * MILLISECOND,
-                State::Idle(_) => 20 * MILLISECOND,
-                _ => 5 * MILLISECOND,
+                State::Idle(Idle::NotSequential | Idle::Resident | Idle::NoMemory) => 50 * MILLISECOND_NS,
+                State::Idle(_) => 20 * MILLISECOND_NS,
+                _ => 5 * MILLISECOND_NS,
             },
-            Phase::IoBound { .. } => 100 * MILLISECOND,
-            Phase::Refused => 1_000 * MILLISECOND,
+            Phase::IoBound { .. } => 100 * MILLISECOND_NS,
+            Phase::Refused => 1_000 * MILLISECOND_NS,
         };
         self.seen + Nanos(pause)
     }
@@ -196,8 +198,8 @@ impl Reading {
             Event::At { at, .. } => self.move_to(now, at),
             Event::Waits { wants, window, .. } => {
                 let is_first = self.main == 0 && self.access.is_fresh();
-                let is_longer = START >= 2 * window && self.size >= LEAST;
-                self.waits_for_first = is_first && is_longer && wants >= LITTLE;
+                let is_longer = LIMIT_MIN_BYTES >= 2 * window && self.size >= DISTANCE_MIN_BYTES;
+                self.waits_for_first = is_first && is_longer && wants >= FIRST_READ_MIN_BYTES;
             }
             Event::Resized { size, .. } => {
                 self.size = size;
@@ -241,7 +243,7 @@ impl Reading {
         if self.start == Start::Unproven {
             if is_elsewhere {
                 self.start = Start::Wrong;
-            } else if self.main >= START.min(self.size) / 2 {
+            } else if self.main >= LIMIT_MIN_BYTES.min(self.size) / 2 {
                 self.start = Start::Right;
             }
         }
@@ -286,10 +288,10 @@ impl Reading {
         may_start: bool,
         mut wish: impl FnMut(Wish),
     ) {
-        self.cramped = share.min(spare.saturating_add(self.distance())) < LEAST;
+        self.cramped = share.min(spare.saturating_add(self.distance())) < DISTANCE_MIN_BYTES;
         match self.phase {
             Phase::Watching if self.waits_for_first && may_start && !self.cramped => {
-                self.start_at_once(START.min(share).min(spare), &mut wish);
+                self.start_at_once(LIMIT_MIN_BYTES.min(share).min(spare), &mut wish);
             }
             Phase::Watching => self.watch_on(now, &mut wish),
             Phase::Ahead if matches!(self.limit, Limit::Auto { .. }) => self.keep_pace(now),
@@ -311,19 +313,19 @@ impl Reading {
         }
         // Whether it is there already is asked well before the program comes to where nobody has looked.
         let from = self.looked_to.max(self.prefetch);
-        if !self.looking && from < self.size && from < self.main + LOOK / 4 {
+        if !self.looking && from < self.size && from < self.main + RESIDENCY_CHECK_BYTES / 4 {
             self.looking = true;
-            wish(Wish::Look(from..self.size.min(from + LOOK)));
+            wish(Wish::Look(from..self.size.min(from + RESIDENCY_CHECK_BYTES)));
         }
         let watched = now.saturating_sub(self.watch.0);
-        let waits = self.waited_percent(now) >= WAITS;
+        let waits = self.waited_percent(now) >= WAIT_MIN_PERCENT;
         let unknown = self.looking || self.main < self.resident_to;
         let fixed = matches!(self.limit, Limit::Fixed { .. });
         if !unknown && (fixed || waits && watched.0 > 0) {
             self.phase = Phase::Ahead;
             self.does_not_wait = false;
             self.pace.begin(now, self.main, self.spent.ran, self.spent.waited);
-        } else if watched >= WATCH {
+        } else if watched >= WATCH_PERIOD {
             self.does_not_wait = !waits;
             self.begin_watch(now);
         }
@@ -338,9 +340,12 @@ impl Reading {
 
     /// Times the program while it goes alone, and takes up reading ahead if that made it faster.
     fn try_alone(&mut self, now: Nanos, with: u64, alone: Option<(Nanos, u64)>) {
-        const BYTES: u64 = 2 << 20;
-        const TIME: Nanos = Nanos(50_000_000);
-        const LONGEST: Nanos = Nanos(500_000_000);
+        /// Bytes that a trial covers at least: eight times the shortest useful distance.
+        const TRIAL_MIN_BYTES: u64 = 2 << 20;
+        /// Duration of a trial at least, so that it is not decided by single accesses.
+        const TRIAL_MIN_TIME: Nanos = Nanos(50_000_000);
+        /// A slow program ends its trial after this time, however few bytes it read.
+        const TRIAL_MAX_TIME: Nanos = Nanos(500_000_000);
         let Some((since, from)) = alone else {
             if self.main >= self.prefetch {
                 self.phase = Phase::Trial { with, alone: Some((now, self.main)) };
@@ -348,7 +353,7 @@ impl Reading {
             return;
         };
         let (took, went) = (now.saturating_sub(since), self.main.saturating_sub(from));
-        if (took < TIME || went < BYTES) && took < LONGEST {
+        if (took < TRIAL_MIN_TIME || went < TRIAL_MIN_BYTES) && took < TRIAL_MAX_TIME {
             return;
         }
         let rate = super::pace::rate(went, took);
@@ -363,8 +368,9 @@ impl Reading {
 
     /// Reading ahead did not help: until the program waits less than it did, or much time has passed.
     fn wait_for_change(&mut self, now: Nanos, until: Nanos) {
-        const WINDOW: Nanos = Nanos(1_000_000_000);
-        if now.saturating_sub(self.watch.0) < WINDOW {
+        /// Period over which the share of waiting is measured.
+        const CHANGE_WATCH_PERIOD: Nanos = Nanos(1_000_000_000);
+        if now.saturating_sub(self.watch.0) < CHANGE_WATCH_PERIOD {
             return;
         }
         if self.waited_percent(now) < 60 || now >= until {

@@ -9,8 +9,8 @@ use sakiyomi_model::Nanos;
 use super::times::Spent;
 use crate::{Idle, State};
 
-/// Points of one curve at most; then every other one is left out, and half as many are taken from there on.
-const POINTS: usize = 800;
+/// Points of a curve. At this number every second point is dropped, and the sampling interval doubles.
+const POINTS_MAX: usize = 800;
 
 /// Where program and prefetcher were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Curve {
             return;
         }
         self.points.push(point);
-        if self.points.len() >= POINTS {
+        if self.points.len() >= POINTS_MAX {
             let mut index = 0;
             self.points.retain(|_| {
                 index += 1;
@@ -180,8 +180,8 @@ impl Share {
     }
 }
 
-/// What the kernel first reads of a file, in bytes.
-const FIRST_WINDOW: u64 = 64 << 10;
+/// Bytes of the kernel's first read of a file.
+const FIRST_WINDOW_BYTES: u64 = 64 << 10;
 
 impl Account {
     /// Takes down what is seen, in the state that the reading was in since the last time.
@@ -253,7 +253,8 @@ impl Account {
     /// The program has moved on. What it waited counts for those who had help when it came there.
     fn leave_spot(&mut self, helps: Help) {
         let (spent, help) = std::mem::replace(&mut self.spot, (Share::default(), helps));
-        const MOST: usize = 512;
+        /// Stretches read without prefetching that are remembered: enough for the latencies that are derived from them.
+        const STRETCHES_MAX: usize = 512;
         let is_first = self.alone.bytes + self.helped.bytes == 0;
         let is_open = std::mem::take(&mut self.visit.is_new);
         let passed = std::mem::take(&mut self.passed);
@@ -268,7 +269,7 @@ impl Account {
             self.would_help.add(spent);
         }
         self.alone.add(spent);
-        if self.alone_in.len() < MOST && passed == 0 {
+        if self.alone_in.len() < STRETCHES_MAX && passed == 0 {
             let Share { waited, time, .. } = spent;
             let busy = time.saturating_sub(waited);
             self.alone_in.push(Stretch { bytes: from..self.visit.offset, is_first, is_open, waited, busy });
@@ -283,7 +284,7 @@ impl Account {
         }
         // The first windows are short: two waits for them, of which the first is that for the file's first bytes.
         self.opened += u64::from(was_begun);
-        self.long += u64::from(was_begun && helped > FIRST_WINDOW);
+        self.long += u64::from(was_begun && helped > FIRST_WINDOW_BYTES);
         self.steady += if was_begun { helped.saturating_sub(self.ramp()) } else { helped };
     }
 
@@ -292,7 +293,7 @@ impl Account {
         self.passed += size;
         if self.spot.1 == Help::Yes {
             self.opened += 1;
-            self.long += u64::from(size > FIRST_WINDOW);
+            self.long += u64::from(size > FIRST_WINDOW_BYTES);
             self.steady += size.saturating_sub(self.ramp());
         }
     }
@@ -326,7 +327,7 @@ impl Account {
 
     /// Up to where windows grow.
     fn ramp(&self) -> u64 {
-        FIRST_WINDOW + (2 * FIRST_WINDOW).min(self.window()) + self.window()
+        FIRST_WINDOW_BYTES + (2 * FIRST_WINDOW_BYTES).min(self.window()) + self.window()
     }
 
     /// How often a program that reads from the beginning has waited when it is at `offset`: before the first window;
@@ -334,7 +335,7 @@ impl Account {
     fn waits(&self, offset: u64) -> u64 {
         match offset {
             0 => 0,
-            1..=FIRST_WINDOW => 1,
+            1..=FIRST_WINDOW_BYTES => 1,
             _ => 2 + offset.saturating_sub(self.ramp()).div_ceil(2 * self.window()),
         }
     }
@@ -376,7 +377,9 @@ impl Account {
     /// The kernel asks for a window when the program comes to the one before it, so two are on their way, and a program
     /// that computes for `c` on one and waits for it `l` in all, comes to the next after `max(c, (c + l) / 2)`.
     pub(super) fn hidden(&self) -> Option<Nanos> {
-        const MUCH: u64 = 16;
+        /// Windows that a program must have read without prefetching for this observation to take precedence over the
+        /// model.
+        const OBSERVED_WINDOWS_MIN: u64 = 16;
         if self.brought == 0 || self.helped.bytes == 0 {
             return None;
         }
@@ -390,12 +393,14 @@ impl Account {
             let busy = time.saturating_sub(waited);
             let computes = |part| share(busy, part, bytes);
             let opens = Nanos(open.0 * self.opened);
-            let seconds = Nanos(one.saturating_sub(computes(FIRST_WINDOW / 2)).0 * self.long);
+            let seconds = Nanos(one.saturating_sub(computes(FIRST_WINDOW_BYTES / 2)).0 * self.long);
             opens + seconds + share(one.saturating_sub(computes(window)), self.steady, 2 * window)
         });
         let as_alone = || (self.alone.bytes > 0).then(|| share(self.alone.waited, bytes, self.alone.bytes));
         // A long enough observation takes precedence over the model.
-        let seen = || as_alone().filter(|_| self.alone.bytes >= MUCH * window.max(FIRST_WINDOW));
+        let seen = || {
+            as_alone().filter(|_| self.alone.bytes >= OBSERVED_WINDOWS_MIN * window.max(FIRST_WINDOW_BYTES))
+        };
         let expected = seen().or(by_model).or_else(as_alone)?;
         // Other bytes were in memory, or the kernel read them first and the program waited as without prefetching.
         let of_brought = share(expected, self.brought.min(bytes), bytes);

@@ -14,9 +14,10 @@ use sakiyomi_os::process::Identity;
 use super::handle::{Handle, Place};
 use super::listing::{By, Listing, Way};
 
-/// Files that are opened at a time, and that are kept open ahead of the program.
-pub(super) const AT_A_TIME: usize = 8;
-pub(super) const OPEN: usize = 192;
+/// Files that are being opened ahead of the program at a time.
+pub(super) const OPENING_MAX: usize = 8;
+/// Files that are kept open ahead of the program.
+pub(super) const OPEN_AHEAD_MAX: usize = 192;
 
 /// Where the files that come are known from.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ impl Coming {
     /// The next file to open, if it is time to.
     pub(super) fn ask(&mut self) -> Option<(usize, Arc<Handle>)> {
         let asked = self.examined.values().filter(|file| file.found.is_none()).count();
-        if !self.unlocked || asked >= AT_A_TIME {
+        if !self.unlocked || asked >= OPENING_MAX {
             return None;
         }
         let place = self.next;
@@ -239,7 +240,7 @@ mod tests {
     fn files_are_taken_up_in_their_order_whatever_the_order_of_the_answers() {
         let mut coming = words(20, 2);
         let asked = ask(&mut coming);
-        assert_eq!(places(&asked), (3..3 + AT_A_TIME).collect::<Vec<_>>());
+        assert_eq!(places(&asked), (3..3 + OPENING_MAX).collect::<Vec<_>>());
         answer(&mut coming, &asked, 4, true);
         assert!(taken(&mut coming).is_empty(), "the one before is not known yet");
         answer(&mut coming, &asked, 3, false);

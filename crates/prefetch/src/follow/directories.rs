@@ -12,7 +12,7 @@ use sakiyomi_os::process::Identity;
 use super::listing::Way;
 
 /// Directories that are remembered although the program does not hold them open.
-const LATELY: usize = 4;
+const RECENT_DIRECTORIES_MAX: usize = 4;
 
 /// A directory.
 #[derive(Clone, Debug)]
@@ -69,19 +69,21 @@ impl Directories {
     /// The program has opened a file in a directory and had waited so long by then. One that it does not hold open is
     /// taken to be gone through from its second file on, if it had to wait for the first, and three must show an order.
     pub(super) fn come_to(&mut self, path: &Path, file: Identity, waited: Nanos) -> Option<GoneThrough> {
-        const WAITED: Nanos = Nanos(1_000_000);
+        /// Shorter waits for the first file do not show that the directory's files come from storage.
+        const FIRST_FILE_WAIT_MIN: Nanos = Nanos(1_000_000);
         let directory = self.get(path);
         if directory.held.is_some() {
             return Some(GoneThrough { directory, way: Way::unknown(1), files: vec![file] });
         }
         let known = self.lately.iter().position(|lately| lately.path == path);
         let before = known.map(|known| self.lately.remove(known));
-        if self.lately.len() == LATELY {
+        if self.lately.len() == RECENT_DIRECTORIES_MAX {
             self.lately.remove(0);
         }
         self.lately.push(Lately { path: path.to_owned(), file, waited });
-        let before = before
-            .filter(|before| !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= WAITED)?;
+        let before = before.filter(|before| {
+            !before.file.is_same(&file) && waited.saturating_sub(before.waited) >= FIRST_FILE_WAIT_MIN
+        })?;
         Some(GoneThrough { directory, way: Way::unknown(2), files: vec![before.file, file] })
     }
 }

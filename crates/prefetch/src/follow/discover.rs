@@ -11,11 +11,11 @@ use super::directories::GoneThrough;
 use super::errand::{Errand, Order};
 use super::program::Program;
 use super::reading::{Reading, Sharer};
-use super::{Follower, LEAST, nanos};
+use super::{FILE_MIN_BYTES, Follower, nanos};
 use crate::{Event, ReadingId};
 
-/// Files of one program that are considered in one look; the others are found again in the next.
-const FILES: usize = 128;
+/// Open files of a program that are considered in one poll. The others are found in the next.
+const FILES_MAX: usize = 128;
 
 impl Follower {
     /// Looks into the programs that are due, until that has taken its share of time.
@@ -30,9 +30,10 @@ impl Follower {
             .filter(|&(at, _)| at <= now)
             .collect();
         due.sort_unstable();
-        const AT_A_TIME: usize = 16;
+        /// Programs that are polled at a time; the others are polled in the next round.
+        const PROGRAMS_MAX: usize = 16;
         let before = cpu::of_this_thread();
-        for (_, number) in due.into_iter().take(AT_A_TIME) {
+        for (_, number) in due.into_iter().take(PROGRAMS_MAX) {
             self.discover_in(number, now);
         }
         let took = nanos(cpu::of_this_thread().saturating_sub(before));
@@ -62,7 +63,7 @@ impl Follower {
             }
         }
         for (index, (file, identity)) in found.files.into_iter().enumerate() {
-            if index < FILES {
+            if index < FILES_MAX {
                 self.consider(number, file, identity, now);
             } else if let Some(program) = self.programs.get_mut(&number) {
                 program.forget_file(file);
@@ -119,24 +120,24 @@ impl Follower {
     /// The reading that follows the same open file already, by another descriptor: what one process reads, the other has
     /// passed, so it counts once.
     fn followed_as(&self, number: u32, file: u32, identity: &Identity) -> Option<ReadingId> {
-        // Of a file that was opened many times, the last few.
-        const AT_MOST: usize = 8;
+        /// Descriptors of a file that are compared, the latest first. Each comparison is a system call.
+        const DESCRIPTORS_MAX: usize = 8;
         let program = self.programs.get(&number)?;
         let same = |reading: &&Reading| reading.current().is_same(identity);
         let open = self.readings.values().rev().filter(same).filter_map(|reading| {
             let (holder, held) = reading.descriptor().filter(|&descriptor| descriptor != (number, file))?;
             Some((reading.id, self.programs.get(&holder)?, held))
         });
-        let mut open = open.take(AT_MOST);
+        let mut open = open.take(DESCRIPTORS_MAX);
         open.find(|(_, holder, held)| program.process.shares(file, &holder.process, *held)).map(|(id, ..)| id)
     }
 
     /// Whether a process was started by another, or by one that was.
     fn descends(&self, number: u32, from: u32) -> bool {
-        // Numbers come again, so that ancestors may seem to be each other's.
-        const GENERATIONS: usize = 64;
+        /// Process numbers are reused, so that the parents of processes may seem to form a cycle.
+        const ANCESTORS_MAX: usize = 64;
         let parent = |number: &u32| self.programs.get(number)?.parent;
-        std::iter::successors(parent(&number), parent).take(GENERATIONS).any(|parent| parent == from)
+        std::iter::successors(parent(&number), parent).take(ANCESTORS_MAX).any(|parent| parent == from)
     }
 
     /// A process that has inherited an open file is the one that reads it, as long as it has it. Gives the others.
@@ -202,7 +203,7 @@ impl Follower {
         let waited = program.spent().waited;
         let directory =
             if word.is_none() { program.directories.come_to(parent, identity, waited) } else { None };
-        if identity.size < LEAST && word.is_none() && directory.is_none() {
+        if identity.size < FILE_MIN_BYTES && word.is_none() && directory.is_none() {
             return None;
         }
         let id = self.name_reading();

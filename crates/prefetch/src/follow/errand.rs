@@ -18,14 +18,14 @@ use crate::ReadingId;
 use crate::cached_file::{Brought, Found};
 use crate::fetcher::Job;
 
-/// Threads at most.
-pub(super) const THREADS: usize = 12;
+/// Threads that fetch for all programs together.
+pub(super) const THREADS_MAX: usize = 12;
 
-/// How many of them read one range side by side where the kernel does not read ahead.
-const READERS: u64 = 4;
+/// Threads that read a range side by side where the kernel does not read ahead.
+const READERS_PER_RANGE: u64 = 4;
 
-/// How often it is seen for a reading how long an access takes.
-const TIMED: u32 = 3;
+/// Accesses of a stream whose duration is measured.
+const TIMED_ACCESSES: u32 = 3;
 
 /// A part of a file.
 pub(super) type Piece = (Arc<Handle>, Range<u64>);
@@ -111,7 +111,7 @@ impl Job for Errand {
         let answer = match self.order {
             Order::Fetch { range, pieces, window, timed } => {
                 let window = window.and_then(|(handle, range)| Some(handle.find(&range)?.cached));
-                let is_wanted = timed.load(Ordering::Relaxed) < TIMED;
+                let is_wanted = timed.load(Ordering::Relaxed) < TIMED_ACCESSES;
                 let missing = if is_wanted { first_missing(&pieces) } else { None };
                 let since = Instant::now();
                 let brought = fetch(&pieces);
@@ -147,9 +147,10 @@ impl Job for Errand {
 /// The last byte of the first part of the pieces with pages neither in memory nor in flight; a part is as long as a
 /// window of the kernel. Timing its arrival measures a single access, not the requests before or after it.
 fn first_missing(pieces: &[Piece]) -> Option<(Arc<Handle>, u64)> {
-    const PART: u64 = 128 << 10;
+    /// The kernel's default read-ahead window.
+    const PART_BYTES: u64 = 128 << 10;
     pieces.iter().find_map(|(handle, range)| {
-        let parts = range.clone().step_by(PART as usize).map(|at| at..range.end.min(at + PART));
+        let parts = range.clone().step_by(PART_BYTES as usize).map(|at| at..range.end.min(at + PART_BYTES));
         // Where the system does not tell, all is taken to be missing.
         let is_missing =
             |part: &Range<u64>| handle.find(part).is_none_or(|found| found.cached < part.end - part.start);
@@ -171,7 +172,7 @@ fn fetch(pieces: &[Piece]) -> Brought {
 
 /// One read at a time would leave a device idle that serves several.
 fn read_side_by_side(handle: &Handle, range: &Range<u64>) -> Brought {
-    let step = (range.end - range.start).div_ceil(READERS).next_multiple_of(4096).max(4096);
+    let step = (range.end - range.start).div_ceil(READERS_PER_RANGE).next_multiple_of(4096).max(4096);
     let parts = (range.start..range.end).step_by(step as usize).map(|at| at..range.end.min(at + step));
     let brought: Vec<Brought> = thread::scope(|scope| {
         let threads: Vec<_> = parts.map(|part| scope.spawn(move || handle.bring(&part))).collect();

@@ -125,9 +125,10 @@ impl Way {
 
 /// Files between two that one comes to one after the other; none if that is no step forward, or too long a one.
 fn passed_over(listing: &Listing, by: By, from: usize, to: usize) -> Option<usize> {
-    const MOST: usize = 8;
+    /// Files of a listing that a program may pass over in one step and still follow its order.
+    const PASSED_OVER_MAX: usize = 8;
     let between = listing.place(by, to).checked_sub(listing.place(by, from) + 1)?;
-    (between < MOST).then_some(between)
+    (between < PASSED_OVER_MAX).then_some(between)
 }
 
 #[cfg(test)]

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Identity;
 
-use super::coming::OPEN;
+use super::coming::OPEN_AHEAD_MAX;
 use super::errand::{Answer, Errand, Order};
 use super::reading::{Accounted, Seen};
 use super::storage_rate::Candidate;
 use super::times::Spent;
-use super::{Follower, LONGEST, SHORTEST, nanos};
+use super::{Follower, SLEEP_MAX, SLEEP_MIN, nanos};
 use crate::cached_file::{Brought, Found};
 use crate::{Action, Event, Idle, ReadingId, State};
 
 /// Files of a row that are opened ahead of a program while what it reads is in memory.
 const OPEN_IF_RESIDENT: usize = 32;
 
-/// Files that were left by one of several processes, of which it is known where.
-const SHARED: usize = 256;
+/// Files left by one of several processes, whose last offsets are remembered.
+const LEFT_FILES_MAX: usize = 256;
 
 impl Follower {
     pub(super) fn look(&mut self, now: Nanos) {
@@ -51,7 +51,7 @@ impl Follower {
         }
         let spent = program.spent();
         let is_resident = self.controller.state(id) == Some(State::Idle(Idle::Resident));
-        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN };
+        let files = if is_resident { OPEN_IF_RESIDENT } else { OPEN_AHEAD_MAX };
         reading.grow(program, self.controller.limit(id).unwrap_or(0), files, &self.fetcher);
         // What it reads elsewhere in the same file counts as well where touches are told.
         let is_alone = reading.row.len() == 1 && reading.stream.is_none();
@@ -77,8 +77,8 @@ impl Follower {
         if self.controller.state(id) == Some(State::Watching) {
             self.look_at_first_read(id, now);
         }
-        let wake = self.controller.wake(id).unwrap_or(now + LONGEST);
-        self.readings.get_mut(&id)?.due = wake.max(now + SHORTEST);
+        let wake = self.controller.wake(id).unwrap_or(now + SLEEP_MAX);
+        self.readings.get_mut(&id)?.due = wake.max(now + SLEEP_MIN);
         Some(())
     }
 
@@ -115,7 +115,7 @@ impl Follower {
         self.fetcher.forget(|errand| errand.id == id);
         if let Some(mut reading) = self.readings.remove(&id) {
             let sharers = std::mem::take(&mut reading.sharers);
-            if reading.is_shared && self.left_at.len() < SHARED {
+            if reading.is_shared && self.left_at.len() < LEFT_FILES_MAX {
                 let Identity { device, inode, .. } = *reading.current();
                 self.left_at.insert((device, inode), reading.offset());
             }

@@ -13,13 +13,15 @@ use super::named::Named;
 use super::signs::Signs;
 use super::times::{Spent, Timed};
 
-/// Threads of a process that are timed; what more there are only adds to what is seen of these.
-const THREADS: usize = 16;
+/// Threads of a process whose times are sampled. The remaining threads' times are left out.
+const TIMED_THREADS_MAX: usize = 16;
 
-/// How often a program that has just begun is looked into, for how long, and how seldom in the end.
-const SOON: Nanos = Nanos(1_000_000);
-const YOUNG: Nanos = Nanos(50_000_000);
-const SELDOM: Nanos = Nanos(50_000_000);
+/// Polling period of a program that has just begun or whose open files have changed.
+const POLL_PERIOD_MIN: Nanos = Nanos(1_000_000);
+/// Time after its start for which a program is polled at the shortest period.
+const STARTUP_TIME: Nanos = Nanos(50_000_000);
+/// Polling period of a program whose open files do not change; the period grows by half with each poll.
+const POLL_PERIOD_MAX: Nanos = Nanos(50_000_000);
 
 /// A process that is followed.
 #[derive(Debug)]
@@ -101,7 +103,7 @@ impl Program {
             directories: Directories::default(),
             named: Named::default(),
             discover_at: now,
-            pause: SOON,
+            pause: POLL_PERIOD_MIN,
             sampled: Nanos::ZERO,
             moved: 0,
             faults: 0,
@@ -125,7 +127,7 @@ impl Program {
 
     /// Whether it has just begun.
     pub(super) fn is_young(&self, now: Nanos) -> bool {
-        now.saturating_sub(self.begun) < YOUNG
+        now.saturating_sub(self.begun) < STARTUP_TIME
     }
 
     /// Takes its times. What has ended keeps those that it had.
@@ -174,9 +176,9 @@ impl Program {
         }
         let changed = !found.files.is_empty();
         self.pause = if self.is_young(now) || changed {
-            SOON
+            POLL_PERIOD_MIN
         } else {
-            Nanos(self.pause.0 + self.pause.0 / 2).min(SELDOM)
+            Nanos(self.pause.0 + self.pause.0 / 2).min(POLL_PERIOD_MAX)
         };
         self.discover_at = now + self.pause;
         Ok(found)
@@ -184,12 +186,12 @@ impl Program {
 
     /// Has it looked into soon: what it has open has changed.
     pub(super) fn hurry(&mut self, now: Nanos) {
-        self.pause = SOON;
-        self.discover_at = self.discover_at.min(now + SOON);
+        self.pause = POLL_PERIOD_MIN;
+        self.discover_at = self.discover_at.min(now + POLL_PERIOD_MIN);
     }
 
     fn time_threads(&mut self, numbers: &[u32]) {
-        for &number in numbers.iter().take(THREADS) {
+        for &number in numbers.iter().take(TIMED_THREADS_MAX) {
             if !self.threads.contains_key(&number)
                 && let Ok(thread) = self.process.thread(number)
             {
@@ -232,8 +234,9 @@ impl Program {
 
     /// Notes that it has a file open for writing.
     pub(super) fn note_written(&mut self, file: Identity) {
-        const MOST: usize = 64;
-        if self.written.len() == MOST {
+        /// Files open for writing that are remembered; the oldest is dropped first.
+        const WRITTEN_FILES_MAX: usize = 64;
+        if self.written.len() == WRITTEN_FILES_MAX {
             self.written.remove(0);
         }
         self.written.push(file);

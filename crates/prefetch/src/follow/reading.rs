@@ -21,11 +21,11 @@ use super::times::Spent;
 use crate::cached_file::CachedFile;
 use crate::{ReadingId, State};
 
-/// How often a file's size is looked at.
-const SIZE: Nanos = Nanos(100_000_000);
+/// Time between two queries of a file's size.
+const SIZE_POLL_PERIOD: Nanos = Nanos(100_000_000);
 
-/// How long a program may have none of the files in a row open before it is taken to be done with them.
-const PATIENCE: Nanos = Nanos(2_000_000_000);
+/// Time without an open file of a sequence after which the program counts as done with the sequence.
+const SEQUENCE_IDLE_TIMEOUT: Nanos = Nanos(2_000_000_000);
 
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -195,7 +195,7 @@ impl Reading {
             position: first.min(size),
             first,
             passed: Passed::default(),
-            size_at: now + SIZE,
+            size_at: now + SIZE_POLL_PERIOD,
             due: now,
             account: Account::default(),
             moved: (now, None),
@@ -265,7 +265,7 @@ impl Reading {
         }
         let Some(seat) = &self.seat else {
             let since = *self.vacant_since.get_or_insert(now);
-            let patient = self.coming.is_some() && now.saturating_sub(since) < PATIENCE;
+            let patient = self.coming.is_some() && now.saturating_sub(since) < SEQUENCE_IDLE_TIMEOUT;
             return if patient { Seen::Vacant } else { Seen::Gone };
         };
         let (number, index) = (seat.number, seat.index);
@@ -293,9 +293,12 @@ impl Reading {
     }
 
     fn move_to(&mut self, index: usize, offset: u64, program: &mut Program, now: Nanos) {
-        const STILL: Nanos = Nanos(100_000_000);
-        const MUCH: u64 = 2 << 20;
-        const LONG: Nanos = Nanos(200_000_000);
+        /// Time without a move after which it is examined whether the program reads elsewhere.
+        const UNMOVED_MIN_TIME: Nanos = Nanos(100_000_000);
+        /// Bytes read since the last move that show that it does.
+        const UNEXPLAINED_MIN_BYTES: u64 = 2 << 20;
+        /// Waiting time, with major faults, that shows that it reads a mapping.
+        const FAULT_WAIT_MIN_TIME: Nanos = Nanos(200_000_000);
         let before = self.position;
         self.position = self.row.position(index, offset);
         self.gone += self.position.saturating_sub(before);
@@ -305,14 +308,14 @@ impl Reading {
             self.moved = (now, read);
             self.is_still = false;
             self.faults = None;
-        } else if now.saturating_sub(self.moved.0) > STILL
+        } else if now.saturating_sub(self.moved.0) > UNMOVED_MIN_TIME
             && let (Some(then), Some(read)) = (self.moved.1, read)
         {
             // Reading a mapping adds no bytes to the count, but waits for pages.
             let (faults, waited) = (program.process.major_faults().unwrap_or(0), program.spent().waited);
             let (had, from) = *self.faults.get_or_insert((faults, waited));
-            let by_faults = faults > had && waited.saturating_sub(from) > LONG;
-            let reads = read.saturating_sub(then) > MUCH || by_faults;
+            let by_faults = faults > had && waited.saturating_sub(from) > FAULT_WAIT_MIN_TIME;
+            let reads = read.saturating_sub(then) > UNEXPLAINED_MIN_BYTES || by_faults;
             // A program at the end of a file may be reading the next one, which has not been seen yet.
             self.is_still |= reads && offset < self.row.size_of(index);
         }
@@ -334,14 +337,17 @@ impl Reading {
 
     /// Files that come are begun when one was read through: its bytes were really got.
     fn unlock(&mut self, index: usize, offset: u64, program: &Program) {
-        const LARGE: u64 = 64 << 10;
-        const FILES: usize = 2;
+        /// A file that was read to its end shows that the files after it will be read, if at least this much of it was
+        /// read.
+        const READ_THROUGH_MIN_BYTES: u64 = 64 << 10;
+        /// Of smaller files, this many show it.
+        const READ_THROUGH_MIN_FILES: usize = 2;
         let passed = self.passed.bytes + offset.saturating_sub(if index == 0 { self.first } else { 0 });
         let Some(coming) = self.coming.as_mut().filter(|coming| !coming.unlocked) else { return };
         let (Some(read), Some(before)) = (program.spent().read, self.passed.read) else { return };
-        let at_end = offset >= self.row.size_of(index) && passed >= LARGE;
+        let at_end = offset >= self.row.size_of(index) && passed >= READ_THROUGH_MIN_BYTES;
         let really = read.saturating_sub(before) >= passed - passed / 10;
-        coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= FILES);
+        coming.unlocked = really && passed > 0 && (at_end || self.passed.files >= READ_THROUGH_MIN_FILES);
     }
 
     /// Its program has got so much by now, when it is where it was just seen.
@@ -370,7 +376,7 @@ impl Reading {
     }
 
     fn look_at_size(&mut self, program: &Program, number: u32, index: usize, now: Nanos) {
-        self.size_at = now + SIZE;
+        self.size_at = now + SIZE_POLL_PERIOD;
         if index + 1 == self.row.len()
             && let Ok(identity) = program.process.identity(number)
             && identity.is_same(&self.row.get(index).identity)
@@ -398,13 +404,15 @@ impl Reading {
 
     /// Whether the program has come on shortly before.
     pub(super) fn is_moving(&self, now: Nanos) -> bool {
-        const SHORTLY: Nanos = Nanos(100_000_000);
-        now.saturating_sub(self.moved.0) < SHORTLY
+        /// Age of the last move below which a stream counts as moving.
+        const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);
+        now.saturating_sub(self.moved.0) < MOVE_RECENT_TIME
     }
 
     /// Before anything is fetched: where the kernel's own windows are to be looked for.
     pub(super) fn where_the_kernel_is(&mut self) -> Option<Piece> {
-        const WINDOWS: u64 = 4;
+        /// Windows of the kernel, from the position on, among which the ones in flight are found.
+        const MEASURED_WINDOWS: u64 = 4;
         if std::mem::replace(&mut self.is_measured, true) {
             return None;
         }
@@ -412,16 +420,17 @@ impl Reading {
         let member = self.row.get(index);
         self.account.read_ahead = page_cache::read_ahead(member.identity.device).unwrap_or(0);
         let from = self.offset();
-        let to = self.row.size_of(index).min(from + WINDOWS * self.account.read_ahead);
+        let to = self.row.size_of(index).min(from + MEASURED_WINDOWS * self.account.read_ahead);
         (from < to).then(|| (Arc::clone(&member.handle), from..to))
     }
 
     /// How much the program wants in its first read of the file, if it sleeps in that, and where what the kernel reads
     /// for that is to be looked for; told once.
     pub(super) fn first_read(&mut self, program: &Program, now: Nanos) -> Option<(u64, Piece)> {
-        const SOON: Nanos = Nanos(100_000_000);
+        /// Time after its opening within which the first read of a file is expected.
+        const FIRST_READ_TIMEOUT: Nanos = Nanos(100_000_000);
         let is_at_beginning = self.position == 0 && self.visited.len() == 1 && !self.has_begun;
-        if !is_at_beginning || now.saturating_sub(self.moved.0) > SOON {
+        if !is_at_beginning || now.saturating_sub(self.moved.0) > FIRST_READ_TIMEOUT {
             return None;
         }
         let wants = program.reads_from(self.seat.as_ref()?.number)?;

@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
-/// What stands for what the system has to find and keep to open a file, in bytes.
-const INODE: u64 = PAGE;
+/// Cost of opening a file, expressed as bytes of its contents: the metadata that the system reads and keeps.
+const OPEN_COST_BYTES: u64 = PAGE_BYTES;
 
 /// Files in a row, each with what belongs to it.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl<T> Row<T> {
 
 /// What a file takes of the row.
 fn footprint(size: u64) -> u64 {
-    size.next_multiple_of(PAGE) + INODE
+    size.next_multiple_of(PAGE_BYTES) + OPEN_COST_BYTES
 }
 
 #[cfg(test)]

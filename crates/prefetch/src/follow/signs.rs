@@ -34,29 +34,31 @@ pub(super) enum Sign {
     Faults,
 }
 
-/// What must be waited for between two looks for a sign.
-const WAITED: Nanos = Nanos(8_000_000);
+/// Waiting time between two polls below which there is nothing to explain.
+const WAIT_MIN_TIME: Nanos = Nanos(8_000_000);
 
 impl Signs {
     /// Whether there can be something to see, which asks for the number of faults.
     pub(super) fn waits(&self, spent: Spent) -> bool {
-        spent.waited.saturating_sub(self.from.spent.waited) >= WAITED
+        spent.waited.saturating_sub(self.from.spent.waited) >= WAIT_MIN_TIME
     }
 
     /// Gives a sign, and since when there was nothing else. It must be seen to go on: positions and amounts are not seen
     /// at the same instant, and who waits for the first bytes of a file has none yet.
     pub(super) fn see(&mut self, sight: Sight) -> Option<(Sign, Nanos)> {
-        const WINDOW: Nanos = Nanos(200_000_000);
-        const FAULTS: u64 = 2;
+        /// Time within which a sign must be confirmed by another of its kind.
+        const CONFIRMATION_TIMEOUT: Nanos = Nanos(200_000_000);
+        /// Major faults that confirm that a program waits for pages.
+        const FAULTS_MIN: u64 = 2;
         let sign = sight.sign_since(&self.from);
         let since = self.from.at;
-        let (mut goes_on, mut is_over) = (false, sight.at.saturating_sub(since) > WINDOW);
+        let (mut goes_on, mut is_over) = (false, sight.at.saturating_sub(since) > CONFIRMATION_TIMEOUT);
         if let Some((before, first)) = self.first.filter(|(before, _)| sign == Some(*before)) {
             let more = match before {
                 Sign::Reads => sight.spent.read > first.spent.read,
-                Sign::Faults => sight.faults.saturating_sub(first.faults) >= FAULTS,
+                Sign::Faults => sight.faults.saturating_sub(first.faults) >= FAULTS_MIN,
             };
-            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAITED / 2;
+            let waited = sight.spent.waited.saturating_sub(first.spent.waited) >= WAIT_MIN_TIME / 2;
             goes_on = waited && more;
             // What it got before it began to wait says nothing.
             is_over |= waited && before == Sign::Reads;
@@ -72,15 +74,16 @@ impl Signs {
 
 impl Sight {
     fn sign_since(&self, from: &Sight) -> Option<Sign> {
-        const BYTES: u64 = 64 << 10;
+        /// Bytes that no followed position accounts for, from which a sign is given.
+        const UNEXPLAINED_MIN_BYTES: u64 = 64 << 10;
         let got = |sight: &Sight| sight.spent.read.unwrap_or(0);
         let read = got(self).saturating_sub(got(from));
         let went = self.moved.saturating_sub(from.moved);
         let unexplained = read.saturating_sub(went);
         match () {
-            () if self.spent.waited.saturating_sub(from.spent.waited) < WAITED => None,
-            () if unexplained >= BYTES && unexplained >= read / 2 => Some(Sign::Reads),
-            () if read < BYTES && went == 0 => Some(Sign::Faults),
+            () if self.spent.waited.saturating_sub(from.spent.waited) < WAIT_MIN_TIME => None,
+            () if unexplained >= UNEXPLAINED_MIN_BYTES && unexplained >= read / 2 => Some(Sign::Reads),
+            () if read < UNEXPLAINED_MIN_BYTES && went == 0 => Some(Sign::Faults),
             () => None,
         }
     }

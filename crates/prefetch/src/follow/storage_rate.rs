@@ -16,16 +16,19 @@ use super::account::Share;
 use super::reading::Reading;
 use crate::cached_file::CachedFile;
 
-/// Bytes that are read again: as many as the program read in this time by itself, within these limits.
-const TIME: Nanos = Nanos(300_000_000);
-const MIN_BYTES: u64 = 1 << 20;
-const MAX_BYTES: u64 = 16 << 20;
+/// The measurement reads as many bytes as the program read in this time by itself, at least [`SAMPLE_MIN_BYTES`] and at
+/// most [`SAMPLE_MAX_BYTES`].
+const SAMPLE_TIME: Nanos = Nanos(300_000_000);
+/// Fewer bytes would measure single accesses instead of a rate.
+const SAMPLE_MIN_BYTES: u64 = 1 << 20;
+/// More bytes would take noticeable time after the program has ended.
+const SAMPLE_MAX_BYTES: u64 = 16 << 20;
 
-/// Granularity of the measurement: bytes of a single access.
-const STEP: u64 = 128 << 10;
+/// Bytes of a single access of the measurement.
+const ACCESS_BYTES: u64 = 128 << 10;
 
-/// Time limit of the measurement.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit of the measurement: storage that does not answer must not delay the end of the command.
+const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A file range that may be read again.
 #[derive(Debug)]
@@ -39,11 +42,11 @@ impl Candidate {
     /// The range that a program read last, if it would have been read ahead.
     pub(super) fn of(reading: &Reading) -> Option<Candidate> {
         let Share { bytes, waited, divided, .. } = reading.account.would_help;
-        let rate = u128::from(bytes) * u128::from(TIME.0) / u128::from(divided.0.max(1));
-        let wanted = u64::try_from(rate).unwrap_or(u64::MAX).clamp(MIN_BYTES, MAX_BYTES);
-        let end = reading.offset() / STEP * STEP;
-        let start = end.saturating_sub(wanted.min(bytes)).next_multiple_of(STEP);
-        let is_enough = end.saturating_sub(start) >= MIN_BYTES;
+        let rate = u128::from(bytes) * u128::from(SAMPLE_TIME.0) / u128::from(divided.0.max(1));
+        let wanted = u64::try_from(rate).unwrap_or(u64::MAX).clamp(SAMPLE_MIN_BYTES, SAMPLE_MAX_BYTES);
+        let end = reading.offset() / ACCESS_BYTES * ACCESS_BYTES;
+        let start = end.saturating_sub(wanted.min(bytes)).next_multiple_of(ACCESS_BYTES);
+        let is_enough = end.saturating_sub(start) >= SAMPLE_MIN_BYTES;
         let file = if is_enough { reading.current_file() } else { None };
         Some(Candidate { file: file?, range: start..end, waited })
     }
@@ -61,29 +64,29 @@ impl Candidate {
             let _ = sender.send(measure(&self.file, &self.range));
         };
         thread::Builder::new().name("measure".to_owned()).spawn(body).ok()?;
-        receiver.recv_timeout(PATIENCE).ok()?
+        receiver.recv_timeout(MEASUREMENT_TIMEOUT).ok()?
     }
 }
 
 fn measure(file: &CachedFile, range: &Range<u64>) -> Option<u64> {
     page_cache::drop_pages(file.file(), range.clone()).ok()?;
     // Mapped pages stay in the cache, and so do the ends of folios that the system drops only as a whole.
-    let is_gone = |at: &u64| file.find(&(*at..*at + STEP)).is_some_and(|found| found.cached == 0);
-    let from = range.clone().step_by(STEP as usize).find(is_gone)?;
+    let is_gone = |at: &u64| file.find(&(*at..*at + ACCESS_BYTES)).is_some_and(|found| found.cached == 0);
+    let from = range.clone().step_by(ACCESS_BYTES as usize).find(is_gone)?;
     // A single access, then all others concurrently: the additional time is the time to transfer their bytes.
-    let (_, first) = bring(file, &(from..from + STEP))?;
-    let (bytes, all) = bring(file, &(from + STEP..range.end))?;
+    let (_, first) = bring(file, &(from..from + ACCESS_BYTES))?;
+    let (bytes, all) = bring(file, &(from + ACCESS_BYTES..range.end))?;
     let time = all.saturating_sub(first).max(Duration::from_micros(10));
     let rate = u128::from(bytes) * 1_000_000_000 / time.as_nanos();
-    u64::try_from(rate).ok().filter(|_| bytes >= MIN_BYTES / 2)
+    u64::try_from(rate).ok().filter(|_| bytes >= SAMPLE_MIN_BYTES / 2)
 }
 
 /// How many bytes of a range were not in memory, and how long it takes until they are.
 fn bring(file: &CachedFile, range: &Range<u64>) -> Option<(u64, Duration)> {
     let begun = Instant::now();
     let brought = file.bring(range);
-    let arrived = |at: u64| file.await_byte(at + STEP.min(range.end - at) - 1);
-    let is_there = brought.done && range.clone().step_by(STEP as usize).all(arrived);
+    let arrived = |at: u64| file.await_byte(at + ACCESS_BYTES.min(range.end - at) - 1);
+    let is_there = brought.done && range.clone().step_by(ACCESS_BYTES as usize).all(arrived);
     is_there.then(|| (brought.bytes, begun.elapsed()))
 }
 

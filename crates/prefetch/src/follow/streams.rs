@@ -9,29 +9,36 @@ use std::ops::Range;
 
 use sakiyomi_model::Nanos;
 
-/// Streams of a file at a time, and places that may become one.
-const STREAMS: usize = 4;
-const CANDIDATES: usize = 8;
+/// Streams of a file at a time.
+const STREAMS_MAX: usize = 4;
+/// Places of a file that may become streams; the oldest is dropped first.
+const CANDIDATES_MAX: usize = 8;
 
-/// What a place has to come through to be a stream, in bytes and in requests; in bytes at most.
-const LEAST: u64 = 128 << 10;
-const MOST: u64 = 64 << 20;
-const REQUESTS: u32 = 3;
+/// Bytes that a candidate must advance to be a stream, initially. The number doubles each time that a stream is
+/// abandoned.
+const STREAM_MIN_BYTES: u64 = 128 << 10;
+/// Limit of the bytes that a candidate must advance.
+const STREAM_MIN_BYTES_MAX: u64 = 64 << 20;
+/// Requests by which a candidate must advance, in addition to the bytes.
+const STREAM_MIN_REQUESTS: u32 = 3;
 
-/// What a request may leave out of a place that is no stream yet.
-const GAP: u64 = 64 << 10;
+/// Bytes that a request may leave out after the end of a candidate.
+const CANDIDATE_GAP_BYTES: u64 = 64 << 10;
 
-/// Of a stream, an eighth of what it has come through, within these: a program that has read much may pass by a little.
-const GAPS: (u64, u64) = (128 << 10, 4 << 20);
+/// Bytes that a request may leave out after a stream: an eighth of the bytes that the stream advanced, at least this.
+const STREAM_GAP_MIN_BYTES: u64 = 128 << 10;
+/// Bytes that a request may leave out after a stream at most.
+const STREAM_GAP_MAX_BYTES: u64 = 4 << 20;
 
-/// How far behind itself a stream may be touched: several threads that share a place are not in step.
-const BACK: u64 = 1 << 20;
+/// Distance behind a stream's position at which a touch still belongs to it: threads that share a stream are not in
+/// step.
+const BACKWARD_MAX_BYTES: u64 = 1 << 20;
 
-/// How far a stream may have come while touches were lost.
-const UNSEEN: u64 = 64 << 20;
+/// Bytes that a stream may have advanced while touches were lost.
+const UNSEEN_GAP_BYTES: u64 = 64 << 20;
 
-/// A stream is left when so many touches elsewhere have come since its last one that belong to no place.
-const STRAYS: u64 = 8;
+/// Touches that belong to no stream after which a stream that was not touched meanwhile is abandoned.
+const STRAYS_MAX: u64 = 8;
 
 /// Names a stream among all those of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +86,7 @@ impl Streams {
         Streams {
             streams: Vec::new(),
             candidates: Vec::new(),
-            wanted: LEAST,
+            wanted: STREAM_MIN_BYTES,
             next: 0,
             strays: 0,
             last: 0..0,
@@ -136,13 +143,14 @@ impl Streams {
         let wanted = &mut self.wanted;
         // Of a place that was left, the next one has to show twice as much.
         self.streams.retain(|stream| {
-            let stays = strays - stream.strays < STRAYS;
+            let stays = strays - stream.strays < STRAYS_MAX;
             if !stays {
-                *wanted = (*wanted).max((stream.at - stream.from).saturating_mul(2)).min(MOST);
+                *wanted =
+                    (*wanted).max((stream.at - stream.from).saturating_mul(2)).min(STREAM_MIN_BYTES_MAX);
             }
             stays
         });
-        if self.candidates.len() == CANDIDATES {
+        if self.candidates.len() == CANDIDATES_MAX {
             self.candidates.remove(0);
         }
         let id = StreamId(self.next);
@@ -162,13 +170,13 @@ impl Streams {
 
     /// Whether one more stream may be there. Which of those that are there ends first, strays tell.
     fn has_room(&self) -> bool {
-        self.streams.len() < STREAMS
+        self.streams.len() < STREAMS_MAX
     }
 }
 
 impl Stream {
     fn is_stream(&self, wanted: u64) -> bool {
-        self.requests > REQUESTS
+        self.requests > STREAM_MIN_REQUESTS
             && self.at - self.from >= wanted
             && self.left_out <= (self.at - self.from) / 2
     }
@@ -176,15 +184,18 @@ impl Stream {
     /// Whether a touch here is of it.
     fn takes(&self, start: u64) -> bool {
         let come = self.at - self.from;
-        let is_known = self.requests > REQUESTS && come >= LEAST;
+        let is_known = self.requests > STREAM_MIN_REQUESTS && come >= STREAM_MIN_BYTES;
         let (back, gap) = match (is_known, self.unseen) {
-            (false, _) => (0, GAP),
-            (true, false) => (BACK.min(come), (come / 8).clamp(GAPS.0, GAPS.1)),
-            (true, true) => (BACK.min(come), UNSEEN),
+            (false, _) => (0, CANDIDATE_GAP_BYTES),
+            (true, false) => {
+                (BACKWARD_MAX_BYTES.min(come), (come / 8).clamp(STREAM_GAP_MIN_BYTES, STREAM_GAP_MAX_BYTES))
+            }
+            (true, true) => (BACKWARD_MAX_BYTES.min(come), UNSEEN_GAP_BYTES),
         };
         let left_out = self.left_out.saturating_add(start.saturating_sub(self.end));
         // What it leaves out must not become more than what it takes.
-        let is_dense = self.unseen || left_out <= (start.saturating_sub(self.from) / 2).max(GAP);
+        let is_dense =
+            self.unseen || left_out <= (start.saturating_sub(self.from) / 2).max(CANDIDATE_GAP_BYTES);
         start >= self.at.saturating_sub(back) && start <= self.end.saturating_add(gap) && is_dense
     }
 
@@ -276,7 +287,7 @@ mod tests {
         assert_eq!(streams.streams().len(), 1);
         touch_all(
             &mut streams,
-            (0..STRAYS).map(|index| (index + 1) * (50 << 20)..(index + 1) * (50 << 20) + PAGE),
+            (0..STRAYS_MAX).map(|index| (index + 1) * (50 << 20)..(index + 1) * (50 << 20) + PAGE),
         );
         assert_eq!(places(&streams), []);
         let again = 30 << 20;
@@ -317,7 +328,7 @@ mod tests {
                     streams.lose();
                 }
                 streams.touch(Nanos(index as u64), range);
-                prop_assert!(streams.streams().len() <= STREAMS && streams.candidates.len() <= CANDIDATES);
+                prop_assert!(streams.streams().len() <= STREAMS_MAX && streams.candidates.len() <= CANDIDATES_MAX);
                 for stream in streams.streams() {
                     prop_assert!(stream.from <= stream.at && stream.at <= stream.end);
                     let before = last.insert(stream.id, stream.at).unwrap_or(0);
@@ -328,9 +339,9 @@ mod tests {
 
         #[test]
         fn a_sequence_is_found_among_others_however_they_take_turns(
-            starts in prop::collection::btree_set(0..40u64, 1..=STREAMS),
-            steps in prop::collection::vec(1..32u64, STREAMS),
-            turns in prop::collection::vec(0..STREAMS, 600..900),
+            starts in prop::collection::btree_set(0..40u64, 1..=STREAMS_MAX),
+            steps in prop::collection::vec(1..32u64, STREAMS_MAX),
+            turns in prop::collection::vec(0..STREAMS_MAX, 600..900),
         ) {
             let starts: Vec<u64> = starts.into_iter().map(|start| start << 30).collect();
             let mut at = starts.clone();
@@ -341,7 +352,7 @@ mod tests {
                 streams.touch(Nanos(index as u64), &range);
                 at[turn] = range.end;
             }
-            let long = (0..starts.len()).filter(|&index| at[index] - starts[index] > LEAST + steps[index] * PAGE);
+            let long = (0..starts.len()).filter(|&index| at[index] - starts[index] > STREAM_MIN_BYTES + steps[index] * PAGE);
             let expected: Vec<(u64, u64)> =
                 long.map(|index| (starts[index], at[index] - steps[index] * PAGE)).collect();
             prop_assert_eq!(places(&streams), expected);

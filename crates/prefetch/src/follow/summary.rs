@@ -11,8 +11,8 @@ use super::program::{Program, Unseen};
 use super::reading::Reading;
 use crate::{Idle, State};
 
-/// Readings that are told one by one: the largest.
-const TOLD: usize = 64;
+/// Streams that are reported individually, the largest first.
+const STREAMS_MAX: usize = 64;
 
 /// What was seen and done.
 #[derive(Clone, Debug, Default)]
@@ -197,7 +197,7 @@ impl Tally {
         let readings = &mut self.summary.readings;
         readings.push(told);
         readings.sort_by_key(|told| std::cmp::Reverse(told.read));
-        readings.truncate(TOLD);
+        readings.truncate(STREAMS_MAX);
     }
 
     /// `untraced` returns the reason for which reads that move no file position cannot be followed here; it takes time.
@@ -264,11 +264,12 @@ fn could_save(share: Share, elapsed: Nanos, busiest: Nanos, rate: Option<u64>) -
 /// While the kernel reads ahead, it delivers a window in the time that an access takes, and the program computes and
 /// waits for just as long; so twice the window that the program computes on meanwhile would hide the wait.
 fn advice(reading: &Reading) -> Option<Advice> {
-    const WORTH: u64 = 20;
+    /// Advice is given to programs that wait for at least one part in this many of their time: 5 %.
+    const WAIT_SHARE_DIVISOR: u64 = 20;
     let spent = &reading.account.alone;
     let device = page_cache::device_numbers(reading.current().device);
     let read_ahead = page_cache::read_ahead(reading.current().device)?;
-    if spent.waited.0 < spent.time.0 / WORTH || spent.bytes < 1 << 20 || read_ahead == 0 {
+    if spent.waited.0 < spent.time.0 / WAIT_SHARE_DIVISOR || spent.bytes < 1 << 20 || read_ahead == 0 {
         return None;
     }
     // Where files are short, it is each file's first bytes that are waited for.

@@ -57,8 +57,10 @@ impl Timed {
     }
 }
 
-/// What a thread was seen to sleep in is forgotten when it was not seen to sleep for so long and in so many looks.
-const FORGET: (Nanos, u32) = (Nanos(100_000_000), 20);
+/// The reason of a thread's last sleep is forgotten after this time without a sleep, if it was sampled often enough.
+const SLEEP_MAX_AGE: Nanos = Nanos(100_000_000);
+/// Samples without a sleep after which its reason may be forgotten.
+const SLEEP_MAX_AGE_SAMPLES: u32 = 20;
 
 impl Timed {
     pub(super) fn new(thread: Thread) -> Timed {
@@ -90,7 +92,7 @@ impl Timed {
             (self.sleeps, self.since) = (Some(sleeps), (now, 0));
         } else if !self.slept && times.turns == self.last.turns {
             return Ok(());
-        } else if now.saturating_sub(self.since.0) > FORGET.0 && self.since.1 > FORGET.1 {
+        } else if now.saturating_sub(self.since.0) > SLEEP_MAX_AGE && self.since.1 > SLEEP_MAX_AGE_SAMPLES {
             self.sleeps = None;
         }
         if self.sleeps == Some(Sleeps::ForIo) {

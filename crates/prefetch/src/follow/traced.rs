@@ -12,23 +12,23 @@ use super::program::{Program, Unseen};
 use super::reading::{Member, Reading};
 use super::signs::{Sight, Sign};
 use super::streams::{Stream, StreamId, Streams};
-use super::{Follower, LEAST};
+use super::{FILE_MIN_BYTES, Follower};
 use crate::{Event, Idle, ReadingId, State};
 
-/// Files that are known of at a time; of what else is touched, nothing is known.
-const FILES: usize = 1024;
+/// Files whose touches are tracked at a time. Touches of further files are ignored.
+const FILES_MAX: usize = 1024;
 
-/// Touches after which it is found out which file it is, even if they make no stream.
-const ENOUGH: u64 = 16;
+/// Touches after which a file is identified even if they form no stream.
+const TOUCHES_MIN: u64 = 16;
 
-/// How often a file is looked for that is not found.
-const TRIES: u32 = 10;
+/// Attempts to identify a file that is not found.
+const LOOKUPS_MAX: u32 = 10;
 
-/// A position that has moved so shortly before may move again.
-const RECENT: Nanos = Nanos(100_000_000);
+/// A position that moved less than this ago may move again.
+const MOVE_RECENT_TIME: Nanos = Nanos(100_000_000);
 
-/// How often a program's mappings are looked through.
-const OFTEN: Nanos = Nanos(20_000_000);
+/// Time between two readings of a program's list of mappings.
+const MAPPINGS_POLL_PERIOD: Nanos = Nanos(20_000_000);
 
 /// A process and a file that it touches.
 type Key = (u32, u64, u64);
@@ -107,12 +107,17 @@ impl Follower {
     /// Records that a program seems to read without moving a position, in case this cannot be followed. A program that
     /// waits and gets no bytes may wait for anything; but if it reads a mapping, its resident part grows.
     fn note_unseen(&mut self, number: u32, sign: Sign) -> Option<()> {
-        const ENOUGH: u64 = 1 << 20;
+        /// Growth of the resident part of a program's mappings that shows that it reads one.
+        const MAPPED_GROWTH_MIN_BYTES: u64 = 1 << 20;
         let program = self.programs.get_mut(&number)?;
         let mapped = program.process.mapped_file_bytes().ok()?;
         program.unseen = match (sign, program.unseen) {
             (Sign::Reads, _) | (_, Unseen::Yes) => Unseen::Yes,
-            (Sign::Faults, Unseen::Perhaps { mapped: before }) if mapped >= before + ENOUGH => Unseen::Yes,
+            (Sign::Faults, Unseen::Perhaps { mapped: before })
+                if mapped >= before + MAPPED_GROWTH_MIN_BYTES =>
+            {
+                Unseen::Yes
+            }
             (Sign::Faults, Unseen::Perhaps { mapped: before }) => Unseen::Perhaps { mapped: before },
             (Sign::Faults, Unseen::No) => Unseen::Perhaps { mapped },
         };
@@ -161,7 +166,7 @@ impl Follower {
     fn follow_streams(&mut self, key: Key, now: Nanos) -> Option<()> {
         let file = self.traced.files.get_mut(&key)?;
         let streams = file.streams.streams().to_vec();
-        if !streams.is_empty() || file.touches >= ENOUGH {
+        if !streams.is_empty() || file.touches >= TOUCHES_MIN {
             self.find_out(key, now)?;
         }
         let file = self.traced.files.get_mut(&key)?;
@@ -215,7 +220,7 @@ impl Follower {
         for id in same {
             self.look_at(id, now);
             if let Some(reading) = self.readings.get_mut(&id) {
-                let moved = reading.has_moved_since(since.min(now.saturating_sub(RECENT)));
+                let moved = reading.has_moved_since(since.min(now.saturating_sub(MOVE_RECENT_TIME)));
                 reading.is_traced = !moved;
                 explained |= moved;
             }
@@ -238,7 +243,7 @@ impl Follower {
             Some((name.display().to_string(), identity, Source::Open(number)))
         } else {
             let looked = self.traced.looked.get(&number);
-            if looked.is_some_and(|&at| now.saturating_sub(at) < OFTEN) {
+            if looked.is_some_and(|&at| now.saturating_sub(at) < MAPPINGS_POLL_PERIOD) {
                 return None;
             }
             self.traced.looked.insert(number, now);
@@ -248,7 +253,7 @@ impl Follower {
             let Some(found) = mapped.iter().find(of_it).cloned() else {
                 // It may be found next time. Where the system calls it otherwise, as on overlays, it never is.
                 file.tries += 1;
-                if file.tries == TRIES {
+                if file.tries == LOOKUPS_MAX {
                     file.what = What::LeftAlone;
                 }
                 return None;
@@ -256,7 +261,7 @@ impl Follower {
             let identity = program.process.identity_mapped(&found.place).ok().filter(|_| !is_code);
             identity.map(|identity| (found.path.display().to_string(), identity, Source::Mapped(found)))
         };
-        let fits = |identity: &Identity| identity.kind == Kind::Regular && identity.size >= LEAST;
+        let fits = |identity: &Identity| identity.kind == Kind::Regular && identity.size >= FILE_MIN_BYTES;
         file.what = match found {
             Some((name, identity, place)) if fits(&identity) => What::File { name, identity, place },
             _ => What::LeftAlone,
@@ -303,7 +308,7 @@ impl Traced {
     /// Takes in a touch; gives the file if it is one that could be read ahead.
     fn see(&mut self, number: u32, touch: &Touch, now: Nanos) -> Option<Key> {
         let key = (number, touch.device, touch.inode);
-        if self.files.len() >= FILES && !self.files.contains_key(&key) {
+        if self.files.len() >= FILES_MAX && !self.files.contains_key(&key) {
             return None;
         }
         let file = self.files.entry(key).or_insert_with(|| Touched {
@@ -328,7 +333,7 @@ impl Traced {
 impl Touched {
     /// Whether a reading by positions has told of it so shortly before that what is seen now belongs to that.
     fn was_explained(&self, now: Nanos) -> bool {
-        self.explained.is_some_and(|at| now.saturating_sub(at) < RECENT)
+        self.explained.is_some_and(|at| now.saturating_sub(at) < MOVE_RECENT_TIME)
     }
 }
 
@@ -338,5 +343,5 @@ fn has_data(program: &Program) -> bool {
     let is_code = |file: &Mapped| {
         mapped.iter().any(|other| other.is_code && (other.device, other.inode) == (file.device, file.inode))
     };
-    mapped.iter().any(|file| file.length >= LEAST && !is_code(file))
+    mapped.iter().any(|file| file.length >= FILE_MIN_BYTES && !is_code(file))
 }

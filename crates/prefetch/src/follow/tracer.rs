@@ -10,12 +10,13 @@ use sakiyomi_model::Nanos;
 use sakiyomi_os::process::Process;
 use sakiyomi_os::tracefs::{self, Instance, Touch};
 
-/// How long tracing goes on while nothing comes of it, and how soon it is tried again: twice as long each time, at most so.
-const PATIENCE: Nanos = Nanos(2_000_000_000);
-const LONGEST: Nanos = Nanos(60_000_000_000);
+/// Tracing stops when nothing has come of it for this long. The first pause after that is as long.
+const USELESS_TIMEOUT: Nanos = Nanos(2_000_000_000);
+/// Limit of the pause before tracing is tried again, which doubles each time.
+const PAUSE_MAX: Nanos = Nanos(60_000_000_000);
 
-/// How soon to look again while events are told.
-const SOON: Nanos = Nanos(4_000_000);
+/// Time between two polls of the trace while tracing is on.
+const POLL_PERIOD: Nanos = Nanos(4_000_000);
 
 /// How many events may be told: 60,000 a second, 0.15 µs each, are less than a hundredth of a core.
 #[derive(Clone, Copy, Debug)]
@@ -26,27 +27,28 @@ struct Allowance {
 }
 
 impl Allowance {
-    const MOST: i64 = 3_000;
-    /// Time for which one more is allowed.
-    const EACH: u64 = 1_000_000_000 / 60_000;
+    /// Events that may be read at once: those of 50 ms.
+    const EVENTS_MAX: i64 = 3_000;
+    /// Time for which one more event is allowed.
+    const NS_PER_EVENT: u64 = 1_000_000_000 / 60_000;
 
     fn refill(&mut self, now: Nanos) {
-        let more = now.saturating_sub(self.at).0 / Allowance::EACH;
-        self.at += Nanos(more * Allowance::EACH);
-        self.events = self.events.saturating_add_unsigned(more).min(Allowance::MOST);
+        let more = now.saturating_sub(self.at).0 / Allowance::NS_PER_EVENT;
+        self.at += Nanos(more * Allowance::NS_PER_EVENT);
+        self.events = self.events.saturating_add_unsigned(more).min(Allowance::EVENTS_MAX);
     }
 
     /// So many have been told. Says whether more may be. What is owed is bounded, and so is the rest.
     fn take(&mut self, now: Nanos, events: u64) -> bool {
         self.refill(now);
-        self.events = self.events.saturating_sub_unsigned(events).max(-Allowance::MOST);
+        self.events = self.events.saturating_sub_unsigned(events).max(-Allowance::EVENTS_MAX);
         self.events > 0
     }
 
     /// When half of all is there again.
     fn due(&self) -> Nanos {
-        let missing = (Allowance::MOST / 2).saturating_sub(self.events).max(0);
-        self.at + Nanos(missing.unsigned_abs() * Allowance::EACH)
+        let missing = (Allowance::EVENTS_MAX / 2).saturating_sub(self.events).max(0);
+        self.at + Nanos(missing.unsigned_abs() * Allowance::NS_PER_EVENT)
     }
 }
 
@@ -83,10 +85,10 @@ impl Tracer {
             state: State::Never,
             is_on: false,
             rests_until: None,
-            allowance: Allowance { events: Allowance::MOST, at: Nanos::ZERO },
+            allowance: Allowance { events: Allowance::EVENTS_MAX, at: Nanos::ZERO },
             useful: Nanos::ZERO,
             not_before: Nanos::ZERO,
-            patience: PATIENCE,
+            patience: USELESS_TIMEOUT,
             has_gap: false,
         }
     }
@@ -181,20 +183,20 @@ impl Tracer {
         }
         if is_useful {
             self.useful = now;
-            self.patience = PATIENCE;
-        } else if now.saturating_sub(self.useful) > PATIENCE {
+            self.patience = USELESS_TIMEOUT;
+        } else if now.saturating_sub(self.useful) > USELESS_TIMEOUT {
             self.switch(false);
             self.rests_until = None;
             self.not_before = now + self.patience;
-            self.patience = Nanos(self.patience.0 * 2).min(LONGEST);
+            self.patience = Nanos(self.patience.0 * 2).min(PAUSE_MAX);
         }
     }
 
     /// When to look again; none if there is nothing to look for.
     pub(super) fn due(&self, now: Nanos) -> Option<Nanos> {
         match &self.state {
-            State::Starting(_) => Some(now + SOON),
-            State::Made(_) if self.is_on => Some(now + SOON),
+            State::Starting(_) => Some(now + POLL_PERIOD),
+            State::Made(_) if self.is_on => Some(now + POLL_PERIOD),
             _ => self.rests_until,
         }
     }
@@ -211,10 +213,12 @@ impl Tracer {
 
 /// Makes an instance and names all threads of these processes and of their children, until none is missing.
 fn start(processes: &[u32]) -> Result<Instance, String> {
-    const TIMES: usize = 4;
+    /// Scans for threads that were started during the scan before. A program that starts threads all the time would
+    /// have no last one; new threads are traced as children of traced ones.
+    const SCANS_MAX: usize = 4;
     let mut instance = Instance::create()?;
     let mut named = std::collections::BTreeSet::new();
-    for _ in 0..TIMES {
+    for _ in 0..SCANS_MAX {
         let new: Vec<u32> =
             threads_of(processes).into_iter().filter(|thread| !named.contains(thread)).collect();
         if new.is_empty() {
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn no_more_events_are_told_than_are_allowed() {
-        let mut allowance = Allowance { events: Allowance::MOST, at: Nanos::ZERO };
+        let mut allowance = Allowance { events: Allowance::EVENTS_MAX, at: Nanos::ZERO };
         let (mut now, mut told) = (0, 0);
         // A million a second, looked at each millisecond.
         while now < 1000 * MILLISECOND {
@@ -264,6 +268,6 @@ mod tests {
                 assert!(allowance.events > 0, "a rest has an end");
             }
         }
-        assert!(told < 60_000 + 2 * Allowance::MOST.unsigned_abs(), "{told}");
+        assert!(told < 60_000 + 2 * Allowance::EVENTS_MAX.unsigned_abs(), "{told}");
     }
 }

@@ -17,12 +17,12 @@ use crate::{Action, Controller, Event, Idle, Limit, ReadingId, State};
 
 /// There is one reading to a reader.
 const ID: ReadingId = ReadingId(0);
-/// Threads that fetch, at most.
-const THREADS: usize = 8;
-/// Memory is looked at so often.
-const MEMORY_PERIOD: Nanos = Nanos(1_000_000_000);
-/// A reader that does not move is looked at so seldom in the end: it calls when it goes on.
-const LONGEST_PAUSE: Nanos = Nanos(100_000_000);
+/// Threads that fetch.
+const FETCH_THREADS_MAX: usize = 8;
+/// Time between two queries of the memory that may be filled.
+const MEMORY_POLL_PERIOD: Nanos = Nanos(1_000_000_000);
+/// Longest pause between two polls of a reader that does not move. A reader that moves again wakes the thread.
+const PAUSE_MAX: Nanos = Nanos(100_000_000);
 
 /// A running thread. Dropped, it ends.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Watch {
     fn new(task: Task) -> Watch {
         Watch {
             controller: Controller::new(task.limit),
-            fetcher: Fetcher::new(THREADS),
+            fetcher: Fetcher::new(FETCH_THREADS_MAX),
             todo: Vec::new(),
             answers: Vec::new(),
             size: task.size,
@@ -144,7 +144,7 @@ impl Watch {
         if now < self.memory_at {
             return;
         }
-        self.memory_at = now + MEMORY_PERIOD;
+        self.memory_at = now + MEMORY_POLL_PERIOD;
         let bytes = self.task.memory.unwrap_or_else(|| available_memory() / 4);
         self.tell(now, Event::Room { bytes });
     }
@@ -157,7 +157,7 @@ impl Watch {
         }
         let moved = self.last.is_none_or(|last| last.position != sight.position);
         let pause = if moved { Nanos::ZERO } else { Nanos((self.pause.0 * 2).max(1_000_000)) };
-        self.pause = pause.min(LONGEST_PAUSE);
+        self.pause = pause.min(PAUSE_MAX);
         self.last = Some(sight);
         let Sight { position, read, waited } = sight;
         if position > self.size && self.task.can_grow {
@@ -250,7 +250,7 @@ impl Watch {
         let (call_at, at_least) = match self.controller.state(ID) {
             Some(State::Ahead) => (ahead.start + (ahead.end - ahead.start) / 8, self.pause),
             // Perhaps the file has grown when the reader comes there.
-            Some(State::Idle(Idle::Done)) => (self.size, LONGEST_PAUSE),
+            Some(State::Idle(Idle::Done)) => (self.size, PAUSE_MAX),
             _ => (u64::MAX, Nanos::ZERO),
         };
         self.task.progress.call_at(call_at.max(ahead.start + 1));
@@ -271,11 +271,12 @@ struct Errand {
 impl Errand {
     /// In parts, so that it ends soon after its reader.
     fn bring(&self, range: &Range<u64>) -> Brought {
-        const PART: u64 = 1 << 20;
+        /// Bytes fetched between two checks whether the reader has ended.
+        const PART_BYTES: u64 = 1 << 20;
         let mut sum = Brought { bytes: 0, done: true };
         let mut at = range.start;
         while at < range.end && sum.done && !self.progress.is_over() {
-            let end = range.end.min(at + PART);
+            let end = range.end.min(at + PART_BYTES);
             let Brought { bytes, done } = self.file.bring(&(at..end));
             sum = Brought { bytes: sum.bytes + bytes, done };
             at = end;

@@ -10,8 +10,8 @@ use sakiyomi_model::Nanos;
 use super::Statistics;
 use crate::State;
 
-/// Shorter waits are the clocks' own time.
-const LEAST_WAIT: Duration = Duration::from_micros(10);
+/// Shorter waits are the cost of reading the clock.
+const WAIT_MIN_TIME: Duration = Duration::from_micros(10);
 
 /// How far a reader is.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Progress {
 
     /// It has got `bytes`, and waited for so long; true if the prefetching thread should know at once.
     pub(super) fn ends(&self, bytes: u64, waited: Duration) -> bool {
-        if waited >= LEAST_WAIT {
+        if waited >= WAIT_MIN_TIME {
             self.waited_ns.fetch_add(nanos(waited).0, SeqCst);
             self.waits.fetch_add(1, Relaxed);
         }

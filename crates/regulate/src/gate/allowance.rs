@@ -5,8 +5,8 @@ use sakiyomi_model::Nanos;
 use super::{Ended, View};
 use crate::settings::{Correction, Counted};
 
-/// The most that a device is given (section 3.2: what AHCI takes).
-pub(super) const MOST: u32 = 32;
+/// Unregulated requests that a device is given at a time (section 3.2: the depth of AHCI's queue).
+pub(super) const IN_DEVICE_MAX: u32 = 32;
 
 /// The allowance, and what is known of how it does.
 #[derive(Clone, Debug)]
@@ -27,11 +27,11 @@ impl Allowance {
         Allowance {
             correction,
             counted,
-            formula: MOST,
-            current: MOST,
+            formula: IN_DEVICE_MAX,
+            current: IN_DEVICE_MAX,
             since: Nanos::ZERO,
             interval: Interval::default(),
-            evidence: vec![Evidence::default(); MOST as usize + 2],
+            evidence: vec![Evidence::default(); IN_DEVICE_MAX as usize + 2],
             changes: 0,
         }
     }
@@ -50,14 +50,15 @@ impl Allowance {
 
     /// The allowance; all that the device takes while no regulated owner is about.
     pub(super) fn now(&self, anybody: bool) -> u32 {
-        if anybody { self.current } else { MOST }
+        if anybody { self.current } else { IN_DEVICE_MAX }
     }
 
     /// Begins anew from the formula: section 5.3.
     pub(super) fn owners_changed(&mut self, formula: Option<i64>) {
-        self.formula = formula.map_or(MOST, |formula| formula.clamp(1, i64::from(MOST)) as u32);
+        self.formula =
+            formula.map_or(IN_DEVICE_MAX, |formula| formula.clamp(1, i64::from(IN_DEVICE_MAX)) as u32);
         self.current = match self.correction {
-            Correction::Fixed(allowance) => allowance.clamp(1, MOST),
+            Correction::Fixed(allowance) => allowance.clamp(1, IN_DEVICE_MAX),
             _ => self.formula,
         };
         self.interval = Interval::default();
@@ -157,14 +158,14 @@ enum Verdict {
     TooMuch,
 }
 
-/// So many I/Os before anything follows from them.
-const LEAST: u32 = 48;
-/// After so many it is decided.
-const ENOUGH: u32 = 1500;
-/// Standard errors between the mean and the border.
-const SURE: f64 = 3.0;
-/// I/Os under the allowance below until what was too much is tried again.
-const BAR: u32 = 4000;
+/// I/Os under an allowance before it may be judged.
+const VERDICT_MIN_IOS: u32 = 48;
+/// I/Os after which an allowance is judged even if the mean is close to the border.
+const VERDICT_MAX_IOS: u32 = 1500;
+/// Standard errors between the mean and the border for an earlier verdict.
+const VERDICT_STANDARD_ERRORS: f64 = 3.0;
+/// I/Os for which an allowance that was too large is not tried again; the number doubles each time.
+const BARRED_MIN_IOS: u32 = 4000;
 
 impl Evidence {
     fn add(&mut self, ratio: f64) {
@@ -175,11 +176,12 @@ impl Evidence {
     }
 
     fn verdict(&self, border: f64) -> Verdict {
-        if self.count < LEAST {
+        if self.count < VERDICT_MIN_IOS {
             return Verdict::Open;
         }
         let error = (self.squares / f64::from(self.count)).sqrt() / f64::from(self.count).sqrt();
-        let sure = self.count >= ENOUGH || (self.mean - border).abs() > SURE * error;
+        let sure =
+            self.count >= VERDICT_MAX_IOS || (self.mean - border).abs() > VERDICT_STANDARD_ERRORS * error;
         match (sure, self.mean > border) {
             (false, _) => Verdict::Open,
             (true, true) => Verdict::TooMuch,
@@ -188,7 +190,7 @@ impl Evidence {
     }
 
     fn bar(&mut self) {
-        let bar = (2 * self.bar).clamp(BAR, 64 * BAR);
+        let bar = (2 * self.bar).clamp(BARRED_MIN_IOS, 64 * BARRED_MIN_IOS);
         *self = Evidence { barred: bar, bar, ..Evidence::default() };
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use sakiyomi_model::Nanos;
 
-use super::allowance::MOST;
+use super::allowance::IN_DEVICE_MAX;
 use super::{Ended, View};
 use crate::presence::Presence;
 use crate::rate::{Levels, Share};
@@ -32,16 +32,16 @@ pub(crate) struct Deadline {
     by_share: BTreeMap<Share, f64>,
 }
 
-/// So many deadlines are looked at, at most: more are never kept by a device of 32 places.
-const LOOKED_AT: usize = 64;
-/// By how much one late I/O raises the margin, in standard deviations.
-const STEP: f64 = 0.1;
-/// The range of the margin, in standard deviations.
-const DEVIATIONS: (f64, f64) = (0.0, 6.0);
+/// Deadlines that are examined: a device with 32 places cannot keep more.
+const DEADLINES_MAX: usize = 64;
+/// Increase of the margin for a late I/O, in standard deviations.
+const MARGIN_STEP_DEVIATIONS: f64 = 0.1;
+/// Largest margin, in standard deviations.
+const MARGIN_MAX_DEVIATIONS: f64 = 6.0;
 
 impl Deadline {
     pub(super) fn new(margin: Margin, most: u32, look_ahead: bool) -> Deadline {
-        let most = most.clamp(1, MOST);
+        let most = most.clamp(1, IN_DEVICE_MAX);
         Deadline { margin, most, look_ahead, deviations: 1.0, by_share: BTreeMap::new() }
     }
 
@@ -50,7 +50,7 @@ impl Deadline {
             let off = if ended.late { 1.0 - share } else { -share };
             let here = self.by_share.entry(ended.share).or_insert(self.deviations);
             for deviations in [here, &mut self.deviations] {
-                *deviations = (*deviations + STEP * off).clamp(DEVIATIONS.0, DEVIATIONS.1);
+                *deviations = (*deviations + MARGIN_STEP_DEVIATIONS * off).clamp(0.0, MARGIN_MAX_DEVIATIONS);
             }
         }
     }
@@ -94,7 +94,7 @@ impl Deadline {
     }
 
     fn room_beside(&self, thinking: &Levels, service: &Service) -> usize {
-        let mut room = MOST as usize;
+        let mut room = IN_DEVICE_MAX as usize;
         for (share, ahead) in thinking.by_performance() {
             let fits = self.fit(share, service.time_for(share), service).saturating_sub(ahead as usize);
             // The margin alone never keeps everybody out: an owner may think for long.
@@ -110,7 +110,7 @@ impl Deadline {
     /// How many requests the device does within `time`, as surely as owners with this share need it.
     fn fit(&self, share: Share, time: Nanos, service: &Service) -> usize {
         let one = service.mean_of_all();
-        let (mut fits, mut beyond) = (0, MOST as usize + 1);
+        let (mut fits, mut beyond) = (0, IN_DEVICE_MAX as usize + 1);
         while beyond - fits > 1 {
             let load = (fits + beyond) / 2;
             if self.drain(share, load, one * load as u64, service) <= time {
@@ -130,7 +130,7 @@ impl Deadline {
         let mut known = known.filter(|&(_, share)| counts(share));
         let mut upcoming = view.presence.upcoming().filter(|&(_, share)| self.look_ahead && counts(share));
         let (mut here, mut next) = (known.next(), upcoming.next());
-        for _ in 0..LOOKED_AT {
+        for _ in 0..DEADLINES_MAX {
             let (deadline, share) = match (here, next) {
                 (Some(first), other) if other.is_none_or(|other| first.0 <= other.0) => {
                     here = known.next();

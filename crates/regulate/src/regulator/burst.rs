@@ -4,22 +4,24 @@
 //! ten then had an accuracy of 1.15. Here no more is let in than lets the mean of a burst stay good: where the shortest
 //! of the last bursts had `m` I/Os, the first one may take `1 + 0.1 m` times its ideal, less where that was too much.
 
-/// Mean accuracy of a burst that is good.
-const GOOD: f64 = 1.1;
-/// Below this more is let go, above it less.
-const NEAR: (f64, f64) = (1.06, 1.08);
-/// Over so many bursts the accuracy is averaged: of one alone much is chance.
-const AVERAGED: f64 = 8.0;
-/// The largest share of what the bound alone would let go: what is let in is reckoned to come all before the burst's
-/// first, which seldom happens.
-const MOST: f64 = 8.0;
-/// So many bursts are remembered.
-const REMEMBERED: usize = 4;
+/// Highest mean accuracy of a burst that is acceptable: 10 % over the ideal time.
+const BURST_ACCURACY_MAX: f64 = 1.1;
+/// Mean accuracy of bursts below which more is released.
+const RELEASE_MORE_BELOW: f64 = 1.06;
+/// Mean accuracy of bursts above which less is released.
+const RELEASE_LESS_ABOVE: f64 = 1.08;
+/// Bursts over which the accuracy is averaged; that of a single burst varies by chance.
+const AVERAGED_BURSTS: f64 = 8.0;
+/// Largest multiple of what the bound alone would release. The bound assumes that everything released is ahead of the
+/// burst's first I/O, which is rare.
+const RELEASE_RATIO_MAX: f64 = 8.0;
+/// Bursts whose lengths are remembered.
+const REMEMBERED_BURSTS: usize = 4;
 
 /// The bursts of an owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bursts {
-    lengths: [u32; REMEMBERED],
+    lengths: [u32; REMEMBERED_BURSTS],
     count: u32,
     length: u32,
     ratios: f64,
@@ -30,7 +32,14 @@ pub(super) struct Bursts {
 
 impl Default for Bursts {
     fn default() -> Bursts {
-        Bursts { lengths: [0; REMEMBERED], count: 0, length: 0, ratios: 0.0, accuracy: 1.0, share: 0.7 }
+        Bursts {
+            lengths: [0; REMEMBERED_BURSTS],
+            count: 0,
+            length: 0,
+            ratios: 0.0,
+            accuracy: 1.0,
+            share: 0.7,
+        }
     }
 }
 
@@ -47,22 +56,22 @@ impl Bursts {
             return;
         }
         let accuracy = self.ratios / f64::from(self.length);
-        self.accuracy += (accuracy - self.accuracy) / AVERAGED;
-        if self.accuracy > NEAR.1 {
+        self.accuracy += (accuracy - self.accuracy) / AVERAGED_BURSTS;
+        if self.accuracy > RELEASE_LESS_ABOVE {
             self.share *= 0.8;
-        } else if self.accuracy < NEAR.0 {
-            self.share = (1.1 * self.share).min(MOST);
+        } else if self.accuracy < RELEASE_MORE_BELOW {
+            self.share = (1.1 * self.share).min(RELEASE_RATIO_MAX);
         }
-        self.lengths[self.count as usize % REMEMBERED] = self.length;
+        self.lengths[self.count as usize % REMEMBERED_BURSTS] = self.length;
         self.count += 1;
         (self.length, self.ratios) = (0, 0.0);
     }
 
     /// How many times its ideal the first I/O of the next burst may take.
     pub(super) fn first_may_take(&self) -> f64 {
-        let known = &self.lengths[..REMEMBERED.min(self.count as usize)];
+        let known = &self.lengths[..REMEMBERED_BURSTS.min(self.count as usize)];
         let shortest = known.iter().min().copied().unwrap_or(0);
-        1.0 + (GOOD - 1.0) * f64::from(shortest) * self.share
+        1.0 + (BURST_ACCURACY_MAX - 1.0) * f64::from(shortest) * self.share
     }
 }
 

@@ -33,8 +33,8 @@ impl InDevice {
     }
 }
 
-/// A write that takes less than this part of the mean service time is not on the medium.
-const TAKEN_IN: u64 = 8;
+/// A write that ends within this part of the mean service time, an eighth, was cached and is not on the medium.
+const CACHED_WRITE_DIVISOR: u64 = 8;
 
 impl Regulator {
     /// Hands to the device what may go in: first who has waited beyond all patience, then the regulated ones, then
@@ -139,7 +139,7 @@ impl Regulator {
         let paced =
             matches!(self.settings.gate, GateSettings::Deadline { .. }) && !self.service.serves_several();
         let medium = self.service.mean_of_all();
-        let soon = self.now.saturating_sub(stay.issued) < medium / TAKEN_IN;
+        let soon = self.now.saturating_sub(stay.issued) < medium / CACHED_WRITE_DIVISOR;
         paced && entry.kind.is_write() && (soon || bypassed)
     }
 

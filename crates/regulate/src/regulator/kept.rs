@@ -27,13 +27,13 @@ pub(super) struct Kept {
     pub(super) ios: u64,
     pub(super) late: u64,
     ratios: f64,
-    /// The last full block and the one that is being filled: together the last [`BLOCK`] to twice as many.
+    /// The last full block and the one that is being filled: together the last [`BLOCK_IOS`] to twice as many.
     before: Block,
     block: Block,
 }
 
 /// I/Os in a block.
-const BLOCK: u32 = 128;
+const BLOCK_IOS: u32 = 128;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
@@ -47,7 +47,7 @@ struct Block {
 
 impl Kept {
     pub(super) fn add(&mut self, ended: Ended) {
-        if self.block.ios == BLOCK {
+        if self.block.ios == BLOCK_IOS {
             self.before = std::mem::take(&mut self.block);
         }
         let (took, ideal) = (ended.took.0 as f64, ended.ideal.0 as f64);

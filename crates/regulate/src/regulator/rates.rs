@@ -51,8 +51,8 @@ fn best_words(best: Option<Rate>, else_do: &str) -> String {
     best.map_or(else_do.to_owned(), |best| format!("{best} can"))
 }
 
-/// So many requests pass before it is looked again at what rates by time come to.
-const SHARES_EVERY: u64 = 128;
+/// I/Os between two conversions of rates given by time to shares of the device.
+const SHARES_UPDATE_IOS: u64 = 128;
 
 impl Regulator {
     /// Keeps `owner`'s I/Os to `rate` from now on, if all that have a rate can then be kept to theirs.
@@ -156,7 +156,7 @@ impl Regulator {
     pub(super) fn follow_shares(&mut self) {
         if self.service.seen() >= self.shares_at {
             // Often at first, when little is known.
-            self.shares_at = self.service.seen() + self.service.seen().clamp(1, SHARES_EVERY);
+            self.shares_at = self.service.seen() + self.service.seen().clamp(1, SHARES_UPDATE_IOS);
             let owners: Vec<Owner> = self.timed.iter().copied().collect();
             owners.into_iter().for_each(|owner| self.follow_share(owner));
         }

@@ -21,14 +21,17 @@ pub(super) struct Writes {
     forget_at: Option<Nanos>,
 }
 
-/// So long after a write was taken in it may still be waiting for the medium.
-const KEPT: Nanos = Nanos(30_000_000_000);
-/// After the first harm it takes so many service times, and no longer than so long, until the device has done most of
-/// what it holds.
-const SETTLING: (u64, Nanos) = (256, Nanos(5_000_000_000));
-/// Regulated I/Os in time until the cache is tried again: at first, and at most. Harm makes them eight times as many. One
-/// I/O of a second among so many leaves the CoV below 0.1.
-const TRIAL: (u32, u32) = (1 << 17, 1 << 23);
+/// Time after which a cached write is assumed to be on the medium.
+const CACHED_WRITE_MAX_AGE: Nanos = Nanos(30_000_000_000);
+/// Service times after the first harm in which the device writes most of its cache to the medium.
+const SETTLING_SERVICE_TIMES: u64 = 256;
+/// Limit of the time in which the device writes most of its cache to the medium.
+const SETTLING_MAX: Nanos = Nanos(5_000_000_000);
+/// Regulated I/Os in time until the cache is tried again. Each harm multiplies them by eight. A single I/O of a second
+/// among this many leaves the CoV below 0.1.
+const RETRY_MIN_IOS: u32 = 1 << 17;
+/// Limit of the I/Os until the cache is tried again.
+const RETRY_MAX_IOS: u32 = 1 << 23;
 
 impl Writes {
     /// Whether an unregulated write is to be on the medium before it ends.
@@ -43,7 +46,7 @@ impl Writes {
 
     /// Whether the device may have writes to do that have ended.
     pub(super) fn may_be_left(&self, now: Nanos) -> bool {
-        self.taken_in.is_some_and(|at| now.saturating_sub(at) < KEPT)
+        self.taken_in.is_some_and(|at| now.saturating_sub(at) < CACHED_WRITE_MAX_AGE)
     }
 
     /// Something took far longer than what was known to be ahead of it, on a device that needs `service` for one.
@@ -53,10 +56,10 @@ impl Writes {
             return;
         }
         if self.trial == 0 {
-            let settling = Nanos(service.0.saturating_mul(SETTLING.0)).min(SETTLING.1);
+            let settling = Nanos(service.0.saturating_mul(SETTLING_SERVICE_TIMES)).min(SETTLING_MAX);
             self.forget_at = Some(now.saturating_add(settling));
         }
-        self.trial = self.trial.saturating_mul(8).clamp(TRIAL.0, TRIAL.1);
+        self.trial = self.trial.saturating_mul(8).clamp(RETRY_MIN_IOS, RETRY_MAX_IOS);
         (self.forced, self.in_time) = (true, 0);
     }
 
@@ -86,7 +89,7 @@ mod tests {
         writes.harm(MS, MS * 10);
         assert!(!writes.are_forced());
         writes.taken_in(MS);
-        writes.harm(MS + KEPT, MS * 10);
+        writes.harm(MS + CACHED_WRITE_MAX_AGE, MS * 10);
         assert!(!writes.are_forced(), "they are on the medium by now");
     }
 
@@ -101,10 +104,10 @@ mod tests {
                 !writes.are_forced()
             })
         };
-        assert_eq!(in_time_until_tried(&mut writes), Some(TRIAL.0));
-        assert_eq!(in_time_until_tried(&mut writes), Some(8 * TRIAL.0));
-        assert_eq!(in_time_until_tried(&mut writes), Some(TRIAL.1));
-        assert_eq!(in_time_until_tried(&mut writes), Some(TRIAL.1));
+        assert_eq!(in_time_until_tried(&mut writes), Some(RETRY_MIN_IOS));
+        assert_eq!(in_time_until_tried(&mut writes), Some(8 * RETRY_MIN_IOS));
+        assert_eq!(in_time_until_tried(&mut writes), Some(RETRY_MAX_IOS));
+        assert_eq!(in_time_until_tried(&mut writes), Some(RETRY_MAX_IOS));
     }
 
     #[test]
@@ -112,7 +115,7 @@ mod tests {
         let mut writes = Writes::default();
         writes.taken_in(MS);
         writes.harm(MS * 2, MS * 10);
-        let settled = MS * 2 + MS * 10 * SETTLING.0;
+        let settled = MS * 2 + MS * 10 * SETTLING_SERVICE_TIMES;
         assert!(!writes.is_settled(settled - Nanos(1)));
         assert!(writes.is_settled(settled) && !writes.is_settled(settled));
     }

@@ -11,10 +11,10 @@ pub(super) struct Mean {
     lately: f64,
 }
 
-/// The last few.
-const LATELY: u32 = 32;
-/// By how many of its own standard deviations the mean of the last few must be off.
-const CHANGED: f64 = 5.0;
+/// Values over which the recent mean is taken.
+const RECENT_VALUES: u32 = 32;
+/// Deviation of the recent mean from the mean, in its own standard deviations, that shows a change.
+const CHANGE_DEVIATIONS: f64 = 5.0;
 
 impl Mean {
     pub(super) fn new(length: u32) -> Mean {
@@ -23,7 +23,7 @@ impl Mean {
 
     /// Begins anew with `value`, which soon counts no more than what comes.
     pub(super) fn restart(&mut self, value: f64) {
-        *self = Mean { count: LATELY / 4, mean: value, lately: value, ..Mean::new(self.length) };
+        *self = Mean { count: RECENT_VALUES / 4, mean: value, lately: value, ..Mean::new(self.length) };
     }
 
     /// The next value stands for all.
@@ -55,13 +55,14 @@ impl Mean {
         let off = value - self.mean;
         self.mean += weight * off;
         self.variance = (1.0 - weight) * (self.variance + weight * off * off);
-        self.lately += (value - self.lately) / f64::from(self.count.min(LATELY));
+        self.lately += (value - self.lately) / f64::from(self.count.min(RECENT_VALUES));
         // An average with weight 1/n has the variance 1/(2n - 1).
-        let deviation = (self.variance / f64::from(2 * LATELY - 1)).sqrt();
+        let deviation = (self.variance / f64::from(2 * RECENT_VALUES - 1)).sqrt();
         let off = (self.lately - self.mean).abs();
-        let changed = self.count >= 4 * LATELY && off > CHANGED * deviation.max(0.01 * self.mean);
+        let changed =
+            self.count >= 4 * RECENT_VALUES && off > CHANGE_DEVIATIONS * deviation.max(0.01 * self.mean);
         if changed {
-            self.count = LATELY / 4;
+            self.count = RECENT_VALUES / 4;
             self.mean = self.lately;
         }
         changed

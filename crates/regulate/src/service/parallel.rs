@@ -12,7 +12,7 @@
 use sakiyomi_model::Nanos;
 
 use super::mean::Mean;
-use super::{Kind, OPERATIONS, SIZES};
+use super::{Kind, OPERATION_CLASSES, SIZE_CLASSES};
 
 /// The time of one alone, by kind, and what pairs show.
 #[derive(Clone, Debug)]
@@ -31,46 +31,50 @@ struct Fresh {
     pairs: u32,
 }
 
-/// Over so many pairs what they show is averaged, and so many are enough to go by.
-const PAIRS: (u32, u32) = (64, 24);
-/// Below the first a device serves several, above the second one by one; between them it is what it was.
-const BORDERS: (f64, f64) = (1.0, 1.4);
-/// More than this a pair does not show.
-const MOST: f64 = 4.0;
-/// So many alone are enough to go by.
-const ENOUGH: u32 = 16;
+/// Samples over which the product of a pair and the time of a request served alone are averaged.
+const MEAN_SAMPLES: u32 = 64;
+/// Pairs from which their mean product is relied upon.
+const PAIRS_MIN: u32 = 24;
+/// Mean product below which a device serves several requests at a time. Up to [`SERIAL_MIN_PRODUCT`] nothing changes.
+const PARALLEL_MAX_PRODUCT: f64 = 1.0;
+/// Mean product above which a device serves requests one by one.
+const SERIAL_MIN_PRODUCT: f64 = 1.4;
+/// Larger products come from a request that waited for something else, and count as this.
+const PRODUCT_MAX: f64 = 4.0;
+/// Samples of requests served alone from which their mean is relied upon.
+const ALONE_MIN_SAMPLES: u32 = 16;
 
 impl Parallel {
     pub(super) fn new() -> Parallel {
-        let alone = vec![Mean::new(PAIRS.0); OPERATIONS * SIZES];
+        let alone = vec![Mean::new(MEAN_SAMPLES); OPERATION_CLASSES * SIZE_CLASSES];
         Parallel { alone, pairs: 0, product: 0.0, fresh: Fresh::default() }
     }
 
     /// One was issued when the device was empty, and took `stay`.
     pub(super) fn alone(&mut self, kind: Kind, stay: Nanos) {
-        self.fresh.alone = (self.fresh.alone + 1).min(ENOUGH);
+        self.fresh.alone = (self.fresh.alone + 1).min(ALONE_MIN_SAMPLES);
         self.alone[usize::from(kind.0)].push(stay.0 as f64);
     }
 
     /// One was issued beside one other, and took `stay`, the last part of it, `since`, after another had ended.
     pub(super) fn pair(&mut self, kind: Kind, stay: Nanos, since: Nanos) {
         let alone = &self.alone[usize::from(kind.0)];
-        if since >= stay || !alone.has(ENOUGH) {
+        if since >= stay || !alone.has(ALONE_MIN_SAMPLES) {
             return;
         }
-        self.fresh.pairs = (self.fresh.pairs + 1).min(PAIRS.1);
-        self.pairs = (self.pairs + 1).min(PAIRS.0);
+        self.fresh.pairs = (self.fresh.pairs + 1).min(PAIRS_MIN);
+        self.pairs = (self.pairs + 1).min(MEAN_SAMPLES);
         let product = (stay.0 as f64 / alone.get()) * (since.0 as f64 / alone.get());
-        self.product += (product.min(MOST) - self.product) / f64::from(self.pairs);
+        self.product += (product.min(PRODUCT_MAX) - self.product) / f64::from(self.pairs);
     }
 
     /// Whether the device serves several, where it is known.
     pub(super) fn serves_several(&self) -> Option<bool> {
-        let known = self.pairs >= PAIRS.1;
+        let known = self.pairs >= PAIRS_MIN;
         match self.product {
             _ if !known => None,
-            product if product < BORDERS.0 => Some(true),
-            product if product > BORDERS.1 => Some(false),
+            product if product < PARALLEL_MAX_PRODUCT => Some(true),
+            product if product > SERIAL_MIN_PRODUCT => Some(false),
             _ => None,
         }
     }
@@ -83,10 +87,10 @@ impl Parallel {
 
     /// How many may be in the device so that the samples that are missing are made; none: nothing is missing.
     pub(super) fn wants(&self, also_pairs: bool) -> Option<usize> {
-        if self.fresh.alone < ENOUGH {
+        if self.fresh.alone < ALONE_MIN_SAMPLES {
             Some(1)
         } else {
-            (also_pairs && self.fresh.pairs < PAIRS.1).then_some(2)
+            (also_pairs && self.fresh.pairs < PAIRS_MIN).then_some(2)
         }
     }
 
@@ -113,7 +117,7 @@ mod tests {
 
     fn with_pairs(stay: u64, since: u64) -> Parallel {
         let mut parallel = Parallel::new();
-        (0..ENOUGH).for_each(|_| parallel.alone(kind(), Nanos(100)));
+        (0..ALONE_MIN_SAMPLES).for_each(|_| parallel.alone(kind(), Nanos(100)));
         (0..100).for_each(|_| parallel.pair(kind(), Nanos(stay), Nanos(since)));
         parallel
     }

@@ -1,17 +1,17 @@
 //! How long so many requests take, in mean times of one.
 
-use super::DEPTHS;
+use super::DEPTH_MAX;
 use super::mean::Mean;
 
 /// The time for so many requests when no more come: mean and variance.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
-    mean: [f64; DEPTHS + 1],
-    variance: [f64; DEPTHS + 1],
+    mean: [f64; DEPTH_MAX + 1],
+    variance: [f64; DEPTH_MAX + 1],
 }
 
-/// Fewer times than this at a depth are not relied on.
-const LEAST: u32 = 16;
+/// Samples at a queue depth from which its mean is relied upon.
+const DEPTH_MIN_SAMPLES: u32 = 16;
 
 impl Default for Shape {
     /// One by one, by half of the mean more or less: while nothing is known.
@@ -24,10 +24,10 @@ impl Shape {
     /// From the times that one takes when there are so many to choose from: they add up. Where a depth is not known,
     /// the nearest known one stands in.
     pub(super) fn one_by_one(by_depth: &[Mean]) -> Shape {
-        let known = |depth: &usize| by_depth[*depth].has(LEAST);
-        let Some(mut nearest) = (1..=DEPTHS).find(known) else { return Shape::default() };
-        let (mut mean, mut variance) = ([0.0; DEPTHS + 1], [0.0; DEPTHS + 1]);
-        for depth in 1..=DEPTHS {
+        let known = |depth: &usize| by_depth[*depth].has(DEPTH_MIN_SAMPLES);
+        let Some(mut nearest) = (1..=DEPTH_MAX).find(known) else { return Shape::default() };
+        let (mut mean, mut variance) = ([0.0; DEPTH_MAX + 1], [0.0; DEPTH_MAX + 1]);
+        for depth in 1..=DEPTH_MAX {
             if known(&depth) {
                 nearest = depth;
             }
@@ -40,14 +40,14 @@ impl Shape {
     /// From the times between issue and end of one that is issued when there are so many: the least is the time of
     /// one. Beyond the deepest known one all have to share.
     pub(super) fn beside(by_depth: &[Mean]) -> Shape {
-        let known = |depth: &usize| by_depth[*depth].has(LEAST);
-        let known_times = (1..=DEPTHS).filter(known).map(|depth| by_depth[depth].get());
+        let known = |depth: &usize| by_depth[*depth].has(DEPTH_MIN_SAMPLES);
+        let known_times = (1..=DEPTH_MAX).filter(known).map(|depth| by_depth[depth].get());
         let Some(one) = known_times.min_by(f64::total_cmp).filter(|one| *one > 0.0) else {
             return Shape::default();
         };
-        let (mut mean, mut variance) = ([0.0; DEPTHS + 1], [0.0; DEPTHS + 1]);
+        let (mut mean, mut variance) = ([0.0; DEPTH_MAX + 1], [0.0; DEPTH_MAX + 1]);
         let mut last = None;
-        for depth in 1..=DEPTHS {
+        for depth in 1..=DEPTH_MAX {
             (mean[depth], variance[depth]) = match (known(&depth), last) {
                 (true, _) => (by_depth[depth].get() / one, by_depth[depth].variance() / (one * one)),
                 (false, None) => (1.0, 0.0),
@@ -66,13 +66,13 @@ impl Shape {
 
     /// The most that are served at once, in the mean.
     pub(super) fn parallelism(&self) -> f64 {
-        (1..=DEPTHS).map(|load| load as f64 / self.mean[load].max(f64::MIN_POSITIVE)).fold(1.0, f64::max)
+        (1..=DEPTH_MAX).map(|load| load as f64 / self.mean[load].max(f64::MIN_POSITIVE)).fold(1.0, f64::max)
     }
 
     /// The time for `load` requests, with so many standard deviations.
     pub(super) fn time(&self, load: usize, deviations: f64) -> f64 {
-        let whole = load.min(DEPTHS);
-        let beyond = (load - whole) as f64 * self.mean[DEPTHS] / DEPTHS as f64;
+        let whole = load.min(DEPTH_MAX);
+        let beyond = (load - whole) as f64 * self.mean[DEPTH_MAX] / DEPTH_MAX as f64;
         self.mean[whole] + beyond + deviations * self.variance[whole].sqrt()
     }
 }
@@ -87,7 +87,7 @@ mod tests {
             (0..64).for_each(|_| assert!(!mean.push(of(depth))));
             mean
         };
-        (0..=DEPTHS).map(mean).collect()
+        (0..=DEPTH_MAX).map(mean).collect()
     }
 
     #[test]

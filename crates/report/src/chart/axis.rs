@@ -12,20 +12,22 @@ const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Where a log axis begins at the lowest: a little below one nanosecond, the shortest span that is not none.
-const SHORTEST: f64 = 0.9;
-/// The least CPU time for a GB that a log axis shows, in seconds.
-const LEAST_CPU_PER_GB: f64 = 1e-6;
-/// Beyond this nothing is drawn to scale: 10^18 bytes a second, a thousand cores.
-const HIGHEST_RATE: f64 = 1e18;
-const MOST_CORES: f64 = 1000.0;
-/// About how many sizes are labelled.
-const MOST_SIZES: usize = 14;
+/// Lowest start of a logarithmic axis of time: a little below one nanosecond, the shortest time above zero.
+const LOG_AXIS_MIN_NS: f64 = 0.9;
+/// Smallest CPU time per GB that a logarithmic axis shows.
+const CPU_PER_GB_MIN_SECONDS: f64 = 1e-6;
+/// Rates beyond this are not drawn to scale.
+const RATE_MAX_BYTES_PER_S: f64 = 1e18;
+/// Numbers of cores beyond this are not drawn to scale.
+const CORES_MAX: f64 = 1000.0;
+/// Sizes that are labelled, approximately.
+const SIZE_LABELS_MAX: usize = 14;
 /// How far a log axis reaches beyond the values, as a factor.
 const LOG_MARGIN: f64 = 1.2;
 
 /// About how many ticks an axis should have.
 const X_TICKS: f64 = 10.0;
+/// Ticks of a vertical axis, approximately.
 const Y_TICKS: f64 = 5.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,20 +125,20 @@ impl Axis {
     pub(super) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let positive = values.filter(|&value| value > 0.0);
         let (low, high) = extent(positive).unwrap_or((MICROSECOND, SECOND));
-        Axis::log(title, (low, high), SHORTEST, |ns| number::round_duration(ns.round() as u64))
+        Axis::log(title, (low, high), LOG_AXIS_MIN_NS, |ns| number::round_duration(ns.round() as u64))
     }
 
     /// CPU seconds for each GB over decades. Zero stays at the lower end.
     pub(super) fn log_cpu_per_gb(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((0.01, 1.0));
-        let sensible = |value: f64| value.clamp(LEAST_CPU_PER_GB, 1.0 / LEAST_CPU_PER_GB);
-        Axis::log(title, (sensible(low), sensible(high)), LEAST_CPU_PER_GB / 2.0, number::round_decimal)
+        let sensible = |value: f64| value.clamp(CPU_PER_GB_MIN_SECONDS, 1.0 / CPU_PER_GB_MIN_SECONDS);
+        Axis::log(title, (sensible(low), sensible(high)), CPU_PER_GB_MIN_SECONDS / 2.0, number::round_decimal)
     }
 
     /// Bytes a second from zero on.
     pub(super) fn rates(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
-        let to = if high > 0.0 { high.min(HIGHEST_RATE) * 1.04 } else { 1e6 };
+        let to = if high > 0.0 { high.min(RATE_MAX_BYTES_PER_S) * 1.04 } else { 1e6 };
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS), number::round_rate)
     }
 
@@ -146,7 +148,7 @@ impl Axis {
         let (from, to) = (low / SQRT_2, high * SQRT_2);
         let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Log, from, to };
         let exponents = from.log2().ceil() as i32..=(high * SQRT_2).log2().floor() as i32;
-        let stride = 1 + exponents.clone().count() / MOST_SIZES;
+        let stride = 1 + exponents.clone().count() / SIZE_LABELS_MAX;
         for exponent in exponents.step_by(stride) {
             let bytes = 2f64.powi(exponent);
             axis.ticks.push(Tick { place: axis.place(bytes), label: number::round_bytes(bytes as u64) });
@@ -157,7 +159,7 @@ impl Axis {
     /// Time over elapsed time: 100 % is one core, kept busy all the time.
     pub(super) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
-        let to = high.clamp(1.0, MOST_CORES) * 1.04;
+        let to = high.clamp(1.0, CORES_MAX) * 1.04;
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
@@ -182,7 +184,7 @@ impl Axis {
     }
 
     fn numbers_in(title: &str, values: impl Iterator<Item = f64>, ticks: f64) -> Axis {
-        let sensible = |value: f64| value.clamp(-HIGHEST_RATE, HIGHEST_RATE);
+        let sensible = |value: f64| value.clamp(-RATE_MAX_BYTES_PER_S, RATE_MAX_BYTES_PER_S);
         let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
         // What begins at nothing begins at the axis.
@@ -194,7 +196,7 @@ impl Axis {
     /// Sizes from zero on, in steps of a power of two.
     pub(super) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (_, high) = extent(values.map(|bytes| bytes as f64)).unwrap_or_default();
-        let to = high.clamp(4096.0, HIGHEST_RATE) * 1.05;
+        let to = high.clamp(4096.0, RATE_MAX_BYTES_PER_S) * 1.05;
         let step = 2f64.powf((to / Y_TICKS).log2().ceil());
         Axis::linear(title, 0.0, to, step, |bytes| number::round_bytes(bytes as u64))
     }
@@ -254,10 +256,10 @@ fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// The multiples of `step` from `from` to `to`.
 fn multiples(from: f64, to: f64, step: f64) -> impl Iterator<Item = f64> {
-    // A step too small to be seen beside its multiples would make the same tick over and over.
-    const MOST: usize = 40;
+    /// Bounds the ticks if the step is so small that adding it does not change the value.
+    const TICKS_MAX: usize = 40;
     let first = (from / step - 1e-9).ceil();
-    (0..MOST)
+    (0..TICKS_MAX)
         .map(move |index| (first + index as f64) * step)
         .take_while(move |&value| value <= to + step * 1e-9)
 }
@@ -269,7 +271,8 @@ fn nice_step(span: f64, ticks: f64) -> f64 {
 
 /// A step that people count time in, so that `span_ns` has no more than `ticks` of it.
 fn time_step(span_ns: f64, ticks: f64) -> f64 {
-    const COUNTED: [f64; 14] = [
+    /// Steps between ticks, in nanoseconds.
+    const TIME_STEPS: [f64; 14] = [
         10.0 * SECOND,
         30.0 * SECOND,
         MINUTE,
@@ -289,7 +292,7 @@ fn time_step(span_ns: f64, ticks: f64) -> f64 {
     if least <= 5.0 * SECOND {
         round_up(least).max(1.0)
     } else {
-        COUNTED.into_iter().find(|&step| step >= least).unwrap_or_else(|| round_up(least / DAY) * DAY)
+        TIME_STEPS.into_iter().find(|&step| step >= least).unwrap_or_else(|| round_up(least / DAY) * DAY)
     }
 }
 

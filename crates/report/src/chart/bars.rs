@@ -7,6 +7,7 @@ use super::plot::Plot;
 use super::{Chart, layout};
 use crate::number::duration;
 
+/// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 46;
 /// Length at which a label is cut; the table has the whole label.
 const LABEL_LENGTH: usize = 44;

@@ -9,8 +9,8 @@ use super::layout::{
 use super::palette::{Colour, FAINT, GRID, INK};
 use super::plot::Plot;
 
-/// Left edge of the plot of every chart over time.
-const LEFT: u32 = 150;
+/// Left edge of the plot of every chart over time, in pixels.
+const PLOT_LEFT: u32 = 150;
 /// Room for half a tick label at the left, where nothing else is there.
 const BARE_LEFT: u32 = 14;
 /// Room for half a tick label at the right.
@@ -18,14 +18,19 @@ const RIGHT_MARGIN: u32 = 44;
 /// The widest that labels of rows, and names at the right, may be.
 const LABELS_MAX: u32 = 620;
 
+/// Height of a line of the title, in pixels.
 const TITLE_LINE_HEIGHT: u32 = 42;
+/// Height of a line of the legend, in pixels.
 const LEGEND_LINE_HEIGHT: u32 = 40;
+/// Height of a panel's title with its gap, in pixels.
 const PANEL_TITLE_HEIGHT: u32 = 56;
 /// How far above a plot its title ends.
 const PANEL_TITLE_RISE: u32 = 20;
 /// Height of a second line above a plot, if its name and that of its y axis do not fit in one.
 const SECOND_LINE_HEIGHT: u32 = 34;
+/// Height of the tick labels below a plot, in pixels.
 const X_LABELS_HEIGHT: u32 = 48;
+/// Gap below a panel, in pixels.
 const PANEL_GAP: u32 = 14;
 /// Room below the tick labels for the title of the x axis.
 const X_TITLE_HEIGHT: u32 = 38;
@@ -118,7 +123,7 @@ impl Sheet<'_> {
             (if axes_of_numbers { widest(false) } else { BARE_LEFT }, 0)
         } else {
             let beside = frame.beside.iter().map(|text| text_width(text) + 30).max().unwrap_or_default();
-            (widest(false).max(widest(true).min(LABELS_MAX)).max(LEFT), beside.min(LABELS_MAX))
+            (widest(false).max(widest(true).min(LABELS_MAX)).max(PLOT_LEFT), beside.min(LABELS_MAX))
         };
         Sheet {
             frame,
@@ -294,13 +299,14 @@ impl Sheet<'_> {
 
     /// The labels below a plot, without those that would run into the one before.
     fn x_labels(&self, x: &Axis) -> Vec<(f64, String)> {
-        const GAP: f64 = 20.0;
+        /// Smallest gap between two labels, in pixels.
+        const LABEL_GAP: f64 = 20.0;
         let width = f64::from(self.right - self.left);
         let ticks: Vec<(f64, f64)> =
             x.ticks.iter().map(|tick| (tick.place * width, f64::from(text_width(&tick.label)))).collect();
         let fits = |step: usize| {
             let kept: Vec<&(f64, f64)> = ticks.iter().step_by(step).collect();
-            kept.windows(2).all(|pair| pair[0].0 + (pair[0].1 + pair[1].1) / 2.0 + GAP <= pair[1].0)
+            kept.windows(2).all(|pair| pair[0].0 + (pair[0].1 + pair[1].1) / 2.0 + LABEL_GAP <= pair[1].0)
         };
         let step = (1..ticks.len()).find(|&step| fits(step)).unwrap_or_else(|| ticks.len().max(1));
         x.ticks.iter().step_by(step).map(|tick| (tick.place, tick.label.clone())).collect()

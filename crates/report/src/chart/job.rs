@@ -8,10 +8,12 @@ use crate::number::{count, duration};
 use crate::result::points;
 use crate::result::{ScenarioPoint, ScenarioResult};
 
-/// More panels, lines in a panel, and bars than these are not drawn; the table has them.
-const PANELS: usize = 6;
-const LINES: usize = 12;
-const BARS: usize = 60;
+/// Panels that are drawn; the table has the others.
+const PANELS_MAX: usize = 6;
+/// Lines of a panel that are drawn; the table has the others.
+const LINES_MAX: usize = 12;
+/// Bars that are drawn; the table has the others.
+const BARS_MAX: usize = 60;
 const SECOND: f64 = 1e9;
 
 pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
@@ -47,7 +49,7 @@ fn panels(result: &ScenarioResult) -> Panels {
 
 fn by_threads(result: &ScenarioResult) -> Option<Chart> {
     let mut panels = panels(result);
-    let is_cut = panels.limit(PANELS, LINES);
+    let is_cut = panels.limit(PANELS_MAX, LINES_MAX);
     panels.points().next()?;
     let has_published = result.points.iter().any(|point| point.published_elapsed_ns.is_some());
     let mut caption = if has_published {
@@ -91,10 +93,10 @@ fn runs(result: &ScenarioResult) -> Option<Chart> {
         return None;
     }
     let left_out = match rows.len() {
-        ..=BARS => String::new(),
-        all => format!(" Drawn are the first {BARS} of {}.", count(all as u64)),
+        ..=BARS_MAX => String::new(),
+        all => format!(" Drawn are the first {BARS_MAX} of {}.", count(all as u64)),
     };
-    rows.truncate(BARS);
+    rows.truncate(BARS_MAX);
     Some(bars::chart(Bars {
         name: "runs",
         title: "One run after another",

@@ -5,6 +5,7 @@
 
 /// Height of a line of ordinary text, and of the smaller gaps.
 pub(super) const TEXT_SIZE: u32 = 24;
+/// Font size of a title, in pixels.
 pub(super) const TITLE_SIZE: u32 = 31;
 /// Mean width of a character at [`TEXT_SIZE`]; without fonts it can only be estimated.
 const CHARACTER_WIDTH: u32 = 12;

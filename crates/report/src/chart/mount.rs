@@ -74,24 +74,18 @@ fn shares(windows: &[MountWindow]) -> TimeChart {
         let length = window.end_ns.saturating_sub(window.start_ns) as f64;
         window.busy_ns.filter(|_| length > 0.0).map(|busy| (busy as f64 / length).min(1.0))
     });
-    let chart = TimeChart { name: "busy", kind: Kind::Ratios, ..over(windows, std::slice::from_ref(&busy)) };
-    if windows.iter().all(|window| window.reads == 0) {
-        return TimeChart {
-            title: "The drive's time",
-            caption: "At 100 % the drive has no time left.",
-            ..chart
-        };
-    }
     let hits =
         Quantity::new("hit rate of its reads", palette::PREFETCH, Join::Mean, |window: &MountWindow| {
             (window.reads > 0).then(|| window.hits as f64 / window.reads as f64)
         });
-    TimeChart {
-        title: "The drive's time, and its cache",
-        caption: "At 100 % the drive has no time left. A hit needs no positioning of the head.",
-        panels: over(windows, &[hits.weighed(|window| window.reads as f64), busy]).panels,
-        ..chart
-    }
+    let hits = hits.weighed(|window| window.reads as f64);
+    let (quantities, title, caption) = if windows.iter().all(|window| window.reads == 0) {
+        (vec![busy], "The drive's time", "At 100 % the drive has no time left.")
+    } else {
+        let caption = "At 100 % the drive has no time left. A hit needs no positioning of the head.";
+        (vec![hits, busy], "The drive's time, and its cache", caption)
+    };
+    TimeChart { name: "busy", kind: Kind::Ratios, title, caption, ..over(windows, &quantities) }
 }
 
 fn in_flight(windows: &[MountWindow]) -> TimeChart {

@@ -220,10 +220,11 @@ fn short_numbers<S: serde::Serializer>(values: &[Option<f64>], serializer: S) ->
         Whole(i64),
         Broken(f64),
     }
-    const WHOLE_MAX: f64 = 9e15;
+    /// Below this all whole numbers are exact in an `f64`.
+    const EXACT_WHOLE_MAX: f64 = 9e15;
     serializer.collect_seq(values.iter().map(|value| {
         value.filter(|value| value.is_finite()).map(|value| {
-            if value.fract() == 0.0 && value.abs() < WHOLE_MAX {
+            if value.fract() == 0.0 && value.abs() < EXACT_WHOLE_MAX {
                 Number::Whole(value as i64)
             } else if value.abs() < 1e6 {
                 Number::Broken((value * 1e6).round() / 1e6)

@@ -163,9 +163,10 @@ impl Plot<'_> {
 
     /// A line from the slowest to the fastest run, with ends across it.
     pub(super) fn whisker(&mut self, from: Place, to: Place) {
-        const END: i64 = 7;
+        /// Half the length of the bar at each end, in pixels.
+        const WHISKER_END_LENGTH: i64 = 7;
         let ((x1, y1), (x2, y2)) = (self.pixel(from), self.pixel(to));
-        let (dx, dy) = if y1 == y2 { (0, END) } else { (END, 0) };
+        let (dx, dy) = if y1 == y2 { (0, WHISKER_END_LENGTH) } else { (WHISKER_END_LENGTH, 0) };
         let across = |x: i64, y: i64| format!("M{} {}l{} {}", x - dx, y - dy, 2 * dx, 2 * dy);
         let d = format!("{}{}{}", path::steps([(x1, y1), (x2, y2)], false), across(x1, y1), across(x2, y2));
         self.path(&d, &Stroke::new(INK, 3).attributes(), None);

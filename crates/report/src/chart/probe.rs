@@ -13,6 +13,7 @@ use crate::number;
 use crate::result::{Group, groups, limit_name};
 use crate::result::{Machine, ProbeCase, ProbeResult};
 
+/// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 44;
 /// Beyond this the label of a case is cut; the table has the whole of it.
 const LABEL_LENGTH: usize = 46;
@@ -71,8 +72,9 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
 
 /// The height of a panel with so many names at its right.
 fn height_for(names: usize) -> u32 {
-    const LEAST: u32 = 360;
-    LEAST.max(NAME_HEIGHT.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX)))
+    /// Height of a panel with few names, in pixels.
+    const PANEL_HEIGHT_MIN: u32 = 360;
+    PANEL_HEIGHT_MIN.max(NAME_HEIGHT.saturating_mul(u32::try_from(names).unwrap_or(u32::MAX)))
 }
 
 /// The slowest and the fastest run of a case.

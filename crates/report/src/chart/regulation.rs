@@ -6,18 +6,20 @@ use super::axis::Axis;
 use super::lines::{self, Level, Look, Panels, Point};
 use crate::number::round_decimal;
 use crate::result::points;
-use crate::result::regulation::{ALLOWANCE, GOOD, regulated};
+use crate::result::regulation::{ALLOWANCE, GOOD_ACCURACY_MAX, regulated};
 use crate::result::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
 
-/// More panels than this, and more lines in each, are not drawn; the table has them.
-const PANELS: usize = 8;
-const LINES: usize = 16;
+/// Panels that are drawn; the table has the others.
+const PANELS_MAX: usize = 8;
+/// Lines of a panel that are drawn; the table has the others.
+const LINES_MAX: usize = 16;
+/// Height of a panel, in pixels.
 const PANEL_HEIGHT: u32 = 280;
-/// Beyond so many times the ideal time the distribution is cut off.
-const MOST_RATIO: f64 = 2.0;
-/// Beyond so many times the ideal time an accuracy is drawn at the edge.
-const MOST_ACCURACY: f64 = 1.6;
-const ACCURACIES: &[Level] = &[(1.0, "1 is exact"), (GOOD, "up to 1.1 is good")];
+/// Multiple of the ideal time at which the distribution is cut off.
+const DRAWN_RATIO_MAX: f64 = 2.0;
+/// Larger accuracies are drawn at the edge.
+const DRAWN_ACCURACY_MAX: f64 = 1.6;
+const ACCURACIES: &[Level] = &[(1.0, "1 is exact"), (GOOD_ACCURACY_MAX, "up to 1.1 is good")];
 
 type At<'a> = (&'a ScenarioPoint, &'a RegulationPoint);
 type Extract = fn(&RegulationPoint) -> f64;
@@ -67,7 +69,7 @@ fn panels(result: &ScenarioResult, not: &[usize], places: impl Fn(At<'_>) -> Vec
 }
 
 fn draw(mut panels: Panels, view: &View) -> Option<Chart> {
-    let is_cut = panels.limit(PANELS, LINES);
+    let is_cut = panels.limit(PANELS_MAX, LINES_MAX);
     panels.points().next()?;
     let zero = view.from_zero.then_some(0.0);
     let levels = view.levels.iter().map(|(level, _)| *level);
@@ -136,7 +138,7 @@ fn by_rate(result: &ScenarioResult, key: usize) -> Vec<Chart> {
 }
 
 fn accuracy(point: &RegulationPoint) -> f64 {
-    point.worst_accuracy().min(MOST_ACCURACY)
+    point.worst_accuracy().min(DRAWN_ACCURACY_MAX)
 }
 
 /// Panels of a figure over a key with numbers; where there is but one number nothing is worth a picture.
@@ -231,7 +233,7 @@ fn distribution(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
         let owner = regulation.owners.first().filter(|_| value(point) == middle);
         let quantiles = owner.map(|owner| owner.quantile_ratios.as_slice()).unwrap_or_default();
         let shares = quantiles.iter().enumerate().map(|(percent, ratio)| (*ratio, percent as f64));
-        shares.take_while(|(ratio, _)| *ratio <= MOST_RATIO).collect()
+        shares.take_while(|(ratio, _)| *ratio <= DRAWN_RATIO_MAX).collect()
     });
     draw(panels, &view)
 }

@@ -2,10 +2,10 @@
 
 use super::plot::Plot;
 
-/// Width and height of the room that a point itself takes, and how far from its middle a name begins: to the side,
-/// and above or below. In pixels.
-const POINT: (f64, f64) = (24.0, 21.0);
-const DISTANCE: (f64, f64) = (24.0, 15.0);
+/// Width and height of the space that a point itself takes, in pixels.
+const POINT_SIZE: (f64, f64) = (24.0, 21.0);
+/// Horizontal and vertical distance between a point and its name, in pixels.
+const NAME_DISTANCE: (f64, f64) = (24.0, 15.0);
 
 /// What is taken in a plot, in places from 0 to 1.
 pub(super) struct Room {
@@ -24,8 +24,8 @@ impl Room {
     /// The room that points leave in a plot.
     pub(super) fn beside(points: impl Iterator<Item = (f64, f64)>, plot: &Plot<'_>) -> Room {
         let place = |(x, y): (f64, f64)| (plot.width_of(x), plot.height_of(y));
-        let taken = points.map(|point| Rect::around(point, place(POINT))).collect();
-        Room { taken, distance: place(DISTANCE) }
+        let taken = points.map(|point| Rect::around(point, place(POINT_SIZE))).collect();
+        Room { taken, distance: place(NAME_DISTANCE) }
     }
 
     /// Takes the place of a name beside its point, where nothing else is, and says where its middle is; the table has

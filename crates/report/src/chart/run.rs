@@ -5,11 +5,11 @@ use super::{Chart, palette};
 use crate::number::count;
 use crate::result::{RunPoint, RunReading, RunResult};
 
-/// Readings that are drawn: the largest.
-const DRAWN: usize = 4;
+/// Streams that are drawn, the largest first.
+const STREAMS_MAX: usize = 4;
 
-/// A stretch counts as a stall if the program waited for I/O more than half of it.
-const STALL: f64 = 0.5;
+/// Share of a stretch waited for I/O from which it counts as a stall.
+const STALL_MIN_RATIO: f64 = 0.5;
 
 /// None where no file was followed.
 pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
@@ -17,7 +17,7 @@ pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
     let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);
     let is_worth = |reading: &RunReading| reading.points.len() > 1 && reading.read_bytes >= largest / 50;
     let readings: Vec<&RunReading> =
-        result.readings.iter().filter(|reading| is_worth(reading)).take(DRAWN).collect();
+        result.readings.iter().filter(|reading| is_worth(reading)).take(STREAMS_MAX).collect();
     if readings.is_empty() {
         return Vec::new();
     }
@@ -91,8 +91,8 @@ fn stalled(points: &[RunPoint]) -> Vec<Span> {
     for pair in points.windows(2) {
         let (from, to) = (pair[0].at_ns, pair[1].at_ns);
         let time = to.saturating_sub(from) as f64;
-        let is_stall =
-            pair[1].io_wait_ns.saturating_sub(pair[0].io_wait_ns) as f64 > STALL * time && time > 0.0;
+        let is_stall = pair[1].io_wait_ns.saturating_sub(pair[0].io_wait_ns) as f64 > STALL_MIN_RATIO * time
+            && time > 0.0;
         match bands.last_mut().filter(|last| last.1 == from) {
             _ if !is_stall => {}
             Some(last) => last.1 = to,

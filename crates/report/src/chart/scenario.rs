@@ -10,10 +10,10 @@ use crate::number::{count, duration, signed_percent};
 use crate::result::points;
 use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};
 
-/// More bars than this are not drawn; the table has them.
-const BARS: usize = 40;
-/// Maximum number of distinguishable lines: eight colours, plain and dashed.
-const LINES: usize = 16;
+/// Bars that are drawn; the table has the others.
+const BARS_MAX: usize = 40;
+/// Lines that can be distinguished: eight colours, solid and dashed.
+const LINES_MAX: usize = 16;
 
 pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     let limits = speedups(result);
@@ -44,7 +44,7 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
         panel.lines.retain(|line| line.points.len() > 1);
         panel.lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
     }
-    let is_cut = panels.limit(1, LINES);
+    let is_cut = panels.limit(1, LINES_MAX);
     panels.points().next()?;
     let left_out = if is_cut { " More lines than can be told apart are in the table alone." } else { "" };
     let look = Look {
@@ -80,8 +80,8 @@ fn times(result: &ScenarioResult) -> Chart {
     };
     let all = programs().count();
     let left_out = match all {
-        ..=BARS => String::new(),
-        _ => format!(" Drawn are the first {BARS} of {}; the table has them all.", count(all as u64)),
+        ..=BARS_MAX => String::new(),
+        _ => format!(" Drawn are the first {BARS_MAX} of {}; the table has them all.", count(all as u64)),
     };
     bars::chart(Bars {
         name: "times",
@@ -91,7 +91,7 @@ fn times(result: &ScenarioResult) -> Chart {
         ),
         x_title: "time",
         parts: PARTS.into_iter().map(|(label, colour, _)| (label, colour)).collect(),
-        rows: programs().take(BARS).map(row).collect(),
+        rows: programs().take(BARS_MAX).map(row).collect(),
     })
 }
 

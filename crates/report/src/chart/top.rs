@@ -5,8 +5,8 @@ use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
 use super::palette::{self, Colour};
 use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
-/// Owners that are drawn by themselves: those with the most I/Os.
-const OWNERS: usize = 7;
+/// Owners that are drawn individually: those with the most I/Os.
+const OWNERS_MAX: usize = 7;
 
 /// None where there was but one look.
 pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
@@ -31,7 +31,7 @@ fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     };
     let mut owners: Vec<&IorateOwner> = result.owners.iter().collect();
     owners.sort_by_key(|owner| (!owner.has_rate(), std::cmp::Reverse(ios(owner))));
-    owners.truncate(OWNERS);
+    owners.truncate(OWNERS_MAX);
     owners
 }
 

@@ -14,6 +14,7 @@ use super::{Chart, palette};
 use crate::number::{count, duration, percent};
 use crate::result::{SweepPoint, SweepResult, point_name};
 
+/// Height of the plot, in pixels.
 const PLOT_HEIGHT: u32 = 440;
 /// Beyond this a label is cut; the point's own words and the table have the whole of it.
 const LABEL_LENGTH: usize = 36;

@@ -11,7 +11,7 @@ use crate::number;
 use crate::result::Run;
 use crate::section::{Cell, Fact, Finding, Group, Note, Notes, Report, Section, Tone, Totals};
 use crate::value::Value;
-use crate::words::{command_line, paragraph};
+use crate::words::{COMMAND_MAX, command_line, paragraph};
 
 /// Content of the generator tag, by which a page of sakiyomi is recognised.
 const GENERATOR: &str = concat!("sakiyomi ", env!("CARGO_PKG_VERSION"));
@@ -213,8 +213,7 @@ fn figure(chart: &Chart) -> Markup {
 
 /// How, when and where a result was made. `name` is `A` or `B`, or empty.
 fn provenance(name: &str, run: &Run) -> Markup {
-    const LONGEST: usize = 300;
-    let (command, whole) = (command_line(&run.command, LONGEST), run.command.join(" "));
+    let (command, whole) = (command_line(&run.command, COMMAND_MAX), run.command.join(" "));
     html! {
         p.provenance {
             @if !name.is_empty() { b { (name) } " " }

@@ -12,8 +12,8 @@ use crate::value::Value;
 /// Minimum number of rows of a sortable table.
 const SORTED_FROM: usize = 4;
 
-/// Length in characters above which a text may break.
-const LONG: usize = 16;
+/// Length from which a text may be broken into lines.
+const BREAKABLE_MIN_CHARS: usize = 16;
 
 /// The table as markup.
 pub(super) fn markup(table: &Table) -> Markup {
@@ -66,7 +66,7 @@ fn markup_of(cell: &Cell, column: &Column, is_first: bool, is_sorted: bool) -> M
     let text = cell.value.text();
     // A cell with only a mark does not name its row.
     let is_heading = is_first && column.is_text && text.chars().any(char::is_alphanumeric);
-    let is_long = text.chars().count() > LONG;
+    let is_long = text.chars().count() > BREAKABLE_MIN_CHARS;
     let classes = [column.is_text.then_some("text"), is_long.then_some("long"), class(cell.tone)];
     let classes: Vec<&str> = classes.into_iter().flatten().collect();
     let class = (!classes.is_empty()).then(|| classes.join(" "));

@@ -246,8 +246,8 @@ impl IorateBypass {
     }
 }
 
-/// Distance of an accuracy from 1 beyond which it stands out.
-const ACCURATE: f64 = 0.1;
+/// Deviation of an accuracy from 1 from which it is highlighted.
+const ACCURACY_TOLERANCE: f64 = 0.1;
 
 /// Users of a device.
 pub(crate) fn owners(owners: &[IorateOwner]) -> Table {
@@ -299,6 +299,6 @@ impl IorateOwner {
 
     /// Whether its I/O takes clearly longer or shorter than it should.
     fn is_off(&self) -> bool {
-        self.accuracy_ratio.is_some_and(|accuracy| (accuracy - 1.0).abs() > ACCURATE)
+        self.accuracy_ratio.is_some_and(|accuracy| (accuracy - 1.0).abs() > ACCURACY_TOLERANCE)
     }
 }

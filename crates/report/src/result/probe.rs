@@ -51,6 +51,9 @@ pub struct ProbeCase {
     pub target: String,
     /// `read`, `pread`, `aio`, `uring`, `uring-sqpoll`, `mmap`, `populate` or `null`.
     pub method: String,
+    /// `read`, `write`, or `mix:N` with N % reads; reads if it is empty.
+    #[serde(default)]
+    pub op: String,
     /// Bytes that one request asks for.
     pub block_bytes: u64,
     /// Requests in flight, or threads, or mappings side by side.
@@ -75,15 +78,21 @@ pub struct ProbeCase {
     pub kernel_threads_ratio: f64,
     /// Our CPU time, user and system, for a byte: as many as seconds for 10^9 bytes.
     pub cpu_ns_per_byte: f64,
+    /// CPU time of kernel threads for a byte: write-back, the block layer, a loop device.
+    #[serde(default)]
+    pub kernel_threads_cpu_ns_per_byte: f64,
     /// Share of all cores' time that was not idle, whoever used it.
     pub machine_cpu_ratio: f64,
     /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
     pub busiest_thread_ratio: f64,
     /// Which thread that was.
     pub busiest_thread: String,
-    /// From a request's start to its end; none for mappings, which have no requests.
+    /// From a request's start to its end; of a mix, that of its reads; none for mappings, which have no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<ProbeLatency>,
+    /// The same of the writes of a mix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_latency_ns: Option<ProbeLatency>,
     /// Throughput with twice the depth over this, less one; none where it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_depth_gain_ratio: Option<f64>,
@@ -134,6 +143,9 @@ pub enum ProbeVerdict {
 pub struct ProbeChoice {
     /// The target's name.
     pub target: String,
+    /// As [`ProbeCase::op`].
+    #[serde(default)]
+    pub op: String,
     /// Around the page cache.
     pub direct: bool,
     /// From the page cache.

@@ -158,9 +158,10 @@ impl Present for RunResult {
 impl RunResult {
     /// Reconciles the three times with the elapsed time: names the rest, or the number of threads that they sum.
     fn rest(&self) -> Fact {
-        const SEVERAL: f64 = 1.05;
+        /// Mean number of threads from which times are the sums over several.
+        const THREADS_MIN: f64 = 1.05;
         let threads = self.threads_at_a_time();
-        if threads > SEVERAL {
+        if threads > THREADS_MIN {
             return Fact::new(
                 "threads at a time",
                 format!("{threads:.1} on average, whose times these three sum"),

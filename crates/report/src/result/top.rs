@@ -143,12 +143,12 @@ fn verdict(result: &TopResult) -> Vec<String> {
         busy.map_or_else(String::new, |busy| format!(" and was busy {} of it", whole_percent(busy.min(1.0))))
     )];
     let rated = result.owners.iter().filter(|owner| owner.has_rate());
-    sentences.extend(rated.filter_map(accuracy).take(MOST_OWNERS));
+    sentences.extend(rated.filter_map(accuracy).take(SENTENCE_OWNERS_MAX));
     sentences
 }
 
-/// Sentences about owners; the table has the others.
-const MOST_OWNERS: usize = 4;
+/// Owners that are described in sentences; the table has the others.
+const SENTENCE_OWNERS_MAX: usize = 4;
 
 fn accuracy(owner: &IorateOwner) -> Option<String> {
     let ratio = owner.accuracy_ratio?;

@@ -13,8 +13,8 @@ pub struct Style {
     pub colour: bool,
 }
 
-/// Columns that text is never laid out below or beyond: narrower is unreadable, wider hard to follow.
-const WIDTH: std::ops::RangeInclusive<usize> = 40..=120;
+/// Columns between which text is laid out: fewer are unreadable, more are hard to follow.
+const TEXT_COLUMNS: std::ops::RangeInclusive<usize> = 40..=120;
 
 const BOLD: &str = "1";
 pub(super) const RED: &str = "1;31";
@@ -23,7 +23,7 @@ pub(super) const GREY: &str = "90";
 
 impl Style {
     pub(super) fn width(self) -> usize {
-        self.width.clamp(*WIDTH.start(), *WIDTH.end())
+        self.width.clamp(*TEXT_COLUMNS.start(), *TEXT_COLUMNS.end())
     }
 
     /// The text in an ANSI style, where colours are wanted.

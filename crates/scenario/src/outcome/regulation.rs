@@ -80,8 +80,8 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// More points than this are thinned out.
-    const POINTS: usize = 400;
+    /// Points of the curve. Beyond this number it is thinned out.
+    const POINTS_MAX: usize = 400;
 
     /// `changes` in order, among `ios` I/Os.
     pub(crate) fn over(changes: &[(u64, u32)], ios: u64) -> Allowance {
@@ -95,7 +95,7 @@ impl Allowance {
         }
         let reached = (0..held.len()).max_by_key(|&allowance| held[allowance]).unwrap_or(0) as u32;
         let settled = changes.iter().find(|(_, allowance)| *allowance == reached).map_or(0, |(at, _)| *at);
-        let stride = changes.len().div_ceil(Self::POINTS).max(1);
+        let stride = changes.len().div_ceil(Self::POINTS_MAX).max(1);
         Allowance { course: changes.iter().copied().step_by(stride).collect(), reached, settled }
     }
 }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(allowance.course, changes);
         assert_eq!(Allowance::over(&[], 0), Allowance::default());
         let many: Vec<(u64, u32)> = (0..10_000).map(|at| (at, 1 + (at % 2) as u32)).collect();
-        assert!(Allowance::over(&many, 10_000).course.len() <= Allowance::POINTS);
+        assert!(Allowance::over(&many, 10_000).course.len() <= Allowance::POINTS_MAX);
     }
 
     #[test]

@@ -25,10 +25,10 @@ pub(crate) struct Clusters {
     run: u64,
 }
 
-/// A shorter run is none.
-const RUN_MIN: u64 = 3;
-/// The shortest cluster: 32 KiB (`preheat_min_bytes`).
-const CLUSTER_MIN: u64 = 8;
+/// Shorter runs are not read ahead.
+const RUN_MIN_PAGES: u64 = 3;
+/// Shortest cluster: 32 KiB (`preheat_min_bytes`).
+const CLUSTER_MIN_PAGES: u64 = 8;
 
 impl Clusters {
     /// A call reads these pages. What is to be read ahead of it, `most` being the longest; `is_there` says whether a
@@ -67,8 +67,8 @@ impl Clusters {
     /// The page that was touched last is missing: the cluster that is brought in, of at most `most` pages.
     pub(crate) fn cluster(&self, most: u64) -> Range<u64> {
         let page = self.touched.map_or(0, |(page, _)| page);
-        if self.run >= RUN_MIN {
-            return page..page + (self.run + 1).clamp(CLUSTER_MIN.min(most), most);
+        if self.run >= RUN_MIN_PAGES {
+            return page..page + (self.run + 1).clamp(CLUSTER_MIN_PAGES.min(most), most);
         }
         let behind = most / 2;
         page.saturating_sub(behind)..page + (most - behind).max(1)

@@ -23,9 +23,9 @@ pub enum SpecError {
     },
 }
 
-/// The pages of all files together: each takes four bytes here.
+/// Pages of all files together; each takes four bytes of memory.
 const PAGES_MAX: u64 = 1 << 28;
-/// All of them are looked at whenever something happens.
+/// All programs are examined at every event.
 const PROGRAMS_MAX: u64 = 1000;
 
 impl Scenario {

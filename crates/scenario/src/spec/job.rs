@@ -107,9 +107,9 @@ impl Default for JobSpec {
     }
 }
 
-/// Parts of a job whose tasks exist at a time.
+/// Tasks of a job that exist at a time.
 const TASKS_MAX: u64 = 1 << 20;
-/// Threads of all jobs together, each of which is looked at whenever something has been read.
+/// Threads of all jobs together, each of which is examined after every read.
 pub(super) const THREADS_MAX: u64 = 1000;
 
 impl JobSpec {

@@ -200,7 +200,8 @@ impl RegulateSpec {
 
     /// Whether it can be done.
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        const DEPTH: std::ops::RangeInclusive<u32> = 1..=32;
+        /// Requests in a device: AHCI's queue has 32 places.
+        const DEVICE_DEPTHS: std::ops::RangeInclusive<u32> = 1..=32;
         let is_off = self.allowance() == AllowanceChoice::Off;
         let no_deadlines = "an allowance leaves no choice here; set regulate.allowance=off for deadlines";
         let no_allowance =
@@ -218,11 +219,11 @@ impl RegulateSpec {
             ("counted", is_unused(self.counted.is_some(), !is_off), no_allowance),
             ("accuracy", is_unused(self.accuracy.is_some(), !is_off), no_allowance),
             ("excess", is_unused(self.excess.is_some(), !is_off), no_allowance),
-            ("depth", self.depth.is_none_or(|depth| DEPTH.contains(&depth)), "1 to 32 requests"),
-            ("most", self.most.is_none_or(|most| DEPTH.contains(&most)), "1 to 32 requests"),
+            ("depth", self.depth.is_none_or(|depth| DEVICE_DEPTHS.contains(&depth)), "1 to 32 requests"),
+            ("most", self.most.is_none_or(|most| DEVICE_DEPTHS.contains(&most)), "1 to 32 requests"),
             (
                 "allowance",
-                !matches!(self.allowance, Some(AllowanceChoice::Fixed(fixed)) if !DEPTH.contains(&fixed)),
+                !matches!(self.allowance, Some(AllowanceChoice::Fixed(fixed)) if !DEVICE_DEPTHS.contains(&fixed)),
                 "1 to 32 requests",
             ),
             (

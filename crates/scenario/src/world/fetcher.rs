@@ -16,8 +16,8 @@ use crate::outcome::Distances;
 use crate::readahead::Window;
 use crate::spec::How;
 
-/// A look at a program costs some microseconds; nobody looks more often.
-const SHORTEST_SLEEP: Nanos = Nanos(50_000);
+/// Shortest sleep between two polls, each of which costs some microseconds of CPU time.
+const SLEEP_MIN: Nanos = Nanos(50_000);
 
 pub(super) struct Fetcher {
     id: ReadingId,
@@ -106,7 +106,7 @@ impl World {
         };
         let tick = self.tick.0;
         let earliest = match tick {
-            0 => self.now + SHORTEST_SLEEP,
+            0 => self.now + SLEEP_MIN,
             tick => Nanos((self.now.0 / tick + 2) * tick),
         };
         // One thread that reads does not look meanwhile.

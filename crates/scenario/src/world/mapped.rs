@@ -13,10 +13,10 @@ pub(super) struct Mapping {
     misses: u32,
 }
 
-/// As many pages are mapped at a time at most, where they are there (`fault_around_bytes`).
-const AROUND: u64 = 16;
-/// After so many misses more than hits nothing is read around a page any more (`MMAP_LOTSAMISS`).
-const LOTS_OF_MISSES: u32 = 100;
+/// Pages mapped by a fault, if they are cached (`fault_around_bytes`).
+const FAULT_AROUND_PAGES: u64 = 16;
+/// Misses beyond the hits after which a fault reads no further pages (`MMAP_LOTSAMISS`).
+const MISSES_MAX: u32 = 100;
 
 impl World {
     /// A thread touches pages from `page` on: how many of them are there, up to `end` and 16 at most. Where the first one
@@ -29,7 +29,7 @@ impl World {
         page: u64,
         end: u64,
     ) -> u64 {
-        for next in page..end.min(page + AROUND) {
+        for next in page..end.min(page + FAULT_AROUND_PAGES) {
             if self.kernel == Kernel::Xnu {
                 self.clusters[file.0].touch(next, thread);
             }
@@ -46,7 +46,7 @@ impl World {
             self.cache.touch(file, next);
             self.cache.used(file, next);
         }
-        end.min(page + AROUND) - page
+        end.min(page + FAULT_AROUND_PAGES) - page
     }
 
     /// `page` is missing: brings in what the kernel does.
@@ -57,8 +57,8 @@ impl World {
                 Window { start: cluster.start, pages: cluster.end - cluster.start, mark: None }
             }
             Kernel::Linux => {
-                mapping.misses = mapping.misses.saturating_add(1).min(LOTS_OF_MISSES * 10);
-                let most = if mapping.misses > LOTS_OF_MISSES { 0 } else { self.fault_max };
+                mapping.misses = mapping.misses.saturating_add(1).min(MISSES_MAX * 10);
+                let most = if mapping.misses > MISSES_MAX { 0 } else { self.fault_max };
                 mapping.read_ahead.around(page, most)
             }
         };

@@ -5,13 +5,14 @@
 //! printable ASCII nor white space is rare in text, and only noticed here: who calls then counts that piece one
 //! character after the other. [`pulp`] runs all of this compiled for AVX2 where the CPU has it.
 
-/// Bytes looked at together.
-const LANES: usize = 32;
+/// Bytes processed at a time: the width of an AVX2 register.
+const LANE_COUNT: usize = 32;
 
-/// Bytes of a piece at most: a lane counts up to 255, and the first byte has none before it.
-pub(super) const PIECE: usize = 255 * LANES + 1;
+/// Bytes of a piece: a lane counts up to 255, and the first byte is only the predecessor of the second.
+pub(super) const PIECE_MAX_BYTES: usize = 255 * LANE_COUNT + 1;
 
-const SPACE: i8 = b' '.cast_signed();
+/// The largest byte of white space; the smaller ones are white space or control characters.
+const SPACE_BYTE: i8 = b' '.cast_signed();
 
 /// What is in a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,23 +37,24 @@ pub(super) fn is_space(byte: u8) -> bool {
 /// Lines and words of a piece, which has at least one byte.
 #[inline(always)]
 pub(super) fn tally(piece: &[u8]) -> Tally {
-    debug_assert!(!piece.is_empty() && piece.len() <= PIECE);
-    let (mut lines, mut words) = ([0u8; LANES], [0u8; LANES]);
+    debug_assert!(!piece.is_empty() && piece.len() <= PIECE_MAX_BYTES);
+    let (mut lines, mut words) = ([0u8; LANE_COUNT], [0u8; LANE_COUNT]);
     // What is not plain is below a tab, between carriage return and space, or a delete; as signed numbers, bytes that
     // are no ASCII are below a tab too. Extremes are kept of each lane, since that is one instruction.
-    let (mut lowest, mut highest, mut control) = ([i8::MAX; LANES], [i8::MIN; LANES], [u8::MAX; LANES]);
-    let ((now, rest), (before, _)) = (piece[1..].as_chunks::<LANES>(), piece.as_chunks::<LANES>());
+    let (mut lowest, mut highest, mut control) =
+        ([i8::MAX; LANE_COUNT], [i8::MIN; LANE_COUNT], [u8::MAX; LANE_COUNT]);
+    let ((now, rest), (before, _)) = (piece[1..].as_chunks::<LANE_COUNT>(), piece.as_chunks::<LANE_COUNT>());
     for (now, before) in now.iter().zip(before) {
-        for lane in 0..LANES {
+        for lane in 0..LANE_COUNT {
             let (byte, signed, previous) = (now[lane], now[lane].cast_signed(), before[lane].cast_signed());
             lines[lane] += u8::from(byte == b'\n');
-            words[lane] += u8::from(signed > SPACE) & u8::from(previous <= SPACE);
+            words[lane] += u8::from(signed > SPACE_BYTE) & u8::from(previous <= SPACE_BYTE);
             lowest[lane] = lowest[lane].min(signed);
             highest[lane] = highest[lane].max(signed);
             control[lane] = control[lane].min(byte.wrapping_sub(b'\r' + 1));
         }
     }
-    let none = |lanes: [bool; LANES]| !lanes.iter().fold(false, |any, &lane| any | lane);
+    let none = |lanes: [bool; LANE_COUNT]| !lanes.iter().fold(false, |any, &lane| any | lane);
     let plain = none(lowest.map(|lowest| lowest < b'\t'.cast_signed()))
         & none(highest.map(|highest| highest == i8::MAX))
         & none(control.map(|control| control < b' ' - (b'\r' + 1)));
@@ -75,6 +77,6 @@ impl Tally {
 }
 
 #[inline(always)]
-fn sum(lanes: &[u8; LANES]) -> u64 {
+fn sum(lanes: &[u8; LANE_COUNT]) -> u64 {
     lanes.iter().map(|&lane| u64::from(lane)).sum()
 }

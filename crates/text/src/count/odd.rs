@@ -8,11 +8,11 @@
 use super::kernel::{is_space, is_word};
 use super::{Core, Counter, Kind};
 
-/// Bytes of a piece at most.
-pub(super) const PIECE: usize = 15 * CHUNK;
+/// Bytes of a piece.
+pub(super) const PIECE_MAX_BYTES: usize = 15 * CHUNK_BYTES;
 
-/// Bytes that are looked at together, for which there is a bit each.
-const CHUNK: usize = 64;
+/// Bytes processed at a time, with a bit of a word for each.
+const CHUNK_BYTES: usize = 64;
 
 impl Counter {
     /// Counts a piece at whose ends no character is cut.
@@ -24,14 +24,14 @@ impl Counter {
 
     #[inline(always)]
     fn each_odd(&self, piece: &[u8], core: &mut Core) {
-        let mut copy = [0; PIECE];
+        let mut copy = [0; PIECE_MAX_BYTES];
         copy[..piece.len()].copy_from_slice(piece);
         let mut plain = Plain { bytes: &mut copy[..piece.len()], from: 0 };
         // How many bytes are no character of their own, and where those begin whose columns are not counted.
         let (mut surplus, mut seen) = (0, 0);
         let mut next = 0;
-        for start in (0..piece.len()).step_by(CHUNK) {
-            let chunk = &piece[start..piece.len().min(start + CHUNK)];
+        for start in (0..piece.len()).step_by(CHUNK_BYTES) {
+            let chunk = &piece[start..piece.len().min(start + CHUNK_BYTES)];
             let mut odd = if self.wanted.columns { bits(chunk, is_wide) } else { bits(chunk, is_no_plain) };
             odd &= from_bit(next.max(start) - start);
             while odd != 0 {
@@ -130,7 +130,7 @@ fn from_bit(bit: usize) -> u64 {
 /// A bit for each byte that is so, the first one's the lowest.
 #[inline(always)]
 fn bits(chunk: &[u8], is_so: impl Fn(u8) -> bool) -> u64 {
-    let mut flags = [0u8; CHUNK];
+    let mut flags = [0u8; CHUNK_BYTES];
     for (flag, &byte) in flags.iter_mut().zip(chunk) {
         *flag = u8::from(is_so(byte));
     }

@@ -11,8 +11,8 @@ pub(super) enum Decoded {
     Cut,
 }
 
-/// The longest sequence, without its first byte.
-pub(super) const FOLLOWING_MAX: usize = 5;
+/// Bytes of the longest sequence, without the first.
+pub(super) const FOLLOWING_MAX_BYTES: usize = 5;
 
 pub(super) fn is_following(byte: u8) -> bool {
     byte & 0xc0 == 0x80
@@ -64,7 +64,7 @@ fn decode_any(bytes: &[u8]) -> Decoded {
 
 /// How many bytes at the end are the start of a character whose rest may follow.
 pub(super) fn cut_off(bytes: &[u8]) -> usize {
-    let last = bytes.len().saturating_sub(FOLLOWING_MAX);
+    let last = bytes.len().saturating_sub(FOLLOWING_MAX_BYTES);
     let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));
     first.filter(|&at| decode(&bytes[at..]) == Decoded::Cut).map_or(0, |at| bytes.len() - at)
 }

@@ -11,8 +11,9 @@ use super::{Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_S, Problem, Shown, blocks, nanos, whole_u32, words};
 use crate::record::Record;
 
-/// The kernel's split of a device number.
+/// The kernel's split of a device number (`MINORBITS`, linux/kdev_t.h).
 const MINOR_BITS: u32 = 20;
+/// The remaining bits of a 32-bit device number.
 const MAJOR_BITS: u32 = 12;
 
 pub(super) struct Reader {

@@ -9,6 +9,7 @@ use super::{Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_MS, Problem, blanks, blocks, hexadecimal, nanos, whole_u32};
 use crate::record::{Record, op_name};
 
+/// Bit of the flags that marks a read.
 const READ_FLAG: u64 = 1;
 
 pub(super) struct Reader;

@@ -17,7 +17,7 @@ use crate::record::Record;
 const HEADER_V2: &[u8] = b"fio version 2 iolog";
 /// The first line of version 3.
 pub(crate) const HEADER_V3: &str = "fio version 3 iolog";
-/// How many files a log may name, so that their names stay within bounds of memory.
+/// Files that a log may name; their names are held in memory.
 const FILES_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use super::Parser;
 use crate::field::{Problem, Shown, commas, operation, whole, whole_u32};
 use crate::record::Record;
 
-const NANOS_PER_TICK: u64 = 100;
+/// Times are in ticks of the Windows file time.
+const NS_PER_TICK: u64 = 100;
 
 #[derive(Default)]
 pub(super) struct Reader {
@@ -51,7 +52,7 @@ impl Reader {
 
 fn ticks(field: &[u8], column: &str) -> Result<Nanos, Problem> {
     whole(field, column)?
-        .checked_mul(NANOS_PER_TICK)
+        .checked_mul(NS_PER_TICK)
         .map(Nanos)
         .ok_or_else(|| format!("the column {column} holds {}, which passes the year 2185", Shown(field)))
 }

@@ -22,6 +22,7 @@ use crate::record::Record;
 
 /// The first bytes of a Parquet file.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
+/// Rows decoded at a time, which bounds the memory.
 const BATCH_ROWS: usize = 4096;
 
 pub(crate) struct Reader {

@@ -10,8 +10,8 @@ use crate::field::Shown;
 use crate::format::{Format, parquet};
 use crate::options::ReadOptions;
 
-/// How many lines that are not blank are looked at.
-const LINES: usize = 50;
+/// Lines, without blank ones, from which the format is determined.
+const SAMPLE_LINES: usize = 50;
 
 /// Names the format of a trace that begins with `sample`, unpacked; `complete` says that it is the whole of it.
 pub(crate) fn sniff(path: &str, sample: &[u8], complete: bool) -> Result<Format, TraceError> {
@@ -80,7 +80,7 @@ fn sample_lines(sample: &[u8], complete: bool) -> Vec<(usize, &[u8])> {
         .enumerate()
         .map(|(at, line)| (at + 1, line))
         .filter(|(_, line)| !line.trim_ascii().is_empty())
-        .take(LINES)
+        .take(SAMPLE_LINES)
         .collect()
 }
 

@@ -9,13 +9,14 @@ use super::{Parser, SECTOR_BYTES};
 use crate::field::{NANOS_PER_S, Problem, Shown, blocks, commas, nanos, whole, whole_u32};
 use crate::record::Record;
 
-const COLUMNS: usize = 5;
+/// Columns that are read; further ones are ignored.
+const COLUMN_COUNT: usize = 5;
 
 pub(super) struct Reader;
 
 impl Parser for Reader {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), Problem> {
-        let [asu, lba, size, op, time] = commas::<COLUMNS>(without_extra(line))?;
+        let [asu, lba, size, op, time] = commas::<COLUMN_COUNT>(without_extra(line))?;
         let op = match op {
             b"r" | b"R" => Op::Read,
             b"w" | b"W" => Op::Write,
@@ -37,7 +38,7 @@ impl Parser for Reader {
 /// The line up to the comma after its last column that is used.
 fn without_extra(line: &[u8]) -> &[u8] {
     let mut commas = line.iter().enumerate().filter(|&(_, &byte)| byte == b',');
-    commas.nth(COLUMNS - 1).map_or(line, |(at, _)| &line[..at])
+    commas.nth(COLUMN_COUNT - 1).map_or(line, |(at, _)| &line[..at])
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use super::sequential::Sequential;
 use super::{Place, SECTOR_BYTES, require};
 use crate::error::TraceError;
 
-/// More streams than this are not held.
+/// Streams whose state is held in memory.
 const STREAMS_MAX: u32 = 1 << 20;
-/// Parts begin at multiples of this, if they are longer.
-const PART_ALIGN: u64 = 1 << 20;
+/// Alignment of parts that are longer than this.
+const PART_ALIGN_BYTES: u64 = 1 << 20;
 
 pub(super) struct Interleaved {
     streams: Vec<Sequential>,
@@ -21,7 +21,7 @@ impl Interleaved {
     pub(super) fn new(span: Bytes, streams: u32, longest: Bytes) -> Result<Interleaved, TraceError> {
         require((1..=STREAMS_MAX).contains(&streams), "the number of streams", streams, "from 1 to 2^20")?;
         let share = span.0 / u64::from(streams);
-        let align = if share >= PART_ALIGN { PART_ALIGN } else { SECTOR_BYTES };
+        let align = if share >= PART_ALIGN_BYTES { PART_ALIGN_BYTES } else { SECTOR_BYTES };
         let part = Bytes(share - share % align);
         require(
             longest <= part,

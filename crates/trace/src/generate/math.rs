@@ -7,11 +7,14 @@ use std::f64::consts::{LN_2, SQRT_2};
 
 /// The natural logarithm of a finite `x` > 0 that is not subnormal.
 pub(super) fn ln(x: f64) -> f64 {
+    /// Bits of the mantissa of an `f64`.
     const MANTISSA_BITS: u32 = 52;
-    const BIAS: i64 = 1023;
+    /// Bias of the exponent of an `f64`.
+    const EXPONENT_BIAS: i64 = 1023;
     let bits = x.to_bits();
-    let exponent = (bits >> MANTISSA_BITS) as i64 - BIAS;
-    let mantissa = f64::from_bits(bits & ((1 << MANTISSA_BITS) - 1) | (BIAS as u64) << MANTISSA_BITS);
+    let exponent = (bits >> MANTISSA_BITS) as i64 - EXPONENT_BIAS;
+    let mantissa =
+        f64::from_bits(bits & ((1 << MANTISSA_BITS) - 1) | (EXPONENT_BIAS as u64) << MANTISSA_BITS);
     let (mantissa, exponent) =
         if mantissa > SQRT_2 { (mantissa / 2.0, exponent + 1) } else { (mantissa, exponent) };
     exponent as f64 * LN_2 + ln_near_1((mantissa - 1.0) / (mantissa + 1.0))
@@ -19,25 +22,28 @@ pub(super) fn ln(x: f64) -> f64 {
 
 /// ln((1 + s) / (1 − s)) = 2 (s + s³/3 + s⁵/5 + …), for |s| ≤ 0.172.
 fn ln_near_1(s: f64) -> f64 {
-    const TERMS: u32 = 11;
+    /// Terms of the series: the first one left out is below the precision of an `f64`.
+    const LN_TERMS: u32 = 11;
     let square = s * s;
-    let series = (0..TERMS).rev().fold(0.0, |sum, k| sum * square + 1.0 / f64::from(2 * k + 1));
+    let series = (0..LN_TERMS).rev().fold(0.0, |sum, k| sum * square + 1.0 / f64::from(2 * k + 1));
     2.0 * s * series
 }
 
 /// e to the power of `x`; zero or infinity beyond ±700.
 pub(super) fn exp(x: f64) -> f64 {
-    const LIMIT: f64 = 700.0;
-    const TERMS: u32 = 16;
-    if x < -LIMIT {
+    /// Below the largest exponent whose power an `f64` holds, 709.8.
+    const EXPONENT_MAX: f64 = 700.0;
+    /// Terms of the series: the first one left out is below the precision of an `f64`.
+    const EXP_TERMS: u32 = 16;
+    if x < -EXPONENT_MAX {
         return 0.0;
     }
-    if x > LIMIT {
+    if x > EXPONENT_MAX {
         return f64::INFINITY;
     }
     let halvings = (x / LN_2).round();
     let rest = x - halvings * LN_2;
-    let series = (1..TERMS).rev().fold(1.0, |sum, k| 1.0 + sum * rest / f64::from(k));
+    let series = (1..EXP_TERMS).rev().fold(1.0, |sum, k| 1.0 + sum * rest / f64::from(k));
     series * power_of_2(halvings as i64)
 }
 
@@ -47,8 +53,9 @@ fn power_of_2(exponent: i64) -> f64 {
 
 /// (e^x − 1) / x, continuous at 0.
 pub(super) fn exp_minus_1_over(x: f64) -> f64 {
-    const NEAR: f64 = 1e-3;
-    if x.abs() > NEAR {
+    /// For smaller `x` the quotient loses digits, and five terms of the series are exact.
+    const SERIES_MAX_X: f64 = 1e-3;
+    if x.abs() > SERIES_MAX_X {
         (exp(x) - 1.0) / x
     } else {
         1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0 * (1.0 + x / 5.0)))
@@ -57,8 +64,9 @@ pub(super) fn exp_minus_1_over(x: f64) -> f64 {
 
 /// ln(1 + x) / x, continuous at 0.
 pub(super) fn ln_1_plus_over(x: f64) -> f64 {
-    const NEAR: f64 = 1e-3;
-    if x.abs() > NEAR {
+    /// For smaller `x` the quotient loses digits, and five terms of the series are exact.
+    const SERIES_MAX_X: f64 = 1e-3;
+    if x.abs() > SERIES_MAX_X {
         ln(1.0 + x) / x
     } else {
         1.0 - x * (1.0 / 2.0 - x * (1.0 / 3.0 - x * (1.0 / 4.0 - x / 5.0)))

@@ -27,9 +27,9 @@ use crate::record::Record;
 use layout::Layout;
 use phase::{PHASES, Phase, Reader};
 
-/// The smallest disk that the files are laid out on.
+/// Smallest disk that the files are laid out on.
 pub const SPAN_MIN: Bytes = Bytes(16 << 30);
-/// The most rounds.
+/// Rounds that a trace may have.
 const ROUNDS_MAX: u32 = 10_000;
 
 /// The knobs of [`PcParams::records`].
@@ -230,10 +230,12 @@ impl PcRecords {
 
     /// A write: to the log, or where new files are being put.
     fn write(&mut self) -> (Bytes, Bytes) {
-        const LOG_SHARE: f64 = 0.25;
-        const LOG_WRITE: Bytes = Bytes(4096);
-        if self.sampler.chance(LOG_SHARE) {
-            return (self.layout.log.advance(LOG_WRITE), LOG_WRITE);
+        /// Share of the writes that go to the file system's log.
+        const LOG_WRITE_RATIO: f64 = 0.25;
+        /// Size of a write to the log: a block of the file system.
+        const LOG_WRITE_BYTES: Bytes = Bytes(4096);
+        if self.sampler.chance(LOG_WRITE_RATIO) {
+            return (self.layout.log.advance(LOG_WRITE_BYTES), LOG_WRITE_BYTES);
         }
         let length = self.params.write_sizes.sample(&mut self.sampler);
         (self.layout.output.advance(length), length)

@@ -15,8 +15,9 @@ pub(super) struct Sampler(Pcg64);
 impl Sampler {
     /// PCG's own default stream; any seed is as good as any other.
     pub(super) fn new(seed: u64) -> Sampler {
-        const STREAM: u128 = 0x0a02_bdbf_7bb3_c0a7_ac28_fa16_a64a_bf96;
-        Sampler(Pcg64::new(u128::from(seed), STREAM))
+        /// PCG's own default stream.
+        const PCG_STREAM: u128 = 0x0a02_bdbf_7bb3_c0a7_ac28_fa16_a64a_bf96;
+        Sampler(Pcg64::new(u128::from(seed), PCG_STREAM))
     }
 
     /// A whole number below `bound`, which is not zero; all alike (Lemire 2019).

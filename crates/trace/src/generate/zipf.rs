@@ -10,7 +10,7 @@ use super::sample::Sampler;
 use super::{Place, require};
 use crate::error::TraceError;
 
-/// The largest exponent taken: beyond it nearly all goes to one extent.
+/// With a larger exponent, nearly all commands would go to one extent.
 const EXPONENT_MAX: f64 = 10.0;
 
 pub(super) struct Zipf {
@@ -45,6 +45,7 @@ impl Place for Zipf {
 
 /// A number coprime to `count`, near its golden section, so that neighbours in rank lie far apart.
 fn stride(count: u64) -> u64 {
+    /// The golden ratio less 1: multiples of it are spread evenly.
     const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
     let mut stride = ((count as f64 * GOLDEN_SECTION) as u64).max(1);
     while greatest_common_divisor(stride, count) != 1 {

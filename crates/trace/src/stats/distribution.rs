@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Significant decimal digits of percentiles: they are within 0.1 % of the true value.
-const DIGITS: u8 = 3;
+const PERCENTILE_DIGITS: u8 = 3;
 
 /// How values are distributed, in the unit that the owner names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -91,7 +91,7 @@ impl Gatherer {
 
 impl State {
     fn new() -> State {
-        let histogram = Histogram::new_with_bounds(1, u64::MAX / 2, DIGITS);
+        let histogram = Histogram::new_with_bounds(1, u64::MAX / 2, PERCENTILE_DIGITS);
         State {
             histogram: histogram.expect("the bounds and digits are valid constants"),
             min: u64::MAX,

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 
 use crate::record::Record;
 
+/// Unit of the footprint.
 const BLOCK_BYTES: u64 = 4096;
+/// Blocks that are held in memory. With more, a sample of them stands for all.
 const BLOCKS_MAX: usize = 1 << 16;
 
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use sakiyomi_model::{Bytes, Op};
 
 use crate::record::Record;
 
-/// How many recent ends are remembered, over all devices.
+/// Recent ends of commands that are remembered, over all devices.
 const RECENT_ENDS: usize = 32;
-/// How many devices' last ends are remembered; a further device's commands count as not sequential.
+/// Devices whose last ends are remembered. Commands to further devices count as not sequential.
 const DEVICES_MAX: usize = 1 << 16;
 
 type Place = (u32, Op, Bytes);

@@ -85,8 +85,8 @@ fn field(space: &mut [u8], value: &Value<'_>) -> io::Result<usize> {
     })
 }
 
-/// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
+/// The digits of the numbers below a hundred: `00` to `99`.
+const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut number = 0;
     while number < 100 {
@@ -103,7 +103,7 @@ fn digits(space: &mut [u8], mut number: u64) -> usize {
     let mut at = length;
     while number >= 10 {
         at -= 2;
-        [space[at], space[at + 1]] = PAIRS[(number % 100) as usize];
+        [space[at], space[at + 1]] = DIGIT_PAIRS[(number % 100) as usize];
         number /= 100;
     }
     if at == 1 {

@@ -20,16 +20,16 @@ use super::parameter::{Parameter, parameters, switches};
 use super::{Best, Search};
 use crate::replay::Simulated;
 
-/// Parts of the jackknife.
-const PARTS: usize = 10;
-/// Standard errors by which the fit must get worse. On the measured drives of `docs/accuracy.md` a lower bound lets a fit
-/// make the part worse that it did not see (hp_c2247a, barracuda), and a higher one keeps back figures that would have
-/// made it better (cheetah9LP, barracuda).
-const CLEAR: f64 = 1.0;
+/// Parts of the trace, each of which is left out once.
+const JACKKNIFE_PARTS: usize = 10;
+/// Standard errors by which the fit must get worse without a figure's change for the change to be kept. On the measured
+/// drives of `docs/accuracy.md` a lower bound lets a fit make the part worse that it did not see (hp_c2247a,
+/// barracuda), and a higher one rejects figures that would have made it better (cheetah9LP, barracuda).
+const WORSE_MIN_STANDARD_ERRORS: f64 = 1.0;
 /// Requests on which a figure must depend.
 pub(super) const SAMPLES_MIN: usize = 30;
-/// A figure that has not moved is moved by this share of its value.
-const MOVE: f64 = 0.25;
+/// A figure that has not changed is changed by this share of its value, to see whether the trace determines it.
+const PROBE_STEP_RATIO: f64 = 0.25;
 
 /// A figure of the drive, and whether the trace determines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,18 +174,18 @@ impl Search<'_> {
     /// Whether `other` is further from the measurement than `this` by more than chance would have it.
     fn is_clearly_worse(&self, this: &Replays, other: &Replays) -> bool {
         let change = |left_out: Option<usize>| self.square(other, left_out) - self.square(this, left_out);
-        let without: Vec<f64> = (0..PARTS).map(|part| change(Some(part))).collect();
-        let mean = without.iter().sum::<f64>() / PARTS as f64;
+        let without: Vec<f64> = (0..JACKKNIFE_PARTS).map(|part| change(Some(part))).collect();
+        let mean = without.iter().sum::<f64>() / JACKKNIFE_PARTS as f64;
         let squares: f64 = without.iter().map(|change| (change - mean).powi(2)).sum();
-        let standard_error = (squares * (PARTS - 1) as f64 / PARTS as f64).sqrt();
+        let standard_error = (squares * (JACKKNIFE_PARTS - 1) as f64 / JACKKNIFE_PARTS as f64).sqrt();
         let whole = change(None);
-        whole > 0.0 && whole > CLEAR * standard_error
+        whole > 0.0 && whole > WORSE_MIN_STANDARD_ERRORS * standard_error
     }
 
     /// Mean square distance over all groups, without the part that is left out.
     fn square(&self, replays: &Replays, left_out: Option<usize>) -> f64 {
         let count = self.measured.len();
-        let part = |place: usize| place * PARTS / count.max(1);
+        let part = |place: usize| place * JACKKNIFE_PARTS / count.max(1);
         let groups = self.groups.iter().map(|group| {
             let kept: Vec<usize> =
                 group.iter().copied().filter(|place| Some(part(*place)) != left_out).collect();
@@ -205,7 +205,7 @@ fn least<'a>(candidates: &[&'a Best]) -> Option<&'a Best> {
 /// `spec` with more and with less of a figure.
 fn moved_both_ways(figure: &Parameter, spec: &DriveSpec) -> Vec<DriveSpec> {
     let value = (figure.get)(spec).unwrap_or_default();
-    let by = value.abs().max(figure.small) * MOVE;
+    let by = value.abs().max(figure.small) * PROBE_STEP_RATIO;
     let moved = [value + by, value - by].map(|to| {
         let mut other = spec.clone();
         (figure.set)(&mut other, to);

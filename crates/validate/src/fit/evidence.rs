@@ -9,7 +9,7 @@ use crate::measured::Measured;
 use crate::replay::Simulated;
 
 /// Maximum distance of a short seek, as a share of the cylinders.
-const SHORT: f64 = 0.01;
+const SHORT_SEEK_MAX_RATIO: f64 = 0.01;
 
 /// Requests on which a figure depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn first_long(spec: &DriveSpec) -> u32 {
         SeekSpec::TwoPiece { threshold, .. } => threshold,
         SeekSpec::Datasheet { .. } | SeekSpec::Table { .. } => {
             let cylinders = Geometry::new(&spec.geometry, &spec.servo).cylinders();
-            (f64::from(cylinders) * SHORT).ceil().max(1.0) as u32 + 1
+            (f64::from(cylinders) * SHORT_SEEK_MAX_RATIO).ceil().max(1.0) as u32 + 1
         }
     }
 }

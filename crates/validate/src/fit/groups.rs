@@ -4,10 +4,10 @@ use sakiyomi_model::Op;
 
 use crate::measured::Measured;
 
-/// Fewer requests have no distribution worth the name: their deciles are of less than ten.
-const FEWEST: usize = 100;
-/// Far, in thirds of the distances that occur.
-const THIRDS: usize = 3;
+/// Smaller groups have no meaningful distribution: each decile would rest on less than ten requests.
+const GROUP_MIN_REQUESTS: usize = 100;
+/// Groups that the longer distances are divided into, of equal size.
+const FAR_GROUPS: usize = 3;
 
 /// The requests, by their place, in groups: by operation, by distance from the end of the one before, by size. Too
 /// small a group is put to the one before it.
@@ -18,7 +18,7 @@ pub(super) fn groups(measured: &[Measured]) -> Vec<Vec<usize>> {
         of_kind.sort_by_key(|&place| distance(measured, place));
         let in_sequence = of_kind.partition_point(|&place| distance(measured, place) == 0);
         let (near, far) = of_kind.split_at(in_sequence);
-        let thirds = far.chunks(far.len().div_ceil(THIRDS).max(1));
+        let thirds = far.chunks(far.len().div_ceil(FAR_GROUPS).max(1));
         let mut apart: Vec<Vec<usize>> = Vec::new();
         for alike in std::iter::once(near).chain(thirds) {
             let mut by_size = alike.to_vec();
@@ -43,7 +43,9 @@ fn joined(apart: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for group in apart {
         match groups.last_mut() {
-            Some(last) if last.len() < FEWEST || group.len() < FEWEST => last.extend(group),
+            Some(last) if last.len() < GROUP_MIN_REQUESTS || group.len() < GROUP_MIN_REQUESTS => {
+                last.extend(group)
+            }
             _ => groups.push(group),
         }
     }
@@ -71,7 +73,7 @@ mod tests {
             for op in [Op::Read, Op::Write] {
                 let sizes = groups.iter().filter(|group| measured[group[0]].op == op).map(Vec::len);
                 let sizes: Vec<usize> = sizes.collect();
-                prop_assert!(sizes.len() < 2 || sizes.iter().all(|&size| size >= FEWEST), "{sizes:?}");
+                prop_assert!(sizes.len() < 2 || sizes.iter().all(|&size| size >= GROUP_MIN_REQUESTS), "{sizes:?}");
             }
         }
     }

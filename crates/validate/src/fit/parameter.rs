@@ -55,11 +55,11 @@ pub(super) struct Switch {
     pub(super) sample: Sample,
 }
 
-/// Typical duration of a part of an access: 1 ms, in nanoseconds.
-const PART: f64 = 1_000_000.0;
+/// Typical duration of a part of an access.
+const ACCESS_PART_TYPICAL_NS: f64 = 1_000_000.0;
 
-/// Typical share of the arm's movements that lose a turn.
-const SHARE: f64 = 0.04;
+/// Typical share of the arm's movements that lose a revolution.
+const LOST_TURNS_TYPICAL_RATIO: f64 = 0.04;
 
 macro_rules! overhead {
     ($kind:ident, $sample:expr) => {
@@ -71,7 +71,7 @@ macro_rules! overhead {
                 *all = moved(*all, value - mean(*all));
             },
             put_back: |spec, start| spec.interface.overhead.$kind = start.interface.overhead.$kind,
-            small: PART,
+            small: ACCESS_PART_TYPICAL_NS,
             unit: Unit::Time,
             sample: $sample,
         }
@@ -98,7 +98,7 @@ macro_rules! seek {
                     *$field = *before;
                 }
             },
-            small: PART,
+            small: ACCESS_PART_TYPICAL_NS,
             unit: Unit::Time,
             sample: $sample,
         }
@@ -184,7 +184,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
             get: |spec| Some(spec.servo.write_settle.0 as f64),
             set: |spec, value| spec.servo.write_settle = SignedNanos(value.round() as i64),
             put_back: |spec, start| spec.servo.write_settle = start.servo.write_settle,
-            small: PART,
+            small: ACCESS_PART_TYPICAL_NS,
             unit: Unit::Time,
             sample: Sample::MediaWrites,
         },
@@ -193,7 +193,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
             get: |spec| Some(spec.servo.head_switch.0 as f64),
             set: |spec, value| spec.servo.head_switch = nanos(value),
             put_back: |spec, start| spec.servo.head_switch = start.servo.head_switch,
-            small: PART,
+            small: ACCESS_PART_TYPICAL_NS,
             unit: Unit::Time,
             sample: Sample::TrackChanges,
         },
@@ -202,7 +202,7 @@ pub(super) fn parameters() -> Vec<Parameter> {
             get: |spec| Some(spec.servo.lost_turns),
             set: |spec, value| spec.servo.lost_turns = (value.clamp(0.0, 1.0) * 1e4).round() / 1e4,
             put_back: |spec, start| spec.servo.lost_turns = start.servo.lost_turns,
-            small: SHARE,
+            small: LOST_TURNS_TYPICAL_RATIO,
             unit: Unit::Share,
             sample: Sample::Seeks,
         },
@@ -232,7 +232,7 @@ fn seeks() -> [Parameter; 6] {
                 }
             },
             put_back: |spec, start| spec.servo.seek = start.servo.seek.clone(),
-            small: PART,
+            small: ACCESS_PART_TYPICAL_NS,
             unit: Unit::Time,
             sample: Sample::Seeks,
         },

@@ -13,18 +13,21 @@ use sakiyomi_model::{Lba, Op};
 
 use crate::measured::Measured;
 
-/// Turns between two ends at most: the speed is known to some 1e-4.
-const TURNS: f64 = 32.0;
-/// Fewer pairs tell nothing; more only take time.
-const PAIRS: std::ops::RangeInclusive<usize> = 50..=2_000;
-/// The first search is over whole sectors, among tracks so many cylinders apart: half a sector each is then not much.
-const NEAR: i64 = 8;
-/// The last step of the search, in sectors: geometry knows thousandths.
-const FINEST: f64 = 1.0 / 512.0;
-/// What a phase must be foretold by, 1 if always, for a skew to be believed; the best of many by chance stays below.
-const FORETOLD: f64 = 0.6;
-/// By how much it must be better foretold than with the skew that is there.
-const CLEARLY: f64 = 0.1;
+/// Revolutions between the two ends of a pair: with the speed known to about 1e-4, the angle is known to about a
+/// hundredth of a revolution.
+const PAIR_MAX_TURNS: f64 = 32.0;
+/// Pairs from which a skew is found. Fewer determine nothing, and more only take time.
+const PAIR_COUNTS: std::ops::RangeInclusive<usize> = 50..=2_000;
+/// The first search tries whole sectors, on pairs at most this many cylinders apart, for which an error of half a
+/// sector per cylinder is small.
+const FIRST_SEARCH_CYLINDERS: i64 = 8;
+/// Last step of the search: geometries are given in thousandths of a sector.
+const STEP_MIN_SECTORS: f64 = 1.0 / 512.0;
+/// Coherence of the phases, 1 if all are equal, from which a skew is accepted; the best of many skews by chance stays
+/// below.
+const COHERENCE_MIN: f64 = 0.6;
+/// Gain of coherence over the present skew from which a new one is accepted.
+const COHERENCE_GAIN_MIN: f64 = 0.1;
 
 /// Two successive requests on different tracks of a zone.
 struct Pair {
@@ -49,13 +52,13 @@ pub(super) fn skewed(start: &DriveSpec, measured: &[Measured]) -> Option<DriveSp
     for zone in 0..spec.geometry.zones.len() {
         let given = pairs(start, measured, zone, false);
         let plain = pairs(start, measured, zone, true);
-        if !PAIRS.contains(&plain.len()) {
+        if !PAIR_COUNTS.contains(&plain.len()) {
             continue;
         }
         let track = f64::from(start.geometry.zones[zone].sectors_per_track);
         let skew = best(&plain, track);
         let found = foretold(&plain, skew, track, i64::MAX);
-        if found < FORETOLD || found < foretold(&given, [0.0; 2], track, i64::MAX) + CLEARLY {
+        if found < COHERENCE_MIN || found < foretold(&given, [0.0; 2], track, i64::MAX) + COHERENCE_GAIN_MIN {
             continue;
         }
         let heads = f64::from(start.geometry.heads);
@@ -72,14 +75,14 @@ fn best(pairs: &[Pair], track: f64) -> Skew {
     let all = whole.clone().flat_map(|head| whole.clone().map(move |by| [f64::from(head), f64::from(by)]));
     let mut best = ([0.0; 2], f64::MIN);
     for skew in all {
-        let found = foretold(pairs, skew, track, NEAR);
+        let found = foretold(pairs, skew, track, FIRST_SEARCH_CYLINDERS);
         if found > best.1 {
             best = (skew, found);
         }
     }
     let mut skew = best.0;
     let mut step = 0.5;
-    while step >= FINEST {
+    while step >= STEP_MIN_SECTORS {
         // So far apart, a step is an eighth of a turn.
         skew = climbed(pairs, skew, step, track, (track / step / 8.0) as i64);
         step /= 2.0;
@@ -143,13 +146,13 @@ fn pairs(start: &DriveSpec, measured: &[Measured], zone: usize, plain: bool) -> 
         let turns = (after.ended().0 as f64 - before.ended().0 as f64) / geometry.revolution().0 as f64;
         let steps = [to[0] - from[0], to[1] - from[1]];
         let counts = within.contains(&from[1]) && within.contains(&to[1]) && steps != [0, 0];
-        (counts && (0.0..TURNS).contains(&turns)).then(|| Pair {
+        (counts && (0.0..PAIR_MAX_TURNS).contains(&turns)).then(|| Pair {
             left_over: (turns - (to_angle - from_angle)).rem_euclid(1.0),
             steps,
             kind: usize::from(before.op == Op::Read) * 2 + usize::from(after.op == Op::Read),
         })
     });
-    found.take(*PAIRS.end()).collect()
+    found.take(*PAIR_COUNTS.end()).collect()
 }
 
 fn cylinders(spec: &GeometrySpec, zone: usize) -> std::ops::Range<i64> {

@@ -25,8 +25,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi drive fit hplajw.csv.gz --device 0 --drive hp.toml --fit-until 2d --out fitted.toml
 ";
 
-/// A change of the rms by a smaller share is none.
-const GAIN_MIN: f64 = 1e-3;
+/// Share of the rms from which a change counts.
+const GAIN_MIN_RATIO: f64 = 1e-3;
 
 /// Estimate what a datasheet leaves out from a measured trace.
 #[derive(Debug, clap::Args)]
@@ -157,7 +157,7 @@ impl Fit {
             Ok(judge(requests, &simulated, rest.clone()))
         };
         let (before, after) = (judged(&start)?, judged(&found.spec)?);
-        let is_gain = after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN);
+        let is_gain = after.rms_ns < before.rms_ns * (1.0 - GAIN_MIN_RATIO);
         let fails = self.require_gain && !is_gain;
         if !fails {
             out.write(found.spec.to_toml().as_bytes())?;
@@ -248,8 +248,11 @@ fn headline(result: &FitResult) -> String {
     let change =
         result.after.rms_ns.abs_diff(result.before.rms_ns) as f64 / result.before.rms_ns.max(1) as f64;
     let rest = "on the part of the trace that it was not fitted to";
-    let order =
-        if change < GAIN_MIN { Ordering::Equal } else { result.after.rms_ns.cmp(&result.before.rms_ns) };
+    let order = if change < GAIN_MIN_RATIO {
+        Ordering::Equal
+    } else {
+        result.after.rms_ns.cmp(&result.before.rms_ns)
+    };
     match order {
         Ordering::Less => format!(
             "the fitted drive is nearer {rest}: rms {after} instead of {before} (−{})",

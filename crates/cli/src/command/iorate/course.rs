@@ -4,8 +4,9 @@ use sakiyomi_drive::observe::{Join, Series};
 use sakiyomi_report::result::{IorateOwner, TopShare, TopWindow};
 use sakiyomi_report::{IorateResult, TopResult};
 
-/// Maximum number of owners listed separately, with and without a rate. The others are counted together.
+/// Owners with a rate that are listed separately; the others are counted together.
 const RATED_MAX: usize = 24;
+/// Owners without a rate that are listed separately; the others are counted together.
 const UNRATED_MAX: usize = 8;
 
 /// Looks at a device, one after the other.

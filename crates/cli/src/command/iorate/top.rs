@@ -26,8 +26,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate top /mnt/disk --prometheus --out /var/lib/node_exporter/sakiyomi.prom
 ";
 
-/// How soon a key, Ctrl-C or another size of the window is seen.
-const SLICE: Duration = Duration::from_millis(100);
+/// Time after which a key, Ctrl-C or a new window size is noticed at the latest.
+const KEY_POLL_PERIOD: Duration = Duration::from_millis(100);
 
 /// Watch the device and the processes that use it.
 #[derive(Debug, Args)]
@@ -119,7 +119,7 @@ impl Top {
                 if left.is_zero() {
                     return true;
                 }
-                match screen.key(left.min(SLICE)) {
+                match screen.key(left.min(KEY_POLL_PERIOD)) {
                     Some(b'q' | b'Q') => return false,
                     // Any other key, as when we were stopped: the window may be empty.
                     key => {
@@ -168,7 +168,7 @@ fn pause(until: Instant) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(SLICE));
+        thread::sleep(left.min(KEY_POLL_PERIOD));
     }
     false
 }

@@ -5,7 +5,7 @@ use sakiyomi_io::buffer::Granted;
 use sakiyomi_io::read::Grant;
 use sakiyomi_probe::campaign::Campaign;
 use sakiyomi_probe::case::{Case, choice};
-use sakiyomi_probe::setting::Path;
+use sakiyomi_probe::setting::{CacheState, Operation};
 use sakiyomi_probe::target::Target;
 use sakiyomi_probe::verdict::Verdict;
 use sakiyomi_report::result::{
@@ -41,20 +41,21 @@ pub(crate) fn result(probed: &[Probed], campaign: &Campaign) -> ProbeResult {
 
 /// What to choose for each way of access, in the order of the cases.
 fn choices(target: &Target, cases: &[Case], first: usize) -> Vec<ProbeChoice> {
-    let mut ways: Vec<(Path, bool)> = Vec::new();
+    let way = |case: &Case| (case.setting.op, case.setting.cache, case.setting.random);
+    let mut ways: Vec<(Operation, CacheState, bool)> = Vec::new();
     for case in cases {
-        let way = (case.setting.path, case.setting.random);
-        if !ways.contains(&way) {
-            ways.push(way);
+        if !ways.contains(&way(case)) {
+            ways.push(way(case));
         }
     }
-    let chosen = ways.into_iter().filter_map(|(path, random)| {
-        let (fastest, cheapest) =
-            choice(cases, |case| (case.setting.path, case.setting.random) == (path, random))?;
+    let chosen = ways.into_iter().filter_map(|wanted| {
+        let (fastest, cheapest) = choice(cases, |case| way(case) == wanted)?;
+        let (op, cache, random) = wanted;
         Some(ProbeChoice {
             target: target.name.to_owned(),
-            direct: path == Path::Direct,
-            cached: path == Path::Cached,
+            op: op.to_string(),
+            direct: cache == CacheState::Direct,
+            cached: cache == CacheState::Cached,
             random,
             fastest: (first + fastest) as u64,
             cheapest: (first + cheapest) as u64,
@@ -67,28 +68,35 @@ fn probe_case(target: &Target, case: &Case) -> ProbeCase {
     let setting = case.setting;
     ProbeCase {
         target: target.name.to_owned(),
-        method: setting.method.kind.name().to_owned(),
+        method: setting.engine.kind.name().to_owned(),
+        op: setting.op.to_string(),
         block_bytes: setting.block as u64,
-        depth: setting.method.depth as u64,
-        direct: setting.path == Path::Direct,
-        cached: setting.path == Path::Cached,
+        depth: setting.engine.depth as u64,
+        direct: setting.cache == CacheState::Direct,
+        cached: setting.cache == CacheState::Cached,
         random: setting.random,
-        buffers: buffers(setting.method.kind, case.grant),
+        buffers: buffers(setting.engine.kind, case.grant),
         throughput_bytes_per_s: case.throughput,
         throughput_range_bytes_per_s: ProbeRange { min: case.throughput_min, max: case.throughput_max },
         user_ratio: case.user,
         system_ratio: case.system,
         kernel_threads_ratio: case.kernel_threads,
         cpu_ns_per_byte: case.cpu_ns_per_byte,
+        kernel_threads_cpu_ns_per_byte: case.kernel_threads_cpu_ns_per_byte,
         machine_cpu_ratio: case.machine,
         busiest_thread_ratio: case.busiest_thread.share,
         busiest_thread: case.busiest_thread.name.clone(),
-        latency_ns: case.latency.map(|(p50, p99)| ProbeLatency { p50, p99 }),
+        latency_ns: case.latency.map(latency),
+        write_latency_ns: case.write_latency.map(latency),
         double_depth_gain_ratio: case.double_depth_gain,
         better_buffers_gain_ratio: case.better_buffers_gain,
         verdict: verdict(case.judgement.verdict),
         reason: case.judgement.reason.clone(),
     }
+}
+
+fn latency((p50, p99): (u64, u64)) -> ProbeLatency {
+    ProbeLatency { p50, p99 }
 }
 
 fn verdict(verdict: Verdict) -> ProbeVerdict {

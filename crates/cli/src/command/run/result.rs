@@ -12,8 +12,8 @@ use sakiyomi_report::result::{RunAdvice, RunIdle, RunPoint, RunReading, RunReaso
 
 use crate::child::code_and_signal;
 
-/// Readings of which the positions over time are kept.
-const WITH_POINTS: usize = 8;
+/// Streams whose curves are included.
+const CURVES_MAX: usize = 8;
 
 /// What was known before.
 pub(crate) struct Asked {
@@ -97,7 +97,7 @@ fn plural(number: u64, one: &str, many: &str) -> String {
 }
 
 fn reading(index: usize, told: &ReadingSummary) -> RunReading {
-    let points = if index < WITH_POINTS { &told.curve[..] } else { &[] };
+    let points = if index < CURVES_MAX { &told.curve[..] } else { &[] };
     RunReading {
         name: told.name.clone(),
         files: told.files,

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use sakiyomi_prefetch::{Idle, State};
-use sakiyomi_report::result::{self, DistancePoint, ScenarioPoint, ScenarioProcess};
+use sakiyomi_report::result::{DistancePoint, ScenarioPoint, ScenarioProcess};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
 use super::job::job;
+use crate::command::sim::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
 
@@ -41,13 +42,7 @@ pub(crate) fn point(
         published_speedup_ratio: published_alone.zip(published).map(|(alone, ahead)| faster(alone, ahead)),
         processes: outcome.processes.iter().map(process).collect(),
         jobs: outcome.jobs.iter().map(job).collect(),
-        disk_time_ns: outcome.usage.as_ref().map(|usage| result::DiskTime {
-            idle: usage.time.idle.0,
-            read_seek: usage.time.read_seek.0,
-            read_data: usage.time.read_data.0,
-            write_seek: usage.time.write_seek.0,
-            write_data: usage.time.write_data.0,
-        }),
+        disk_time_ns: outcome.usage.as_ref().map(|usage| disk_time(usage.time)),
         regulation: None,
     }
 }

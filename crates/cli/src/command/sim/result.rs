@@ -10,7 +10,7 @@ use sakiyomi_report::result::{
 
 use crate::simulation::Simulated;
 
-/// Bins of the histogram in a factor of ten.
+/// Bins of the histogram per factor of ten.
 const BINS_PER_DECADE: i32 = 10;
 
 /// The result document's `result`.
@@ -77,7 +77,7 @@ fn seeks(seeks: Seeks) -> result::Seeks {
     result::Seeks { read: seeks.read, read_near_miss: seeks.read_near_miss, write: seeks.write }
 }
 
-fn disk_time(time: DiskTime) -> result::DiskTime {
+pub(crate) fn disk_time(time: DiskTime) -> result::DiskTime {
     result::DiskTime {
         idle: time.idle.0,
         read_seek: time.read_seek.0,

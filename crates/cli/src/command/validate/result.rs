@@ -9,9 +9,9 @@ use sakiyomi_report::result::{
 use sakiyomi_validate::{Accuracy, Agreement, Anchored, Distribution, Measured, Pairs, Simulated, judge};
 
 /// Bins of the histogram of errors on each side of zero.
-const BINS_A_SIDE: i64 = 60;
-/// Share of the errors that the histogram reaches to.
-const BINNED_SHARE: f64 = 0.98;
+const BINS_PER_SIDE: i64 = 60;
+/// Share of the errors that lie within the bins; larger errors are counted in the outermost ones.
+const BINNED_ERRORS_RATIO: f64 = 0.98;
 
 /// Both replays of a measured trace.
 pub(crate) struct Replayed<'a> {
@@ -138,18 +138,19 @@ fn errors(measured: &[Measured], simulated: &[Simulated], part: Range<usize>) ->
 fn error_histogram(free: &[i64], anchored: &[i64]) -> Vec<ErrorBin> {
     let mut sizes: Vec<u64> = free.iter().chain(anchored).map(|error| error.unsigned_abs()).collect();
     sizes.sort_unstable();
-    let rank = (sizes.len() as f64 * BINNED_SHARE).ceil() as usize;
+    let rank = (sizes.len() as f64 * BINNED_ERRORS_RATIO).ceil() as usize;
     let reach = sizes.get(rank.clamp(1, sizes.len().max(1)) - 1).copied().unwrap_or_default();
-    let width = i64::try_from(reach).unwrap_or(i64::MAX) / BINS_A_SIDE + 1;
-    let mut bins: Vec<ErrorBin> = (-BINS_A_SIDE..BINS_A_SIDE)
+    let width = i64::try_from(reach).unwrap_or(i64::MAX) / BINS_PER_SIDE + 1;
+    let mut bins: Vec<ErrorBin> = (-BINS_PER_SIDE..BINS_PER_SIDE)
         .map(|bin| ErrorBin {
             from_ns: bin.saturating_mul(width),
             to_ns: (bin + 1).saturating_mul(width),
             ..ErrorBin::default()
         })
         .collect();
-    let index =
-        |error: i64| (error.div_euclid(width).clamp(-BINS_A_SIDE, BINS_A_SIDE - 1) + BINS_A_SIDE) as usize;
+    let index = |error: i64| {
+        (error.div_euclid(width).clamp(-BINS_PER_SIDE, BINS_PER_SIDE - 1) + BINS_PER_SIDE) as usize
+    };
     free.iter().for_each(|&error| bins[index(error)].free += 1);
     anchored.iter().for_each(|&error| bins[index(error)].anchored += 1);
     bins
@@ -168,6 +169,6 @@ mod tests {
             assert!(bins.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
         }
         let bins = error_histogram(&[-5, 5], &[0]);
-        assert_eq!(bins[BINS_A_SIDE as usize].anchored, 1, "zero is in the first bin above it");
+        assert_eq!(bins[BINS_PER_SIDE as usize].anchored, 1, "zero is in the first bin above it");
     }
 }

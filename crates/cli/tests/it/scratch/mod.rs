@@ -26,6 +26,7 @@ impl Scratch {
             .args(words.split_whitespace())
             .current_dir(&self.0)
             .env("COLUMNS", "100")
+            .env("XDG_STATE_HOME", state_home())
             .env_remove("NO_COLOR");
         command.output().unwrap()
     }
@@ -59,6 +60,11 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Where the command keeps its state in tests: not in the user's home.
+pub(crate) fn state_home() -> &'static str {
+    concat!(env!("CARGO_TARGET_TMPDIR"), "/state")
 }
 
 /// A file of the repository.

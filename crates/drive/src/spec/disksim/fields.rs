@@ -75,19 +75,19 @@ impl Kind for bool {
     }
 }
 
-/// Longer ones are mistakes of unit.
-const MILLIS_MAX: f64 = 1e6;
+/// Longer times are wrong units.
+const TIME_MAX_MS: f64 = 1e6;
 
 impl Kind for Nanos {
     fn read(value: &Value) -> Result<Nanos, Fault> {
-        let time = |number: f64| (0.0..=MILLIS_MAX).contains(&number);
+        let time = |number: f64| (0.0..=TIME_MAX_MS).contains(&number);
         number(value, "milliseconds, from 0 to 1000000", time).map(millis)
     }
 }
 
 impl Kind for SignedNanos {
     fn read(value: &Value) -> Result<SignedNanos, Fault> {
-        let time = |number: f64| number.abs() <= MILLIS_MAX;
+        let time = |number: f64| number.abs() <= TIME_MAX_MS;
         number(value, "milliseconds", time).map(|number| SignedNanos((number * 1e6).round() as i64))
     }
 }

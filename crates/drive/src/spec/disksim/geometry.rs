@@ -16,12 +16,13 @@ use super::fields::{Given, Kind, LayoutFields, ModelFields, ZoneFields};
 use super::syntax::{Fault, Value};
 use crate::spec::{GeometrySpec, Layout, SparesPer, ZoneSpec};
 
-/// The sparing scheme whose spares are no zone's.
-pub(super) const SPARES_OF_THE_DISK: u32 = 7;
+/// The sparing scheme whose spares belong to no zone.
+pub(super) const DISK_SPARING_SCHEME: u32 = 7;
 
-/// Longer tracks than any drive has; bounds what a list of tracks can grow to.
-const TRACK_MAX: u32 = 100_000;
-const TRACK_SECTORS_MAX: u64 = 10_000_000;
+/// More sectors than any track has; bounds the expansion of a list of tracks.
+const TRACK_MAX_SECTORS: u32 = 100_000;
+/// Sectors that a list of tracks may expand to.
+const LIST_MAX_SECTORS: u64 = 10_000_000;
 
 /// All zones, not yet bounded by the block count.
 pub(super) fn geometry(
@@ -83,14 +84,14 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
             .last
             .fault(format!("{last}; expected no less than First cylinder number = {first}")));
     }
-    if !(1..=TRACK_MAX).contains(&track) {
-        return Err(fields.track.fault(format!("{track} sectors; expected 1 to {TRACK_MAX}")));
+    if !(1..=TRACK_MAX_SECTORS).contains(&track) {
+        return Err(fields.track.fault(format!("{track} sectors; expected 1 to {TRACK_MAX_SECTORS}")));
     }
     let mut spares_range = 1;
     let (mut spares, spares_per) = (
         fields.spares.value,
         match layout.sparing.value {
-            0 | 1 | 9 | SPARES_OF_THE_DISK => SparesPer::Zone,
+            0 | 1 | 9 | DISK_SPARING_SCHEME => SparesPer::Zone,
             2 => SparesPer::Cylinder,
             3 => SparesPer::Track,
             8 => {
@@ -106,7 +107,7 @@ fn zone(fields: &ZoneFields, layout: &LayoutFields, warnings: &mut Vec<String>) 
     );
     let mut per_entry = 1;
     match layout.sparing.value {
-        0 | SPARES_OF_THE_DISK if spares > 0 => {
+        0 | DISK_SPARING_SCHEME if spares > 0 => {
             warnings.push(fields.spares.warning(format!(
                 "no spares in the zone; Sparing scheme used = {} has none there",
                 layout.sparing.value
@@ -175,7 +176,7 @@ fn remaps(given: &Given<Vec<Value>>, per_entry: u64) -> Result<Vec<[u64; 2]>, Fa
 
 /// The sectors of tracks, or sectors as they are.
 fn spread<T>(given: &Given<T>, entries: &[u64], per_entry: u64) -> Result<Vec<u64>, Fault> {
-    if entries.len() as u64 * per_entry > TRACK_SECTORS_MAX || entries.iter().any(|entry| *entry > 1 << 40) {
+    if entries.len() as u64 * per_entry > LIST_MAX_SECTORS || entries.iter().any(|entry| *entry > 1 << 40) {
         return Err(given.fault("more or larger entries than any zone has"));
     }
     Ok(entries.iter().flat_map(|entry| entry * per_entry..(entry + 1) * per_entry).collect())

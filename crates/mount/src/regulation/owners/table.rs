@@ -8,18 +8,19 @@ use std::time::Instant;
 use sakiyomi_iorate::protocol::Target;
 use sakiyomi_os::process::{self, ExitWatcher};
 
-use super::BELIEVED;
+use super::LOOKUP_MAX_AGE;
 use crate::regulation::seen::{Seen, Shared};
 
-/// Processes that are held at most, also where more files may be open.
+/// Processes whose end is awaited, even if more files may be open.
 const AWAITED_MAX: usize = 16_384;
-const OTHERS_MAX: usize = 1024;
+/// Other processes that are remembered.
+const OTHER_PROCESSES_MAX: usize = 1024;
 
-/// From a process to the root of all: more than anybody has.
+/// Ancestors of a process that are searched for a rate: more than there are in practice.
 const ANCESTORS_MAX: usize = 4096;
 
-/// So often in a row it is asked whose child a process is when its parents end meanwhile.
-const PARENTS_MAX: usize = 64;
+/// Attempts to find a process's parent while its parents end.
+const PARENT_LOOKUPS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -52,7 +53,10 @@ impl Room {
     /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
     /// one more if its end is waited for.
     pub(in crate::regulation) fn of(descriptors: usize) -> Room {
-        Room { awaited: AWAITED_MAX.min(descriptors / 16 * 3), others: OTHERS_MAX.min(descriptors / 16) }
+        Room {
+            awaited: AWAITED_MAX.min(descriptors / 16 * 3),
+            others: OTHER_PROCESSES_MAX.min(descriptors / 16),
+        }
     }
 }
 
@@ -194,7 +198,7 @@ impl Table {
 
     /// Who has started a process, or has taken it over.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
-        for _ in 0..PARENTS_MAX {
+        for _ in 0..PARENT_LOOKUPS_MAX {
             let number = process.process().status().ok()?.parent;
             let parent = (number > 0).then(|| self.open(number))?;
             // It was there all the time in between: so it is the parent that was opened. Else another has taken over.
@@ -257,7 +261,7 @@ impl Table {
         if self.groups.is_empty() {
             return None;
         }
-        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < BELIEVED);
+        let known = process.known().group.filter(|(looked, _)| looked.elapsed() < LOOKUP_MAX_AGE);
         if let Some((_, group)) =
             known.filter(|(_, group)| group.is_none_or(|group| self.rated.contains_key(&group)))
         {

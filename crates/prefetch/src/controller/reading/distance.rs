@@ -1,8 +1,8 @@
 //! Keeping the distance: what is asked for next, and whether what was asked for is there still.
 
-use super::{CALLS, GRAIN, LOOK, Reading, Start, Wish};
+use super::{ALIGNMENT_BYTES, FETCHES_MAX, RESIDENCY_CHECK_BYTES, Reading, Start, Wish};
 use crate::controller::Limit;
-use crate::controller::pace::PIECE;
+use crate::controller::pace::FETCH_MAX_BYTES;
 
 impl Reading {
     /// Brings what comes next, while it is being found out whether more pays.
@@ -10,9 +10,9 @@ impl Reading {
         self.waits_for_first = false;
         if matches!(self.limit, Limit::Auto { .. }) {
             self.start = Start::Unproven;
-            let end = self.size.min(self.main + bytes - bytes % GRAIN);
+            let end = self.size.min(self.main + bytes - bytes % ALIGNMENT_BYTES);
             while self.prefetch < end {
-                self.fetch_to(end.min(self.prefetch + GRAIN), wish);
+                self.fetch_to(end.min(self.prefetch + ALIGNMENT_BYTES), wish);
             }
         }
     }
@@ -31,12 +31,12 @@ impl Reading {
     pub(super) fn fill(&mut self, share: u64, spare: u64, wish: &mut impl FnMut(Wish)) {
         let limit = self.pace.limit().min(share);
         let target = self.size.min(self.main + limit);
-        let piece = PIECE.min(limit / 4).max(GRAIN);
+        let piece = FETCH_MAX_BYTES.min(limit / 4).max(ALIGNMENT_BYTES);
         let mut spare = spare;
-        while self.calls < CALLS {
+        while self.calls < FETCHES_MAX {
             let mut end = target.min(self.prefetch + piece.min(spare));
             if end < self.size {
-                end -= end % GRAIN;
+                end -= end % ALIGNMENT_BYTES;
             }
             if end <= self.prefetch || end < self.size && end - self.prefetch < piece.min(spare) / 2 {
                 self.look_back(wish);
@@ -56,13 +56,15 @@ impl Reading {
 
     /// Looks at what has been asked for: whether it has come, and is there still.
     fn look_back(&mut self, wish: &mut impl FnMut(Wish)) {
-        const WORTH: u64 = 4 << 20;
+        /// Distance from which a check for evicted pages is worth its system call.
+        const CHECKED_MIN_BYTES: u64 = 4 << 20;
         // Once after each run of fetches, when all calls have returned.
-        if self.looking || self.calls > 0 || self.looked_to > self.main || self.distance() < WORTH {
+        if self.looking || self.calls > 0 || self.looked_to > self.main || self.distance() < CHECKED_MIN_BYTES
+        {
             return;
         }
         self.looking = true;
         self.looked_to = self.prefetch;
-        wish(Wish::Look(self.main..self.prefetch.min(self.main + LOOK)));
+        wish(Wish::Look(self.main..self.prefetch.min(self.main + RESIDENCY_CHECK_BYTES)));
     }
 }

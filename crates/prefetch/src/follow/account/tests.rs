@@ -6,7 +6,7 @@ fn a_curve_keeps_its_ends_apart_and_stays_short() {
     for step in 0..100_000 {
         curve.add(Point { at: Nanos(step * 1000), main: step, ..Point::default() });
     }
-    assert!(curve.points.len() < POINTS && curve.points.len() > POINTS / 4);
+    assert!(curve.points.len() < POINTS_MAX && curve.points.len() > POINTS_MAX / 4);
     assert_eq!(curve.points[0].at, Nanos::ZERO);
     assert!(curve.points.last().unwrap().at.0 > 99_000_000);
     assert!(curve.points.windows(2).all(|pair| pair[0].at < pair[1].at));
@@ -107,7 +107,7 @@ const KIB: u64 = 1 << 10;
 
 /// What the kernel makes a program wait: windows that are asked for when the one before is come to.
 fn waits(size: u64, window: u64, latency: f64, per_byte: f64) -> f64 {
-    let (mut at, mut now, mut waited, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW.min(window));
+    let (mut at, mut now, mut waited, mut length) = (0, 0.0_f64, 0.0_f64, FIRST_WINDOW_BYTES.min(window));
     let (mut here, mut next) = (latency, f64::INFINITY);
     while at < size {
         // The first mark is in the middle of the first window, all others at the beginning of one.
@@ -158,7 +158,7 @@ fn a_large_file_would_have_been_waited_for_by_windows() {
 fn small_files_would_have_been_waited_for_one_by_one() {
     for (size, open) in [(4 * KIB, 10_000), (300 * KIB, 10_000), (300 * KIB, 40_000)] {
         let mut made = Made::new(128 * KIB, 256 * KIB);
-        let first = size.min(FIRST_WINDOW);
+        let first = size.min(FIRST_WINDOW_BYTES);
         for file in 0..302 {
             let state = if file < 2 { State::Watching } else { State::Ahead };
             if file > 0 {

@@ -48,7 +48,8 @@ impl Reading {
         files: usize,
         fetcher: &Fetcher<Errand>,
     ) {
-        const MORE: u64 = 1 << 20;
+        /// Bytes of known files ahead, beyond twice the limit, below which further files are opened.
+        const KNOWN_AHEAD_EXTRA_BYTES: u64 = 1 << 20;
         let Some(coming) = &mut self.coming else { return };
         while let Some((identity, handle)) = coming.take() {
             if !program.writes(&identity) {
@@ -56,7 +57,7 @@ impl Reading {
             }
         }
         let known = self.row.size() - self.position;
-        let is_enough = known > 2 * limit + MORE || self.files_ahead() >= files;
+        let is_enough = known > 2 * limit + KNOWN_AHEAD_EXTRA_BYTES || self.files_ahead() >= files;
         while !is_enough && let Some((index, handle)) = self.coming.as_mut().and_then(Coming::ask) {
             let order = Order::Examine { index, handle };
             fetcher.start(Errand { id: self.id, order });

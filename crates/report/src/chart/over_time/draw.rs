@@ -9,8 +9,9 @@ use crate::chart::layout::short;
 use crate::chart::palette;
 use crate::chart::plot::{Place, Plot, Stroke};
 use crate::number::count;
-use crate::result::regulation::GOOD;
+use crate::result::regulation::GOOD_ACCURACY_MAX;
 
+/// Height of a plot, in pixels.
 const PLOT_HEIGHT: u32 = 340;
 /// Height of a plot where several stand one above the other.
 const PLOT_HEIGHT_OF_MANY: u32 = 240;
@@ -137,7 +138,7 @@ impl TimeChart {
             Kind::Times => Axis::log_spans(self.y_title, values()),
             Kind::Bytes => Axis::sizes(self.y_title, values().map(|bytes| bytes as u64)),
             // The axis includes both the exact and the good accuracy.
-            Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD])),
+            Kind::Accuracies => Axis::heights(self.y_title, values().chain([1.0, GOOD_ACCURACY_MAX])),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::result::{Group, limit_name};
 
 /// Ueda (2013, figure 1) saw the CPU limit reads from 70 % of a core on.
 const BUSY_RATIO: f64 = 0.7;
-/// Radius of the dot of the busiest thread.
-const DOT: i64 = 8;
+/// Radius of the dot of the busiest thread, in pixels.
+const DOT_RADIUS: i64 = 8;
 const BUSY: &str = "70 % of a core";
 const USERS: [&str; 3] = ["user", "system", "kernel threads"];
 
@@ -85,8 +85,8 @@ fn draw(group: &Group<'_>, x: &Axis, plot: &mut Plot<'_>) {
         let of_thread = whole_percent(case.busiest_thread_ratio);
         let name = if case.busiest_thread.is_empty() { "" } else { &*format!(" ({})", case.busiest_thread) };
         let words = format!("{label}: busiest thread{name} {of_thread}");
-        plot.point((busiest, bar.middle), Shape::Disc, DOT, palette::INK, &words);
-        let behind_dot = busiest + plot.width_of(DOT as f64);
+        plot.point((busiest, bar.middle), Shape::Disc, DOT_RADIUS, palette::INK, &words);
+        let behind_dot = busiest + plot.width_of(DOT_RADIUS as f64);
         plot.figure(row, x.place(used(case)).max(behind_dot), &figure(case));
     }
 }

@@ -1,6 +1,6 @@
 //! How the cases of a probe are grouped, named and judged: the same in words, tables and charts.
 
-use super::{ProbeCase, ProbeResult, ProbeVerdict};
+use super::{ProbeCase, ProbeChoice, ProbeResult, ProbeVerdict};
 use crate::number::{duration, round_bytes};
 
 /// The method that moves nothing: it measures the measuring, and competes with no other.
@@ -25,7 +25,7 @@ pub(crate) struct Choice<'a> {
 pub(crate) fn groups(result: &ProbeResult) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for case in result.cases.iter().filter(|case| case.method != NULL) {
-        let name = group_name(&case.target, case.direct, case.cached, case.random);
+        let name = group_name(&case.target, &case.op, case.direct, case.cached, case.random);
         match groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.cases.push(case),
             None => groups.push(Group { choice: choice(result, &name), name, cases: vec![case] }),
@@ -35,22 +35,24 @@ pub(crate) fn groups(result: &ProbeResult) -> Vec<Group<'_>> {
 }
 
 fn choice<'a>(result: &'a ProbeResult, group: &str) -> Option<Choice<'a>> {
-    let of_group = |target: &str, direct, cached, random| group_name(target, direct, cached, random) == group;
-    let choice = result
-        .choices
-        .iter()
-        .find(|choice| of_group(&choice.target, choice.direct, choice.cached, choice.random))?;
+    let name = |of: &ProbeChoice| group_name(&of.target, &of.op, of.direct, of.cached, of.random);
+    let choice = result.choices.iter().find(|choice| name(choice) == group)?;
     let case = |index: u64| result.cases.get(usize::try_from(index).ok()?);
     Some(Choice { fastest: case(choice.fastest)?, cheapest: case(choice.cheapest)? })
 }
 
-fn group_name(target: &str, direct: bool, cached: bool, random: bool) -> String {
+fn group_name(target: &str, op: &str, direct: bool, cached: bool, random: bool) -> String {
     let access = match (direct, cached) {
         (true, _) => "direct",
         (false, true) => "cached",
         (false, false) => "cold cache",
     };
-    format!("{target}, {access}{}", if random { ", random" } else { "" })
+    let op = match op.split_once(':') {
+        _ if op.is_empty() || op == "read" => String::new(),
+        Some(("mix", reads)) => format!(", {reads} % reads and writes"),
+        _ => format!(", {op}"),
+    };
+    format!("{target}, {access}{}{op}", if random { ", random" } else { "" })
 }
 
 impl Group<'_> {

@@ -17,11 +17,11 @@ pub(super) fn sentences(result: &RunResult) -> Vec<String> {
     sentences
 }
 
-/// Share of waiting below which a program hardly waits.
-const LITTLE: f64 = 0.02;
+/// Share of its time below which a program hardly waits.
+const WAIT_LOW_RATIO: f64 = 0.02;
 
-/// Share of waiting above which the report explains what the program waits for.
-const MUCH: f64 = 0.05;
+/// Share of its time above which the report explains what a program waits for.
+const WAIT_HIGH_RATIO: f64 = 0.05;
 
 fn verdict(result: &RunResult) -> String {
     let waits = result.io_wait_share();
@@ -61,7 +61,7 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
         0 => "no file large enough was read".to_owned(),
         _ => "the program was done before it was known whether it would help".to_owned(),
     });
-    if waits < MUCH {
+    if waits < WAIT_HIGH_RATIO {
         return format!("Nothing was read ahead: {why}.");
     }
     format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
@@ -70,15 +70,16 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
 /// Why nothing, or nothing more, was read ahead; none if that is not known. Cached data, or a lack of waiting, cannot
 /// explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
-    let explains =
-        |is: RunReason| waits < MUCH || !matches!(is, RunReason::Resident | RunReason::DoesNotWait);
+    let explains = |is: RunReason| {
+        waits < WAIT_HIGH_RATIO || !matches!(is, RunReason::Resident | RunReason::DoesNotWait)
+    };
     let idle = result.idle.iter().map(|idle| idle.reason).find(|&is| explains(is));
     match (&result.unseen, idle) {
-        (Some(why), _) if waits >= MUCH => {
+        (Some(why), _) if waits >= WAIT_HIGH_RATIO => {
             Some(format!("it reads by pread or through mappings, which could not be followed ({why})"))
         }
         (_, Some(is)) => Some(is.describe().to_owned()),
-        (_, None) if waits >= MUCH && result.files > 0 && !result.idle.is_empty() => Some(
+        (_, None) if waits >= WAIT_HIGH_RATIO && result.files > 0 && !result.idle.is_empty() => Some(
             "it waited for other things than the files that were followed: names, directories, small files or writing"
                 .to_owned(),
         ),
@@ -90,12 +91,12 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
 /// I/O (equation 2 of the paper).
 fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
-    if waits < LITTLE {
+    if waits < WAIT_LOW_RATIO {
         let why = why(result, waits).unwrap_or_else(|| "the program hardly waits for I/O".to_owned());
         return format!("Reading ahead would gain nothing: {why}.");
     }
     let waited = format!("The program waited for I/O {} of the time", percent(waits));
-    if ratio(saved, result.elapsed_ns) < LITTLE {
+    if ratio(saved, result.elapsed_ns) < WAIT_LOW_RATIO {
         let but = |why: String| format!("{waited}, and nothing to speak of would be read ahead: {why}.");
         return why(result, waits)
             .map_or_else(|| format!("{waited}; reading ahead would gain next to nothing."), but);

@@ -59,8 +59,8 @@ impl ScenarioJobRun {
 const LEGEND: &str = "Best: the longer of the time in which the drive was read and of computing on all threads; no order of tasks makes it \
      shorter. Computes, waits: of all threads together. Fetched: what was asked of the drive.";
 
-/// Published times that are no further apart say nothing about which method is the faster.
-const ALIKE: f64 = 0.05;
+/// Relative difference up to which two published times do not show which method is faster.
+const TIMES_ALIKE_RATIO: f64 = 0.05;
 
 /// Whether there are any.
 pub(super) fn has_jobs(result: &ScenarioResult) -> bool {
@@ -184,7 +184,7 @@ fn order(result: &ScenarioResult) -> Option<String> {
         for b in result.points[index + 1..].iter().filter(|b| rest(b) == rest(a)) {
             let (Some(slow), Some(fast)) = (a.published_elapsed_ns, b.published_elapsed_ns) else { continue };
             let (a, b, slow, fast) = if slow >= fast { (a, b, slow, fast) } else { (b, a, fast, slow) };
-            if slow as f64 <= fast as f64 * (1.0 + ALIKE) {
+            if slow as f64 <= fast as f64 * (1.0 + TIMES_ALIKE_RATIO) {
                 alike += 1;
                 continue;
             }

@@ -101,8 +101,8 @@ impl RegulationPoint {
 
 /// The key that says how many requests may be in the device.
 pub(crate) const ALLOWANCE: &str = "regulate.allowance";
-/// Up to this an accuracy is good (section 6.2).
-pub(crate) const GOOD: f64 = 1.1;
+/// Highest accuracy that is good (section 6.2).
+pub(crate) const GOOD_ACCURACY_MAX: f64 = 1.1;
 
 /// Meaning of the columns.
 fn legend(result: &ScenarioResult) -> String {
@@ -246,7 +246,7 @@ pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
         });
         let search = &mut searches[index];
         match allowance.parse::<u32>() {
-            Ok(fixed) if fixed <= search.formula && regulation.worst_accuracy() <= GOOD => {
+            Ok(fixed) if fixed <= search.formula && regulation.worst_accuracy() <= GOOD_ACCURACY_MAX => {
                 search.best = search.best.max(fixed);
             }
             Ok(fixed) => search.best = search.best.max(u32::from(fixed == 1)),

@@ -18,6 +18,7 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
         name(&["read", "pread", "uring", "mmap", "null"]),
         name(&["ordinary", "huge pages"]),
         words(),
+        name(&["read", "write", "mix:70"]),
     );
     let verdict = proptest::sample::select(&[
         ProbeVerdict::StorageBound,
@@ -29,7 +30,7 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
     (
         names,
         [number(), number(), number(), number()],
-        vec(float.clone(), 9),
+        vec(float.clone(), 10),
         any::<[bool; 4]>(),
         verdict,
         gains,
@@ -40,6 +41,7 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
             ProbeCase {
                 target: names.0,
                 method: names.1,
+                op: names.4,
                 block_bytes,
                 depth,
                 direct,
@@ -52,10 +54,12 @@ fn any_case(float: &Floats) -> BoxedStrategy<ProbeCase> {
                 system_ratio: floats[4],
                 kernel_threads_ratio: floats[5],
                 cpu_ns_per_byte: floats[6],
+                kernel_threads_cpu_ns_per_byte: floats[9],
                 machine_cpu_ratio: floats[7],
                 busiest_thread_ratio: floats[8],
                 busiest_thread: names.3.clone(),
                 latency_ns: has_requests.then_some(ProbeLatency { p50, p99 }),
+                write_latency_ns: has_requests.then_some(ProbeLatency { p50: p99, p99: p50 }),
                 double_depth_gain_ratio: double_depth,
                 better_buffers_gain_ratio: better_buffers,
                 verdict,
@@ -80,9 +84,11 @@ fn probe_of(float: Floats) -> BoxedStrategy<ProbeResult> {
     let target = (name(&["path", "tmpfs"]), words(), number())
         .prop_map(|(name, what, size_bytes)| ProbeTarget { name, what, size_bytes });
     let index = || prop_oneof![0..8u64, number()];
-    let choice = (name(&["path", "tmpfs"]), any::<[bool; 3]>(), index(), index()).prop_map(
-        |(target, [direct, cached, random], fastest, cheapest)| ProbeChoice {
+    let op = name(&["read", "write", "mix:70"]);
+    let choice = (name(&["path", "tmpfs"]), op, any::<[bool; 3]>(), index(), index()).prop_map(
+        |(target, op, [direct, cached, random], fastest, cheapest)| ProbeChoice {
             target,
+            op,
             direct,
             cached,
             random,

@@ -100,7 +100,8 @@ fn add(result: &mut ProbeResult, target: &str, access: (bool, bool, bool), rows:
     let cheapest = near.min_by(|a, b| cpu(a).total_cmp(&cpu(b))).unwrap_or_default();
     let (direct, cached, random) = access;
     let (target, fastest, cheapest) = (target.to_owned(), fastest as u64, cheapest as u64);
-    result.choices.push(ProbeChoice { target, direct, cached, random, fastest, cheapest });
+    let op = "read".to_owned();
+    result.choices.push(ProbeChoice { target, op, direct, cached, random, fastest, cheapest });
 }
 
 fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -> ProbeCase {
@@ -111,6 +112,7 @@ fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -
     ProbeCase {
         target: target.to_owned(),
         method: method.to_owned(),
+        op: "read".to_owned(),
         block_bytes,
         depth,
         direct,
@@ -126,10 +128,12 @@ fn case(target: &str, (direct, cached, random): (bool, bool, bool), row: &Row) -
         system_ratio: cpu_ratio * 0.93,
         kernel_threads_ratio: if is_on_loop { gb_per_s * 0.36 } else { gb_per_s * 0.01 },
         cpu_ns_per_byte,
+        kernel_threads_cpu_ns_per_byte: if is_on_loop { 0.36 } else { 0.01 },
         machine_cpu_ratio: cpu_ratio / 4.0 + 0.02,
         busiest_thread_ratio: if is_on_loop { gb_per_s * 0.36 } else { cpu_ratio.min(0.99) },
         busiest_thread: if is_on_loop { "kworker of loop0" } else { "main thread" }.to_owned(),
         latency_ns: (p50 > 0).then_some(ProbeLatency { p50: p50 * US, p99: p99 * US }),
+        write_latency_ns: None,
         double_depth_gain_ratio: Some(if verdict == LATENCY { 0.31 } else { 0.01 }),
         better_buffers_gain_ratio: (buffers == ORDINARY).then_some(1.48),
         verdict,

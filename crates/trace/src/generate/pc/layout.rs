@@ -6,10 +6,10 @@ use super::super::sample::Sampler;
 use super::super::sequential::Sequential;
 use super::PcParams;
 
-/// The longest command; an extent holds at least one.
+/// Longest command. An extent holds at least one.
 pub(super) const COMMAND_MAX: Bytes = Bytes(256 << 10);
 /// The file system's allocation unit.
-pub(super) const CLUSTER: u64 = 4096;
+pub(super) const CLUSTER_BYTES: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 /// A kind of files: so many, of sizes from `size_min` to `size_max` (every factor alike), in a part of the disk.
@@ -29,23 +29,27 @@ pub(super) const GROUPS: [Group; 4] = [
     Group { files: 8, size_min: Bytes(128 * MIB), size_max: Bytes(512 * MIB), part: 500..700 },
     Group { files: 24, size_min: Bytes(32 * MIB), size_max: Bytes(128 * MIB), part: 700..900 },
 ];
-/// Programs and their libraries.
-pub(super) const PROGRAMS: usize = 0;
-/// Pictures and music.
-pub(super) const MEDIA: usize = 1;
-/// Video.
-pub(super) const VIDEO: usize = 2;
-/// A game's packed resources.
-pub(super) const GAME: usize = 3;
+/// Index of the programs and their libraries.
+pub(super) const PROGRAMS_GROUP: usize = 0;
+/// Index of pictures and music.
+pub(super) const MEDIA_GROUP: usize = 1;
+/// Index of videos.
+pub(super) const VIDEO_GROUP: usize = 2;
+/// Index of a game's packed resources.
+pub(super) const GAME_GROUP: usize = 3;
 
-/// In thousandths of the span: where the log is, the metadata, and the free space that new files go to.
-const LOG_AT: u64 = 0;
-const METADATA_AT: u64 = 10;
-const OUTPUT_AT: u64 = 900;
+/// Position of the log, in thousandths of the span.
+const LOG_AT_PER_MILLE: u64 = 0;
+/// Position of the metadata, in thousandths of the span.
+const METADATA_AT_PER_MILLE: u64 = 10;
+/// Position of the free space for new files, in thousandths of the span.
+const OUTPUT_AT_PER_MILLE: u64 = 900;
+/// Size of the log, which is written in a circle.
 const LOG_SIZE: Bytes = Bytes(64 * MIB);
+/// Size of the free space for new files.
 const OUTPUT_SIZE: Bytes = Bytes(1024 * MIB);
-/// Metadata is few places, read over and over.
-const METADATA_PLACES: u64 = 64;
+/// Clusters of metadata: few, which are read again and again.
+const METADATA_CLUSTERS: u64 = 64;
 
 /// A contiguous piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,20 +84,20 @@ impl Layout {
             .collect();
         Layout {
             groups,
-            log: Sequential::new(at(LOG_AT), LOG_SIZE),
-            output: Sequential::new(at(OUTPUT_AT), OUTPUT_SIZE),
-            metadata: at(METADATA_AT),
+            log: Sequential::new(at(LOG_AT_PER_MILLE), LOG_SIZE),
+            output: Sequential::new(at(OUTPUT_AT_PER_MILLE), OUTPUT_SIZE),
+            metadata: at(METADATA_AT_PER_MILLE),
         }
     }
 
     /// One of the places that metadata is read from.
     pub(super) fn metadata(&self, sampler: &mut Sampler) -> Bytes {
-        self.metadata + Bytes(CLUSTER) * sampler.below(METADATA_PLACES)
+        self.metadata + Bytes(CLUSTER_BYTES) * sampler.below(METADATA_CLUSTERS)
     }
 }
 
 fn align(size: Bytes) -> Bytes {
-    Bytes(size.0 - size.0 % CLUSTER)
+    Bytes(size.0 - size.0 % CLUSTER_BYTES)
 }
 
 /// Draws a file's size, and cuts it into the lengths of its pieces.
@@ -155,7 +159,7 @@ mod tests {
             all.sort_by_key(|piece| piece.start);
             assert!(all.iter().all(|piece| piece.length >= COMMAND_MAX));
             assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start));
-            assert!(all.last().unwrap().end() <= params.span / 1000 * OUTPUT_AT);
+            assert!(all.last().unwrap().end() <= params.span / 1000 * OUTPUT_AT_PER_MILLE);
         }
     }
 }

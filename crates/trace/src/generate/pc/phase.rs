@@ -4,7 +4,7 @@ use sakiyomi_model::Bytes;
 
 use super::super::sample::Sampler;
 use super::PcParams;
-use super::layout::{CLUSTER, GAME, Layout, MEDIA, PROGRAMS, Piece, VIDEO};
+use super::layout::{CLUSTER_BYTES, GAME_GROUP, Layout, MEDIA_GROUP, PROGRAMS_GROUP, Piece, VIDEO_GROUP};
 
 /// A phase of a round.
 pub(super) struct Phase {
@@ -20,11 +20,11 @@ pub(super) struct Phase {
 
 /// Application start, media import, virus scan, video editing, gaming.
 pub(super) const PHASES: [Phase; 5] = [
-    Phase { group: PROGRAMS, open_files: 2, weight: 25, write_factor: 0.4 },
-    Phase { group: MEDIA, open_files: 1, weight: 15, write_factor: 2.4 },
-    Phase { group: PROGRAMS, open_files: 1, weight: 20, write_factor: 0.2 },
-    Phase { group: VIDEO, open_files: 2, weight: 20, write_factor: 2.0 },
-    Phase { group: GAME, open_files: 3, weight: 20, write_factor: 0.5 },
+    Phase { group: PROGRAMS_GROUP, open_files: 2, weight: 25, write_factor: 0.4 },
+    Phase { group: MEDIA_GROUP, open_files: 1, weight: 15, write_factor: 2.4 },
+    Phase { group: PROGRAMS_GROUP, open_files: 1, weight: 20, write_factor: 0.2 },
+    Phase { group: VIDEO_GROUP, open_files: 2, weight: 20, write_factor: 2.0 },
+    Phase { group: GAME_GROUP, open_files: 3, weight: 20, write_factor: 0.5 },
 ];
 /// The sum of the weights.
 pub(super) const WEIGHT_TOTAL: u32 = 100;
@@ -58,7 +58,7 @@ impl Reader {
     ) -> (Bytes, Bytes) {
         let kind = sampler.unit();
         if kind < params.metadata {
-            return (layout.metadata(sampler), Bytes(CLUSTER));
+            return (layout.metadata(sampler), Bytes(CLUSTER_BYTES));
         }
         if sampler.chance(params.turn) {
             self.current = sampler.below(self.open.len() as u64) as usize;
@@ -90,8 +90,8 @@ impl Cursor {
     fn jump(files: &[Vec<Piece>], sampler: &mut Sampler) -> Cursor {
         let file = &files[sampler.below(files.len() as u64) as usize];
         let piece = file[sampler.below(file.len() as u64) as usize];
-        let clusters = piece.length.0 / CLUSTER / 2;
-        Cursor { piece, next: piece.start + Bytes(CLUSTER) * sampler.below(clusters) }
+        let clusters = piece.length.0 / CLUSTER_BYTES / 2;
+        Cursor { piece, next: piece.start + Bytes(CLUSTER_BYTES) * sampler.below(clusters) }
     }
 
     /// So far on, if `length` bytes fit there before the piece ends.
@@ -104,7 +104,7 @@ impl Cursor {
 /// A multiple of the allocation unit from the shortest to the longest skip.
 fn skip_distance(params: &PcParams, sampler: &mut Sampler) -> Bytes {
     let drawn = sampler.log_uniform(params.skip_min.0 as f64, params.skip_max.0 as f64) as u64;
-    Bytes(drawn.next_multiple_of(CLUSTER).min(params.skip_max.0))
+    Bytes(drawn.next_multiple_of(CLUSTER_BYTES).min(params.skip_max.0))
 }
 
 #[cfg(test)]

@@ -1,64 +1,51 @@
-//! The blocks of a range of a file, in order or shuffled, once or for ever.
-
-use std::ops::Range;
+//! The blocks of a file, in order or shuffled, once or for ever.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::Pattern;
-
-/// The blocks of a range of a file, each once, or over and over.
+/// The offsets of a file's whole blocks, each once, or over and over.
 #[derive(Debug)]
-pub(super) struct Sequence {
-    range: Range<u64>,
+pub(crate) struct Sequence {
     block: u64,
-    /// Blocks that the range touches. Blocks begin at multiples of their size, so the first one may be shorter.
     count: u64,
     index: u64,
-    /// How many times all blocks were read.
+    /// How many times all blocks were given.
     pass: u64,
-    pattern: Pattern,
+    /// Of the order of the first pass, if they are shuffled.
+    seed: Option<u64>,
     shuffle: Option<Shuffle>,
-    endless: bool,
+    is_endless: bool,
 }
 
 impl Sequence {
-    pub(super) fn new(range: Range<u64>, block: u64, pattern: Pattern, endless: bool) -> Sequence {
-        let count = if range.is_empty() { 0 } else { range.end.div_ceil(block) - range.start / block };
-        let mut sequence =
-            Sequence { range, block, count, index: 0, pass: 0, pattern, shuffle: None, endless };
+    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and that
+    /// is another one in each pass.
+    pub(crate) fn new(size: u64, block: u64, seed: Option<u64>, is_endless: bool) -> Sequence {
+        let count = size / block;
+        let mut sequence = Sequence { block, count, index: 0, pass: 0, seed, shuffle: None, is_endless };
         sequence.shuffle = sequence.shuffled();
         sequence
     }
 
-    /// Whether there is nothing more to ask for.
-    pub(super) fn is_at_end(&self) -> bool {
-        self.count == 0 || self.index == self.count && !self.endless
-    }
-
     fn shuffled(&self) -> Option<Shuffle> {
-        match self.pattern {
-            Pattern::Sequential => None,
-            Pattern::Random { seed } => Some(Shuffle::new(self.count, seed.wrapping_add(self.pass))),
-        }
+        self.seed.map(|seed| Shuffle::new(self.count, seed.wrapping_add(self.pass)))
     }
 }
 
 impl Iterator for Sequence {
-    type Item = Range<u64>;
+    type Item = u64;
 
-    fn next(&mut self) -> Option<Range<u64>> {
-        if self.is_at_end() {
-            return None;
-        }
+    fn next(&mut self) -> Option<u64> {
         if self.index == self.count {
+            if self.count == 0 || !self.is_endless {
+                return None;
+            }
             (self.index, self.pass) = (0, self.pass + 1);
             self.shuffle = self.shuffled();
         }
         let index = self.shuffle.as_ref().map_or(self.index, |shuffle| shuffle.at(self.index));
         self.index += 1;
-        let start = (self.range.start / self.block + index) * self.block;
-        Some(start.max(self.range.start)..(start + self.block).min(self.range.end))
+        Some(index * self.block)
     }
 }
 
@@ -115,27 +102,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_read_once(start in 0u64..500, length in 0u64..5000, block in 1u64..300, seed: u64, shuffled: bool) {
-            let pattern = if shuffled { Pattern::Random { seed } } else { Pattern::Sequential };
-            let mut ranges: Vec<Range<u64>> = Sequence::new(start..start + length, block, pattern, false).collect();
-            ranges.sort_by_key(|range| range.start);
-            let mut at = start;
-            for range in ranges {
-                prop_assert!(range.start == at && range.end - range.start <= block);
-                prop_assert!(range.start == start || range.start.is_multiple_of(block));
-                at = range.end;
-            }
-            prop_assert_eq!(at, start + length);
-        }
-
-        #[test]
-        fn an_endless_sequence_begins_again(blocks in 1u64..40, seed: u64) {
-            let sequence = Sequence::new(0..blocks * 10, 10, Pattern::Random { seed }, true);
-            let starts: Vec<u64> = sequence.take(3 * blocks as usize).map(|range| range.start).collect();
-            for pass in starts.chunks(blocks as usize) {
+        fn every_whole_block_comes_once_in_each_pass(size in 0u64..5000, block in 1u64..300, seed: Option<u64>) {
+            let count = (size / block) as usize;
+            let once: Vec<u64> = Sequence::new(size, block, seed, false).collect();
+            prop_assert_eq!(once.len(), count);
+            let offsets: Vec<u64> = Sequence::new(size, block, seed, true).take(3 * count).collect();
+            for pass in offsets.chunks(count.max(1)) {
                 let mut pass = pass.to_vec();
                 pass.sort_unstable();
-                prop_assert!(pass.into_iter().eq((0..blocks).map(|block| block * 10)));
+                prop_assert!(pass.into_iter().eq((0..count as u64).map(|index| index * block)));
             }
         }
     }

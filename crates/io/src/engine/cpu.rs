@@ -1,0 +1,55 @@
+//! CPU time that can be attributed to an engine, because threads belong to it.
+
+use std::fs;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::thread::gettid;
+
+use crate::stats::EngineCpu;
+
+/// The threads of an engine, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct EngineThreads {
+    /// Those of this process that an engine has started; none if its calls run on the threads of its callers.
+    own: Option<Arc<Mutex<Vec<i32>>>>,
+    /// The kernel's.
+    kernel: Option<i32>,
+}
+
+impl EngineThreads {
+    /// Of an engine with threads of its own, each of which calls [`EngineThreads::enlist`].
+    pub(super) fn listed() -> EngineThreads {
+        EngineThreads { own: Some(Arc::default()), kernel: None }
+    }
+
+    /// Adds the calling thread.
+    pub(super) fn enlist(&self) {
+        if let Some(own) = &self.own {
+            own.lock().unwrap_or_else(PoisonError::into_inner).push(gettid().as_raw_nonzero().get());
+        }
+    }
+
+    /// Of a ring for which a thread of the kernel polls (`IORING_SETUP_SQPOLL`).
+    pub(super) fn of_ring(descriptor: RawFd) -> EngineThreads {
+        let about = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
+        let thread = about.lines().find_map(|line| line.strip_prefix("SqThread:"));
+        let kernel = thread.and_then(|thread| thread.trim().parse().ok()).filter(|&thread| thread > 0);
+        EngineThreads { own: None, kernel }
+    }
+
+    /// The CPU time of the threads so far.
+    pub(crate) fn cpu(&self) -> EngineCpu {
+        let own = self.own.as_ref().and_then(|own| {
+            own.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|&thread| cpu_of(thread)).sum()
+        });
+        EngineCpu { threads: own, kernel_threads: self.kernel.and_then(cpu_of) }
+    }
+}
+
+/// Nanoseconds on a core, the first number that the scheduler tells of a thread.
+fn cpu_of(thread: i32) -> Option<Duration> {
+    let times = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    times.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}

@@ -1,0 +1,87 @@
+//! Which crate may name which interface of the system, and what a pure module may not name.
+
+use std::fs;
+
+use crate::source::sources;
+use crate::table::{quoted, rows};
+use crate::{assert_none, root};
+
+/// What a module does not name that is told the time and all else, and returns what is to be done.
+const IMPURE: [&str; 10] = [
+    "std::fs",
+    "std::thread",
+    "std::net",
+    "std::env",
+    "Instant::now",
+    "SystemTime::now",
+    "Mutex",
+    "HashMap",
+    "HashSet",
+    "rustix",
+];
+
+#[test]
+fn an_interface_of_the_system_is_named_only_where_the_architecture_says() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let rules = rows(&text, "interface");
+    let sources = sources();
+    let mut findings = Vec::new();
+    for rule in &rules {
+        let allowed: Vec<&str> = quoted(&rule[1]).collect();
+        for interface in quoted(&rule[0]) {
+            let named = sources.iter().filter(|source| names(&source.code, interface));
+            let wrong = named.filter(|source| !allowed.contains(&source.krate.as_str()));
+            findings.extend(wrong.map(|source| format!("{} names {interface}", source.path)));
+            let unused = allowed.iter().filter(|&&krate| {
+                !sources.iter().any(|source| source.krate == krate && names(&source.code, interface))
+            });
+            if quoted(&rule[0]).count() == 1 {
+                findings
+                    .extend(unused.map(|krate| format!("crate {krate} may name {interface}, and does not")));
+            }
+        }
+    }
+    assert_none("the table of interfaces in ARCHITECTURE.md differs from the code", &findings);
+}
+
+#[test]
+fn a_pure_module_names_no_clock_file_or_thread() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let sources = sources();
+    let mut findings = Vec::new();
+    for row in rows(&text, "pure modules of") {
+        let krate = quoted(&row[0]).next().unwrap();
+        for module in quoted(&row[1]) {
+            let prefix = format!("crates/{krate}/src/{module}");
+            let mut of = sources.iter().filter(|source| {
+                source.path.strip_prefix(&prefix).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            });
+            let mut any = false;
+            for source in of.by_ref() {
+                any = true;
+                let impure = IMPURE.iter().filter(|word| names(&source.code, word));
+                findings.extend(impure.map(|word| format!("{} names {word}", source.path)));
+            }
+            if !any {
+                findings.push(format!("{prefix}.rs is listed as pure and does not exist"));
+            }
+        }
+    }
+    assert_none("modules that ARCHITECTURE.md lists as pure are not", &findings);
+}
+
+/// Whether `code` has `path` as whole words.
+fn names(code: &str, path: &str) -> bool {
+    let is_word =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    code.match_indices(path).any(|(at, _)| {
+        !is_word(code[..at].chars().next_back()) && !is_word(code[at + path.len()..].chars().next())
+    })
+}
+
+#[test]
+fn a_path_is_named_by_whole_words_only() {
+    assert!(names("use std::fs;", "std::fs"));
+    assert!(!names("use std::fs2;", "std::fs"));
+    assert!(!names("a_libc::x", "libc"));
+}

@@ -1,0 +1,23 @@
+//! The house rules that the compiler does not check: which crate may use which, what a pure module may name, no cycles
+//! between files, constants that say what they are. ARCHITECTURE.md holds the rules; its tables are read here.
+
+mod constants;
+mod cycles;
+mod dependencies;
+mod interfaces;
+mod paths;
+mod source;
+mod table;
+
+use std::path::PathBuf;
+
+/// The checkout's root directory.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Fails with all findings, one a line.
+#[track_caller]
+fn assert_none(rule: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}

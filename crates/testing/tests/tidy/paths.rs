@@ -1,0 +1,35 @@
+//! Files that documents name.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::table::quoted;
+use crate::{assert_none, root};
+
+/// The documents in the checkout.
+fn documents() -> Vec<PathBuf> {
+    let root = root();
+    let mut found: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].iter().map(|name| root.join(name)).collect();
+    found.extend(fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found
+}
+
+#[test]
+fn files_of_the_checkout_that_documents_name_exist() {
+    let directories = ["bench/", "crates/", "docs/", "scenarios/", "traces/", "fuzz/", ".ci/"];
+    let mut findings = Vec::new();
+    for document in documents() {
+        for line in fs::read_to_string(&document).unwrap().lines() {
+            let named = quoted(line).flat_map(str::split_whitespace);
+            let named = named.filter(|word| directories.iter().any(|directory| word.starts_with(directory)));
+            // Patterns and placeholders.
+            let named = named.filter(|word| !word.contains(['*', '<', '$', '{', 'X', '…']));
+            let missing = named.filter(|word| !root().join(word.trim_end_matches([',', '.', ';'])).exists());
+            findings.extend(missing.map(|word| format!("{}: {word}", document.display())));
+        }
+    }
+    assert_none("documents name files that do not exist", &findings);
+}
