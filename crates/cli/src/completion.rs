@@ -11,10 +11,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::command::Cli;
 use crate::console::say;
 use target::Target;
 
@@ -63,12 +62,12 @@ struct Answer {
 }
 
 /// Answers a shell; `None` if this is not a shell's request.
-pub(crate) fn requested() -> Option<Result<ExitCode>> {
+pub(crate) fn requested(cli: impl FnOnce() -> Command) -> Option<Result<ExitCode>> {
     let mut arguments = std::env::args_os().skip(1);
     (arguments.next()? == REQUEST).then(|| {
         let index = arguments.next().and_then(|index| index.to_str()?.parse().ok()).unwrap_or(0);
         let words: Vec<String> = arguments.map(lossy).collect();
-        say(&as_lines(&answer(Cli::command(), &words, index))).map(|()| ExitCode::SUCCESS)
+        say(&as_lines(&answer(cli(), &words, index))).map(|()| ExitCode::SUCCESS)
     })
 }
 
@@ -98,11 +97,11 @@ fn as_lines(answer: &Answer) -> String {
     text
 }
 
-/// The script that a shell reads.
+/// The script that `shell` reads to complete the command line `cli`.
 ///
 /// # Errors
 /// None but those of clap_complete.
-pub(crate) fn script(shell: Shell) -> Result<String> {
+pub(crate) fn script(shell: Shell, mut cli: Command) -> Result<String> {
     Ok(match shell {
         Shell::Bash => include_str!("completion/sakiyomi.bash").to_owned(),
         Shell::Zsh => include_str!("completion/sakiyomi.zsh").to_owned(),
@@ -110,7 +109,7 @@ pub(crate) fn script(shell: Shell) -> Result<String> {
         // Options and closed sets of values only.
         shell => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "sakiyomi", &mut script);
+            clap_complete::generate(shell, &mut cli, "sakiyomi", &mut script);
             String::from_utf8(script)?
         }
     })
@@ -118,7 +117,10 @@ pub(crate) fn script(shell: Shell) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::command::Cli;
 
     /// Completions at the end of a line, and the names that the shell adds.
     fn at_end(line: &str) -> (Vec<String>, Also) {

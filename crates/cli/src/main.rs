@@ -25,13 +25,13 @@ mod vary;
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use command::Cli;
 use progress::Interrupted;
 
 fn main() -> ExitCode {
-    if let Some(answered) = completion::requested() {
+    if let Some(answered) = completion::requested(Cli::command) {
         return exit_code(answered);
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| command::exit_with(&error));

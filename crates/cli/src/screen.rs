@@ -4,11 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, kill_current_process_group};
-use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
-};
+use sakiyomi_os::terminal::{Keys, Typed, stop_process_group, window_size};
 use sakiyomi_report::text::Window;
 
 /// Another screen, no cursor, lines that are cut instead of going on in the next.
@@ -23,46 +19,33 @@ const USUAL: Window = Window { columns: 80, rows: 24 };
 
 /// The terminal while a view has it.
 pub(crate) struct Screen {
-    /// How what is typed was treated before; none if standard input is another file.
-    typed: Option<Termios>,
+    /// `None` if standard input is not a terminal.
+    keys: Option<Keys>,
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is; none if it is none.
+    /// Takes the terminal that standard output is; `None` if it is not a terminal.
     pub(crate) fn open() -> Option<Screen> {
         io::stdout().is_terminal().then(|| {
-            let screen = Screen { typed: tcgetattr(io::stdin()).ok() };
+            let screen = Screen { keys: Keys::of_stdin() };
             screen.enter();
             screen
         })
     }
 
     fn enter(&self) {
-        if let Some(before) = &self.typed {
-            let mut keys = before.clone();
-            // Keys arrive one by one and are not shown; Ctrl-Z arrives, too, so that the terminal can be given back first.
-            keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &keys);
-        }
+        self.keys.iter().for_each(Keys::enter);
         write(ENTER);
     }
 
     fn leave(&self) {
         write(LEAVE);
-        if let Some(before) = &self.typed {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-        }
+        self.keys.iter().for_each(Keys::leave);
     }
 
-    /// How large it is now.
+    /// Its size now.
     pub(crate) fn window(&self) -> Window {
-        match tcgetwinsize(io::stdout()) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-                Window { columns: size.ws_col.into(), rows: size.ws_row.into() }
-            }
-            _ => USUAL,
-        }
+        window_size().map_or(USUAL, |(columns, rows)| Window { columns: columns.into(), rows: rows.into() })
     }
 
     /// Shows these lines, which fit it, and nothing else.
@@ -76,27 +59,22 @@ impl Screen {
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     }
 
-    /// Waits so long, or until a key is pressed. Ctrl-Z stops us, with the terminal as it was.
-    pub(crate) fn key(&self, patience: Duration) -> Option<u8> {
-        let input = io::stdin();
-        let key = self.typed.as_ref().and_then(|_| {
-            let mut watched = [PollFd::new(&input, PollFlags::IN)];
-            let patience = Timespec::try_from(patience).ok();
-            // Also when a signal has come, for which nobody should wait.
-            let Ok(1..) = poll(&mut watched, patience.as_ref()) else { return Some(None) };
-            let mut key = [0];
-            matches!(rustix::io::read(&input, &mut key), Ok(1)).then_some(Some(key[0]))
-        });
-        let Some(key) = key else {
-            thread::sleep(patience);
-            return None;
-        };
-        if key == Some(CTRL_Z_BYTE) {
-            self.leave();
-            let _ = kill_current_process_group(Signal::TSTP);
-            self.enter();
+    /// Waits for `timeout`, or until a key is pressed. Ctrl-Z stops the program, with the terminal as it was before.
+    pub(crate) fn key(&self, timeout: Duration) -> Option<u8> {
+        match self.keys.as_ref().map_or(Typed::Closed, |keys| keys.next(timeout)) {
+            Typed::Key(CTRL_Z_BYTE) => {
+                self.leave();
+                stop_process_group();
+                self.enter();
+                Some(CTRL_Z_BYTE)
+            }
+            Typed::Key(key) => Some(key),
+            Typed::Nothing => None,
+            Typed::Closed => {
+                thread::sleep(timeout);
+                None
+            }
         }
-        key
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Observation {
     usage_at_start: Usage,
     tally: Tally,
     chunk: Chunk,
-    series: Series,
+    series: Series<Point>,
     closed: Option<Vec<Point>>,
 }
 
@@ -178,5 +178,5 @@ pub struct Summary {
     /// Counts and response times.
     pub tally: Tally,
     /// The chunks, for pictures.
-    pub series: Series,
+    pub series: Series<Point>,
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use region::Region;
 pub use region::available_memory;
-pub(crate) use region::page_size;
+pub use region::page_size;
 use state::{AccountId, Holder, Slot, State, ThreadNumber};
 
 use crate::Error;

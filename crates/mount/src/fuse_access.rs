@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 use sakiyomi_os::rights::{self, CAP_SYS_ADMIN, is_root};
 
-use crate::{Error, Mounted, Options, mount};
+use crate::Error;
 
 const DEVICE: &str = "/dev/fuse";
 
@@ -25,7 +25,7 @@ const HELPER: &str = "fusermount3";
 /// Directories searched for it besides those of PATH, as by `fuser`.
 const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 
-/// Whether this process can mount, as far as that is known before it tries: [`try_mount`] tries.
+/// Whether this process can mount, as far as that is known before it tries: [`try_mount`](crate::try_mount) tries.
 ///
 /// # Errors
 /// The missing precondition and its remedy.
@@ -37,28 +37,6 @@ pub fn can_mount() -> Result<(), Error> {
         (false, None) if is_root() => Err(Error::NotAllowed),
         (false, None) => Err(Error::NoHelper),
     }
-}
-
-/// Mounts a new empty directory on another one, both in `place`, in the way that is asked for, and unmounts it.
-///
-/// # Errors
-/// Those of [`mount()`]; those of making the directories.
-pub fn try_mount(place: &Path, options: &Options) -> Result<(), Error> {
-    can_mount()?;
-    let [backing, directory] = ["backing", "mounted"].map(|name| place.join(name));
-    let made = [&backing, &directory].map(|path| {
-        let made = fs::create_dir(path);
-        made.map_err(|source| Error::Directory { role: "trial directory", path: path.clone(), source })
-    });
-    let tried = made.into_iter().collect::<Result<Vec<()>, Error>>().and_then(|_| {
-        let mounted: Mounted = mount(&backing, &directory, options)?;
-        mounted.finish(std::time::Duration::from_secs(1)).map(drop)
-    });
-    // Removes the directories, not a mount that may still be on them.
-    for path in [backing, directory] {
-        let _ = fs::remove_dir(path);
-    }
-    tried
 }
 
 /// Path of the program that mounts for unprivileged users, if it is installed and executable.

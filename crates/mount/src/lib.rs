@@ -37,14 +37,16 @@ mod regulation;
 mod scan;
 mod session;
 mod shared_layout;
+mod trial;
 mod unmount;
 mod watch;
 
 pub use error::Error;
-pub use fuse_access::{can_mount, try_mount};
+pub use fuse_access::can_mount;
 pub use regulation::{RatesSeen, Regulate};
 pub use sakiyomi_iorate::protocol::Bypass;
 pub use sakiyomi_regulate::Policy;
 pub use session::{Behind, Finished, Mounted, Options, Snapshot, mount};
+pub use trial::try_mount;
 pub use unmount::unmount;
 pub use watch::Totals;

@@ -15,6 +15,7 @@
 //! | the user and the capabilities of this process | [`rights`] |
 //! | messages to a file system in user space | [`ioctl_channel`] |
 //! | which standard streams the program was started without | [`stdio`] |
+//! | the terminal's size, keys as they are typed | [`terminal`] |
 //! | character classes of the C library | [`ctype`] |
 //!
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
@@ -32,6 +33,7 @@ pub mod priority;
 pub mod process;
 pub mod rights;
 pub mod stdio;
+pub mod terminal;
 pub mod topology;
 pub mod tracefs;
 

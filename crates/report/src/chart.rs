@@ -27,6 +27,7 @@ pub(crate) mod regulation;
 mod room;
 pub(crate) mod run;
 pub(crate) mod scenario;
+mod stroke;
 pub(crate) mod top;
 pub(crate) mod tradeoff;
 pub(crate) mod validation;

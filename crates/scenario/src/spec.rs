@@ -3,6 +3,7 @@
 
 mod check;
 mod edit;
+mod error;
 mod job;
 mod rate;
 mod regulate;
@@ -13,7 +14,7 @@ use sakiyomi_model::{Bytes, Nanos};
 use sakiyomi_regulate::Rate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use check::SpecError;
+pub use error::SpecError;
 pub use job::{Buffer, JobSpec, Order, ReadMethod};
 pub use rate::RateChoice;
 pub use regulate::{

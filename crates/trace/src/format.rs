@@ -10,6 +10,7 @@ mod disksim_validation;
 mod fio;
 mod hadoop;
 mod hplajw;
+mod kind;
 mod mqsim;
 mod msr;
 pub(crate) mod parquet;
@@ -20,9 +21,10 @@ mod systor17;
 
 pub(crate) use disksim::write as write_disksim;
 pub(crate) use fio::{HEADER_V3 as FIO_HEADER, write as write_fio};
+pub use kind::Format;
+
 pub(crate) use mqsim::write as write_mqsim;
 
-use std::fmt;
 use std::str::FromStr;
 
 use sakiyomi_model::suggest::{did_you_mean, similar};
@@ -35,102 +37,7 @@ use crate::record::Record;
 /// The sector of the formats that count in sectors, in bytes.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// A format that traces can be read in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// sakiyomi's own CSV.
-    Sakiyomi,
-    /// The columns of sakiyomi's CSV in Parquet.
-    Parquet,
-    /// DiskSim's ASCII input.
-    Disksim,
-    /// The traces that DiskSim's drive models were validated with.
-    DisksimValidation,
-    /// The ASCII input of MQSim and SSDsim.
-    Mqsim,
-    /// MSR Cambridge (SNIA IOTTA).
-    Msr,
-    /// Storage Performance Council, as at UMass.
-    Spc,
-    /// SYSTOR '17 (SNIA IOTTA).
-    Systor17,
-    /// The text that blkparse prints.
-    Blkparse,
-    /// fio's I/O log, versions 2 and 3.
-    Fio,
-    /// CloudPhysics vSCSI, decoded to CSV.
-    Cloudphysics,
-    /// blktrace of a Hadoop node, decoded to CSV.
-    Hadoop,
-    /// HP Labs' hplajw of 1992, decoded to CSV.
-    Hplajw,
-}
-
 impl Format {
-    /// Every format, in the order of lists.
-    pub const ALL: [Format; 13] = [
-        Format::Sakiyomi,
-        Format::Parquet,
-        Format::Disksim,
-        Format::DisksimValidation,
-        Format::Mqsim,
-        Format::Msr,
-        Format::Spc,
-        Format::Systor17,
-        Format::Blkparse,
-        Format::Fio,
-        Format::Cloudphysics,
-        Format::Hadoop,
-        Format::Hplajw,
-    ];
-
-    /// The name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Sakiyomi => "sakiyomi",
-            Format::Parquet => "parquet",
-            Format::Disksim => "disksim",
-            Format::DisksimValidation => "disksim-validation",
-            Format::Mqsim => "mqsim",
-            Format::Msr => "msr",
-            Format::Spc => "spc",
-            Format::Systor17 => "systor17",
-            Format::Blkparse => "blkparse",
-            Format::Fio => "fio",
-            Format::Cloudphysics => "cloudphysics",
-            Format::Hadoop => "hadoop",
-            Format::Hplajw => "hplajw",
-        }
-    }
-
-    /// What a line holds, in a few words.
-    #[must_use]
-    pub fn description(self) -> &'static str {
-        match self {
-            Format::Sakiyomi => "CSV with a header: time_ns,device,stream,op,fua,offset_bytes,length_bytes,…",
-            Format::Parquet => "the sakiyomi columns in Parquet",
-            Format::Disksim => "arrival in ms, device, LBN, sectors, flags with bit 0 for a read",
-            Format::DisksimValidation => "R|W, label, LBN, sectors, service time and think time in us",
-            Format::Mqsim => "arrival in ns, device, LBA, sectors, 1 for a read",
-            Format::Msr => "FILETIME, host, disk, Read|Write, offset and size in bytes, response in 100 ns",
-            Format::Spc => "ASU, LBA, size in bytes, r|w, time in s, separated by commas",
-            Format::Systor17 => "Timestamp and Response in s, IOType, LUN, Offset and Size in bytes",
-            Format::Blkparse => "blkparse's default output",
-            Format::Fio => "fio iolog, version 2 or 3",
-            Format::Cloudphysics => "CSV: time_us,scsi_op_hex,bytes,lba512",
-            Format::Hadoop => "CSV: issue_us,lba512,sectors,op",
-            Format::Hplajw => "CSV: enqueue_us,start_us,stop_us,bytes,lba256,disk,…",
-        }
-    }
-
-    /// Whether the format itself says who issued a command.
-    #[must_use]
-    pub(crate) fn has_streams(self) -> bool {
-        matches!(self, Format::Sakiyomi | Format::Parquet | Format::Blkparse)
-    }
-
     /// The reader of its lines; `None` for Parquet, which has none.
     pub(crate) fn parser(self, options: &ReadOptions) -> Option<Box<dyn Parser>> {
         Some(match self {
@@ -148,12 +55,6 @@ impl Format {
             Format::Hadoop => Box::new(hadoop::Reader::default()),
             Format::Hplajw => Box::new(hplajw::Reader::default()),
         })
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

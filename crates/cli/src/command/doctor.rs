@@ -12,6 +12,7 @@ use sakiyomi_io::{
     Access, BufferPool, EngineKind, EngineSpec, Granted, IoFile, Memory, ReadOptions, ReadStream,
 };
 use sakiyomi_mount::Regulate;
+use sakiyomi_os::rights;
 use sakiyomi_os::tracefs::{self, Place};
 use sakiyomi_probe::calibration::{Machine, default_directory, saved};
 use serde::Serialize;
@@ -210,7 +211,7 @@ fn fuse(mounting: &Mounting) -> Finding {
 
 /// A mount that regulates, and what it needs to regulate whom.
 fn regulation(mounting: &Mounting) -> Finding {
-    let works = if is_root() {
+    let works = if rights::is_root() {
         "mounts regulate all users' processes"
     } else {
         "your own mounts regulate your own processes"
@@ -220,15 +221,11 @@ fn regulation(mounting: &Mounting) -> Finding {
     Finding { what: "regulation", available, found, consequence }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 fn root() -> Finding {
     Finding {
         what: "root",
-        available: Some(is_root()),
-        found: format!("running as user {}", rustix::process::geteuid().as_raw()),
+        available: Some(rights::is_root()),
+        found: format!("running as user {}", rights::user()),
         consequence: "page caches can be dropped, and processes of others followed",
     }
 }

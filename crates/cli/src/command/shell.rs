@@ -34,7 +34,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        say(&completion::script(self.shell)?)?;
+        say(&completion::script(self.shell, Cli::command())?)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -4,6 +4,8 @@ use clap::{Arg, Command};
 
 /// The part of the command line that a word belongs to.
 pub(super) struct Target<'a> {
+    /// The program, built.
+    pub(super) program: &'a Command,
     /// The command, as the words name it.
     pub(super) command: &'a Command,
     /// Its name with those above it, without the program's: `trace convert`.
@@ -51,7 +53,14 @@ impl<'a> Target<'a> {
         };
         before.iter().for_each(|word| walk.step(word));
         let place = walk.place(current);
-        Target { command: walk.command, path: walk.path.join(" "), operands: walk.operands, current, place }
+        Target {
+            program: cli,
+            command: walk.command,
+            path: walk.path.join(" "),
+            operands: walk.operands,
+            current,
+            place,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use sakiyomi_drive::spec::{BUILTIN, Explanation, explain};
 use sakiyomi_io::{EngineKind, EngineSpec};
 use sakiyomi_scenario::Scenario;
@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::target::{Place, Target};
 use super::{Also, Answer, Candidate};
-use crate::command::Cli;
 
 /// All completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
@@ -77,7 +76,7 @@ fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, w
         ("chunk", _) => only(kinds(&["time=", "bytes=", "commands="])),
         ("arrival", _) => only(kinds(&["closed:", "every:", "poisson:", "bursty:"])),
         ("limit", "run") => only(vec![Candidate::new("auto", "As far as it helps")]),
-        ("command", "man") => only(below_named(&target.operands)),
+        ("command", "man") => only(below_named(target.program, &target.operands)),
         ("command", _) => only(Vec::new()).with(if index == 0 { Also::Commands } else { Also::Files }),
         _ => closed_set(argument, value),
     }
@@ -141,10 +140,8 @@ fn methods() -> Vec<Candidate> {
 }
 
 /// The commands below the one that the words after `man` name so far.
-fn below_named(words: &[&str]) -> Vec<Candidate> {
-    let mut cli = Cli::command();
-    cli.build();
-    let named = words.iter().try_fold(&cli, |command, word| command.find_subcommand(word));
+fn below_named(program: &Command, words: &[&str]) -> Vec<Candidate> {
+    let named = words.iter().try_fold(program, |command, word| command.find_subcommand(word));
     named.map(below).unwrap_or_default()
 }
 

@@ -1,7 +1,5 @@
 //! Chunks for pictures: never more than a screen can show, however long a run lasts.
 
-use super::Point;
-
 /// Chunks that can be joined with the next chunk.
 pub trait Join {
     /// Takes in the next chunk.
@@ -13,7 +11,7 @@ pub const POINTS_MAX: usize = 2000;
 
 /// A run of chunks, neighbours joined where there are more than [`POINTS_MAX`].
 #[derive(Clone, Debug)]
-pub struct Series<P = Point> {
+pub struct Series<P> {
     points: Vec<P>,
     /// Log₂ of how many chunks make a point.
     doublings: u32,
@@ -85,6 +83,7 @@ impl<P: Join> Series<P> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Point;
     use super::*;
     use proptest::prelude::*;
     use sakiyomi_model::Nanos;

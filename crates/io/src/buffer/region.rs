@@ -160,7 +160,7 @@ fn huge_bytes_at(smaps: &str, address: usize) -> usize {
 }
 
 /// The size of an ordinary page in bytes.
-pub(crate) fn page_size() -> usize {
+pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 

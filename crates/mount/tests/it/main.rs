@@ -7,4 +7,3 @@ mod metadata;
 mod mounted;
 mod regulation;
 mod reliance;
-mod system_interfaces;

@@ -97,7 +97,7 @@ pub(super) struct Look {
 pub(super) fn chart(panels: &Panels, look: Look) -> Chart {
     let labels = panels.labels();
     let index = |label: &str| labels.iter().position(|known| *known == label).unwrap_or_default();
-    let stroke = |index: usize| palette::series_stroke(index, 4);
+    let stroke = |index: usize| Stroke::of_series(index, 4);
     let Look { name, title, caption, x, y, levels, is_dotted, height } = look;
     let frame = Frame {
         name,
@@ -154,7 +154,7 @@ fn keys(panels: &Panels, labels: &[&str], levels: &[Level]) -> Vec<Key> {
     let named = labels.iter().enumerate().filter(|(_, label)| !label.is_empty());
     let mut keys: Vec<Key> = named
         .map(|(index, label)| {
-            let stroke = palette::series_stroke(index, 4);
+            let stroke = Stroke::of_series(index, 4);
             let shape = if stroke.is_dashed { KeyShape::DashedLine } else { KeyShape::Line };
             Key::new(short(label, 46), stroke.colour, shape)
         })

@@ -7,8 +7,6 @@ use std::fmt;
 
 use sakiyomi_model::ReadClass;
 
-use super::plot::Stroke;
-
 /// Red, green and blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Colour(u8, u8, u8);
@@ -113,11 +111,6 @@ pub(super) fn read(class: ReadClass) -> Colour {
 /// The colour of a line among many, which also have their names beside them.
 pub(super) fn series(index: usize) -> Colour {
     [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK, FAINT][index % 8]
-}
-
-/// How such a line looks: every second round of the colours is dashed.
-pub(super) fn series_stroke(index: usize, width: u32) -> Stroke {
-    Stroke::new(series(index), width).dashed(index / 8 % 2 == 1)
 }
 
 /// The colour of a run where two share one picture.

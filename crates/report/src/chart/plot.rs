@@ -8,35 +8,13 @@ use std::fmt::Write as _;
 use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
 use super::palette::{Colour, INK};
 use super::path;
+pub(super) use super::stroke::Stroke;
 
 /// A place: both coordinates go from 0 to 1, from the left and from the bottom.
 pub(super) type Place = (f64, f64);
 
 /// Height of the label above a bar in a narrow chart.
 const ROW_LABEL: f64 = 34.0;
-
-/// How a line looks.
-#[derive(Clone, Copy)]
-pub(super) struct Stroke {
-    pub(super) colour: Colour,
-    pub(super) width: u32,
-    pub(super) is_dashed: bool,
-}
-
-impl Stroke {
-    pub(super) fn new(colour: Colour, width: u32) -> Stroke {
-        Stroke { colour, width, is_dashed: false }
-    }
-
-    pub(super) fn dashed(self, is_dashed: bool) -> Stroke {
-        Stroke { is_dashed, ..self }
-    }
-
-    fn attributes(self) -> String {
-        let dash = if self.is_dashed { " stroke-dasharray=\"22 12\"" } else { "" };
-        format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{dash}", self.colour, self.width)
-    }
-}
 
 /// How a point looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,25 +3,9 @@
 use sakiyomi_drive::fixed::FixedSpec;
 use sakiyomi_model::{Bytes, Nanos};
 
+use super::error::impossible;
 use super::job::THREADS_MAX;
-use super::{Access, Distance, ProcessSpec, RateChoice, RegulateSpec, Scenario, Until};
-
-/// An experiment that cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// The text is not such a file, or a value does not fit its key: a sentence that says where, with the line if it is
-    /// a file's.
-    #[error("{0}")]
-    Malformed(String),
-    /// A figure that cannot be.
-    #[error("{key}: {problem}")]
-    Impossible {
-        /// The key.
-        key: String,
-        /// What is wrong, and what to do.
-        problem: String,
-    },
-}
+use super::{Access, Distance, ProcessSpec, RateChoice, RegulateSpec, Scenario, SpecError, Until};
 
 /// Pages of all files together; each takes four bytes of memory.
 const PAGES_MAX: u64 = 1 << 28;
@@ -184,10 +168,6 @@ impl ProcessSpec {
         let output = (self.size.0 as f64 * self.output_ratio) as u64;
         (self.size.0.saturating_add(output) / page).saturating_mul(u64::from(self.count))
     }
-}
-
-pub(super) fn impossible(key: &str, problem: &str) -> SpecError {
-    SpecError::Impossible { key: key.to_owned(), problem: problem.to_owned() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use sakiyomi_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::check::impossible;
+use super::error::impossible;
 use super::{MemorySpec, SpecError};
 
 /// How the parts come into memory (Kohagura & Kono 2014, section 3).

@@ -10,7 +10,7 @@ use sakiyomi_regulate::{Correction, Counted, GateSettings, Margin, Policy, Serve
 use serde::{Deserialize, Serialize};
 
 use super::SpecError;
-use super::check::impossible;
+use super::error::impossible;
 use crate::outcome::Decided;
 
 /// A way of regulating, as a whole.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::imports::{Path, imported, written};
 use crate::source::sources;
 use crate::table::{quoted, rows};
 use crate::{assert_none, root};
@@ -29,11 +30,11 @@ fn an_interface_of_the_system_is_named_only_where_the_architecture_says() {
     for rule in &rules {
         let allowed: Vec<&str> = quoted(&rule[1]).collect();
         for interface in quoted(&rule[0]) {
-            let named = sources.iter().filter(|source| names(&source.code, interface));
+            let named = sources.iter().filter(|source| uses(&source.code, interface));
             let wrong = named.filter(|source| !allowed.contains(&source.krate.as_str()));
             findings.extend(wrong.map(|source| format!("{} names {interface}", source.path)));
             let unused = allowed.iter().filter(|&&krate| {
-                !sources.iter().any(|source| source.krate == krate && names(&source.code, interface))
+                !sources.iter().any(|source| source.krate == krate && uses(&source.code, interface))
             });
             if quoted(&rule[0]).count() == 1 {
                 findings
@@ -79,9 +80,23 @@ fn names(code: &str, path: &str) -> bool {
     })
 }
 
+/// Whether `code` has an interface: a keyword, or a path that begins with its names.
+fn uses(code: &str, interface: &str) -> bool {
+    let wanted: Vec<&str> = interface.split("::").collect();
+    let begins = |path: &Path| {
+        path.len() > 1 && path.iter().map(String::as_str).take(wanted.len()).eq(wanted.iter().copied())
+    };
+    match interface {
+        "unsafe" => names(code, interface),
+        _ => imported(code).iter().any(|(_, path)| begins(path)) || written(code).iter().any(begins),
+    }
+}
+
 #[test]
-fn a_path_is_named_by_whole_words_only() {
+fn a_path_is_matched_by_whole_words_only() {
     assert!(names("use std::fs;", "std::fs"));
     assert!(!names("use std::fs2;", "std::fs"));
-    assert!(!names("a_libc::x", "libc"));
+    assert!(uses("use libc::c_int;", "libc") && uses("unsafe {", "unsafe"));
+    assert!(uses("\nuse rustix::{fs::open, process::getuid};", "rustix::process"));
+    assert!(!uses("a::libc::x; b_libc::x; fn libc()", "libc"));
 }

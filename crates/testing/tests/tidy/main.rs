@@ -4,6 +4,7 @@
 mod constants;
 mod cycles;
 mod dependencies;
+mod imports;
 mod interfaces;
 mod paths;
 mod source;

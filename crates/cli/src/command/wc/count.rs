@@ -157,7 +157,7 @@ fn is_stream(file: &File) -> bool {
 fn size(file: &mut File) -> Option<u64> {
     let metadata = file.metadata().ok().filter(Metadata::is_file)?;
     let (size, at) = (metadata.len(), file.stream_position().ok()?);
-    if !size.is_multiple_of(rustix::param::page_size() as u64) {
+    if !size.is_multiple_of(sakiyomi_io::buffer::page_size() as u64) {
         return Some(size.saturating_sub(at));
     }
     let near_end = size - size % (metadata.blksize() + 1);
