@@ -42,10 +42,11 @@ use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 use sakiyomi_os::rights::is_root;
 
-use crate::frontend::{Frontend, Issuer};
+use crate::frontend::Frontend;
 use crate::layout::FileId;
 use crate::process;
 use crate::regulation::Regulation;
+use crate::request::Issuer;
 use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;

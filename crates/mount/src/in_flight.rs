@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sakiyomi_model::{Completion, Outcome};
 use smallvec::SmallVec;
 
-use crate::frontend::IoRequest;
-use crate::live::{OnCompletion, Perform, Timeline};
+use crate::backing_pool::Perform;
+use crate::live::{OnCompletion, Timeline};
+use crate::request::IoRequest;
 use crate::watch::{Completed, Watch};
 
 /// The backing file's side of a request, with the reply.
