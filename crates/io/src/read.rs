@@ -43,7 +43,9 @@ pub use block::Block;
 pub use plan::FileRange;
 pub use single::Single;
 
-use crate::buffer::{Account, BufferPool, Granted, Memory, Released};
+pub use crate::shared::Grant;
+
+use crate::buffer::{Account, BufferPool, Memory, Released};
 use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op, Payload};
 use crate::error::same_error;
 use crate::file::{Access, IoFile};
@@ -125,15 +127,6 @@ impl Default for SharedOptions {
 
 /// Smallest blocks of a stream, in bytes, when memory is short. Each stream is guaranteed one.
 pub const BLOCK_MIN: usize = 64 << 10;
-
-/// The part of the requested memory and registration that was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The memory of the buffers; none if the engine has its own.
-    pub memory: Option<Granted>,
-    /// Whether the kernel knows them beforehand.
-    pub registered: bool,
-}
 
 /// The stream. It ends after the last block.
 pub struct ReadStream {

@@ -12,10 +12,9 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
-use crate::buffer::{BufferPool, Memory, Released};
+use crate::buffer::{BufferPool, Granted, Memory, Released};
 use crate::engine::{self, Completion, Engine, EngineSpec, EngineThreads, Op};
 use crate::file::IoFile;
-use crate::read::Grant;
 use crate::stats::EngineCpu;
 use crate::write::progress::continues;
 
@@ -55,6 +54,15 @@ struct Shared {
     pool: BufferPool,
     traits: Traits,
     threads: EngineThreads,
+}
+
+/// The part of the requested memory and registration that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The memory of the buffers; none if the engine has its own.
+    pub memory: Option<Granted>,
+    /// Whether the kernel knows them beforehand.
+    pub registered: bool,
 }
 
 /// Properties of an engine on which streams depend.

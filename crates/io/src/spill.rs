@@ -24,26 +24,24 @@
 //! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep the
 //! space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
 
+pub(crate) mod place;
+
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::retry_on_intr;
+use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::file::create_unnamed;
 use crate::file::{Access, IoFile};
 use crate::read::{Block, Order, ReadStream, SharedOptions};
 use crate::shared::Io;
-use crate::write::allocation::Allocation;
 use crate::write::{Destination, WriteOptions, WriteStream};
 use crate::{Error, IoStats};
 
-/// Unit of a run's place in the file, in bytes: the usual block of a file system, as only whole blocks become holes.
-const UNIT_BYTES: usize = 4096;
+pub use place::SpillStats;
+use place::{Place, Space};
 
 /// Bytes behind a reader that become one hole.
 const HOLE_MAX_BYTES: u64 = 1 << 20;
@@ -54,35 +52,7 @@ const HOLES_PER_RUN: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct Spill {
     io: Io,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    file: Arc<IoFile>,
-    space: Mutex<Space>,
-}
-
-#[derive(Debug)]
-struct Space {
-    /// Where the next bytes go.
-    end: u64,
-    live: u64,
-    peak: u64,
-    /// Whether the file system makes holes, as far as is known.
-    has_holes: bool,
-    allocation: Allocation,
-}
-
-/// Bytes of a spill.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpillStats {
-    /// Bytes written so far, those that pad the ends of runs included.
-    pub written_bytes: u64,
-    /// Bytes that occupy space now. What is allocated ahead of the writers is not counted.
-    pub live_bytes: u64,
-    /// The most bytes that occupied space at the same time.
-    pub peak_bytes: u64,
+    space: Arc<Space>,
 }
 
 impl Spill {
@@ -114,8 +84,7 @@ impl Spill {
     /// Over any file, such as one in memory ([`crate::fake`]); runs begin at its beginning.
     #[must_use]
     pub fn over(io: &Io, file: Arc<IoFile>) -> Spill {
-        let space = Space { end: 0, live: 0, peak: 0, has_holes: true, allocation: Allocation::none() };
-        Spill { io: io.clone(), shared: Arc::new(Shared { file, space: Mutex::new(space) }) }
+        Spill { io: io.clone(), space: Arc::new(Space::new(file)) }
     }
 
     /// Begins a run. Of the options, those of the place and of the expected size are not used.
@@ -124,84 +93,21 @@ impl Spill {
     /// [`Error::Budget`] if the budget has no room for another stream.
     pub fn run(&self, options: &WriteOptions) -> Result<RunWriter, Error> {
         let options = WriteOptions { from: 0, expected: None, ..*options };
-        let place = Place { shared: Arc::clone(&self.shared), extents: Vec::new() };
-        let stream = WriteStream::at(&self.io, &self.shared.file, Destination::Spill(place), &options)?;
+        let destination = Destination::Spill(Place::new(&self.space));
+        let stream = WriteStream::at(&self.io, &self.space.file, destination, &options)?;
         Ok(RunWriter { stream, io: self.io.clone() })
     }
 
     /// The file.
     #[must_use]
     pub fn file(&self) -> &Arc<IoFile> {
-        &self.shared.file
+        &self.space.file
     }
 
     /// Bytes of its runs.
     #[must_use]
     pub fn stats(&self) -> SpillStats {
-        let space = self.shared.space();
-        SpillStats { written_bytes: space.end, live_bytes: space.live, peak_bytes: space.peak }
-    }
-}
-
-impl Shared {
-    fn space(&self) -> MutexGuard<'_, Space> {
-        // Its numbers are consistent whatever its holder was doing when it panicked.
-        self.space.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the space of a range to the file system.
-    fn punch(&self, range: &Range<u64>) {
-        if range.is_empty() || !self.space().has_holes {
-            return;
-        }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let length = range.end - range.start;
-        let punched = retry_on_intr(|| fallocate(self.file.file(), flags, range.start, length));
-        let mut space = self.space();
-        match punched {
-            Ok(()) => space.live -= length,
-            // It occupies space until the spill is dropped, which is no reason to fail.
-            Err(_) => space.has_holes = false,
-        }
-    }
-}
-
-/// The place of a run in a spill.
-#[derive(Debug)]
-pub(crate) struct Place {
-    shared: Arc<Shared>,
-    /// In the order of the run's bytes.
-    extents: Vec<Range<u64>>,
-}
-
-impl Place {
-    pub(crate) fn alignment(&self) -> usize {
-        self.shared.file.alignment().offset.max(UNIT_BYTES)
-    }
-
-    /// The offset of the next `length` bytes. An error comes with the offset that they would have had.
-    pub(crate) fn next(&mut self, length: usize) -> Result<u64, (u64, io::Error)> {
-        let mut space = self.shared.space();
-        let (offset, end) = (space.end, space.end + length as u64);
-        space.allocation.check_limit(end).map_err(|error| (offset, error))?;
-        space.end = end;
-        space.live += length as u64;
-        space.peak = space.peak.max(space.live);
-        if self.shared.file.alignment().offset > 1 {
-            space.allocation.ahead_of(&self.shared.file, end);
-        }
-        drop(space);
-        match self.extents.last_mut() {
-            Some(last) if last.end == offset => last.end = end,
-            _ => self.extents.push(offset..end),
-        }
-        Ok(offset)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.extents.iter().for_each(|extent| self.shared.punch(extent));
+        self.space.stats()
     }
 }
 
@@ -300,7 +206,7 @@ impl Run {
             left -= end - extent.start;
             extent.start..end
         });
-        ReadStream::extents(&self.io, &self.place.shared.file, extents.collect(), options)
+        ReadStream::extents(&self.io, &self.place.space.file, extents.collect(), options)
     }
 
     /// Reads it in order, and returns the space behind the reader to the file system.
@@ -342,7 +248,7 @@ impl RunReader {
             if hole.end - hole.start < self.step && is_within {
                 return;
             }
-            self.run.place.shared.punch(&hole);
+            self.run.place.space.punch(&hole);
             extent.start = hole.end;
             if is_within {
                 return;
@@ -363,7 +269,7 @@ impl Iterator for RunReader {
         match &next {
             Some(Ok(block)) => self.release_before(block.offset() + block.len() as u64),
             Some(Err(_)) => {}
-            None => self.rest.drain(..).for_each(|rest| self.run.place.shared.punch(&rest)),
+            None => self.rest.drain(..).for_each(|rest| self.run.place.space.punch(&rest)),
         }
         next
     }

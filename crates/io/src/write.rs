@@ -41,8 +41,8 @@ use crate::buffer::{Account, Buffer, BufferPool, Memory};
 use crate::engine::{self, Completion, Engine, EngineKind, EngineSpec, Op};
 use crate::error::same_error;
 use crate::file::IoFile;
-use crate::shared::{Io, Stream, Traits};
-use crate::spill::Place;
+use crate::shared::{Grant, Io, Stream, Traits};
+use crate::spill::place::Place;
 use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
@@ -307,7 +307,7 @@ impl WriteStream {
 
     /// The part of the requested memory and registration that was granted.
     #[must_use]
-    pub fn grant(&self) -> crate::read::Grant {
+    pub fn grant(&self) -> Grant {
         self.stream.grant()
     }
 

@@ -15,8 +15,8 @@ mod timeline;
 
 pub(crate) use backing::{BACKING_SECTOR, Backing};
 pub(crate) use driver::Question;
-pub use driver::{Access, Extents, LiveDevice, OnCompletion, RealtimeDevice, Stopped};
-pub use rates::Past;
+pub use driver::{Access, Extents, OnCompletion, RealtimeDevice, Stopped};
+pub use rates::{LiveDevice, Past};
 pub(crate) use rates::{OwnerStats, Rates, RatesSnapshot};
 pub use schedule::Schedule;
 pub use timeline::Timeline;

@@ -43,11 +43,11 @@ const KNOWN_MAX: usize = 1 << 16;
 /// us), plus a thread switch. It matters where the device is fast: on flash.
 const REQUEST_PATH_TIME: Nanos = Nanos(25_000);
 
-/// Priority of the device's thread. With [`DEVICE_THREAD_SLICE`], the p99 of its lateness on a machine with two busy
-/// cores fell from 3 ms to 1.2 ms.
-const DEVICE_THREAD_NICE: i32 = -15;
-/// Time slice of the device's thread.
-const DEVICE_THREAD_SLICE: Duration = Duration::from_micros(100);
+/// Nice value of the threads that serve an emulated drive. With [`SERVING_TIME_SLICE`], the p99 of lateness on a
+/// machine with two busy cores fell from 3 ms to 1.2 ms.
+const SERVING_NICE: i32 = -15;
+/// Time slice of the threads that serve an emulated drive.
+const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
 
 /// What stands behind the files.
 #[derive(Clone, Debug)]
@@ -340,7 +340,7 @@ fn descriptors() -> usize {
 /// served better.
 fn hurry() {
     // Who may not, has ordinary priority.
-    let _ = sakiyomi_os::priority::latency_nice(DEVICE_THREAD_NICE, DEVICE_THREAD_SLICE);
+    let _ = sakiyomi_os::priority::latency_nice(SERVING_NICE, SERVING_TIME_SLICE);
 }
 
 fn start_session(

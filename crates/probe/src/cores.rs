@@ -31,9 +31,9 @@ const BATCHES_MAX: usize = 101;
 /// Wake-ups of a pair.
 const WAKES_MAX: usize = 101;
 
-/// How long a receiver sleeps before it is woken: longer than the kernel's idle loop polls (haltpoll: 200 µs), so that
-/// its core sleeps as well.
-const SLEEP: Duration = Duration::from_micros(300);
+/// Sleep of a receiver before it is woken: longer than the kernel's idle loop polls (haltpoll: 200 µs), so that its
+/// core sleeps as well.
+const RECEIVER_SLEEP: Duration = Duration::from_micros(300);
 
 /// Spins between two looks at the clock.
 const SPINS_PER_LOOK: u32 = 1 << 12;
@@ -204,13 +204,13 @@ fn wakes(a: usize, b: usize) -> (Vec<f64>, Vec<f64>) {
         let _pinned = pin(&Cpus::from([a]));
         let (mut wakes, mut calls) = (Vec::new(), Vec::new());
         for wake in 1..=WAKES_MAX as u64 {
-            thread::sleep(SLEEP);
+            thread::sleep(RECEIVER_SLEEP);
             let before = now();
             asked.store(wake, Ordering::Release);
             sleeper.thread().unpark();
             let after = now();
             while seen.load(Ordering::Acquire) < wake && Instant::now() < deadline {
-                thread::sleep(SLEEP / 4);
+                thread::sleep(RECEIVER_SLEEP / 4);
             }
             if Instant::now() >= deadline {
                 break;

@@ -7,32 +7,18 @@
 //! charts over time have the same left and right edge and the same time axis. The drawing is complete without a script;
 //! the page's cursor only reads the numbers out.
 
-mod axis;
-mod bars;
-mod breakdown;
-mod curve;
-mod distribution;
-mod ends;
-mod frame;
-pub(crate) mod job;
-mod layout;
-mod lines;
-pub(crate) mod mount;
-mod over_time;
-mod palette;
-mod path;
-mod plot;
-pub(crate) mod probe;
-pub(crate) mod regulation;
-mod room;
-pub(crate) mod run;
-pub(crate) mod scenario;
-mod stroke;
-pub(crate) mod top;
-pub(crate) mod tradeoff;
-pub(crate) mod validation;
-
-use crate::result::SimResult;
+pub(crate) mod axis;
+pub(crate) mod bars;
+pub(crate) mod ends;
+pub(crate) mod frame;
+pub(crate) mod layout;
+pub(crate) mod lines;
+pub(crate) mod over_time;
+pub(crate) mod palette;
+pub(crate) mod path;
+pub(crate) mod plot;
+pub(crate) mod room;
+pub(crate) mod stroke;
 
 use frame::{Drawing, Frame};
 
@@ -90,7 +76,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    fn new(frame: &Frame, caption: impl Into<String>, drawing: Drawing) -> Chart {
+    pub(crate) fn new(frame: &Frame, caption: impl Into<String>, drawing: Drawing) -> Chart {
         Chart {
             name: frame.name,
             title: frame.title,
@@ -100,33 +86,4 @@ impl Chart {
             time: None,
         }
     }
-}
-
-/// One side of a comparison, or the only result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Side<'a> {
-    /// `A` or `B`; empty where there is only one.
-    pub(crate) name: &'static str,
-    pub(crate) result: &'a SimResult,
-}
-
-/// The charts of one simulation, in the order of the page; none where no command was counted.
-pub(crate) fn sim(result: &SimResult) -> Vec<Chart> {
-    of_sides(&[Side { name: "", result }])
-}
-
-/// The charts of two simulations on the same scales; none where neither counted a command.
-pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<Chart> {
-    of_sides(&[Side { name: "A", result: a }, Side { name: "B", result: b }])
-}
-
-fn of_sides(sides: &[Side<'_>]) -> Vec<Chart> {
-    if sides.iter().all(|side| side.result.commands == 0) {
-        return Vec::new();
-    }
-    let mut charts = over_time::charts(sides);
-    charts.push(curve::chart(sides));
-    charts.push(distribution::chart(sides));
-    charts.push(breakdown::chart(sides));
-    charts
 }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Document;
 use crate::glossary;
-use crate::result::{Document, SimResult, compare, same_workload};
+use crate::result::{SimResult, compare, compare_charts, same_workload};
 use crate::section::{Cell, Fact, Finding, Group, Present, Report, Reported, Section, Table, Tone, Totals};
 
 /// Two simulations.
@@ -50,7 +51,7 @@ impl Reported for Comparison<'_> {
     }
 
     fn charts(&self) -> Vec<Chart> {
-        chart::compare(&self.a.result, &self.b.result)
+        compare_charts(&self.a.result, &self.b.result)
     }
 }
 
@@ -121,7 +122,7 @@ fn settings(a: Vec<Fact>, b: Vec<Fact>) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Run;
+    use crate::document::Run;
 
     #[test]
     fn different_work_is_not_judged() {

@@ -30,14 +30,16 @@ pub mod text;
 pub mod value;
 
 mod comparison;
+mod document;
 mod glossary;
 mod label;
 mod rows;
 mod words;
 
 pub use comparison::Comparison;
+pub use document::{Document, Machine, Run};
 pub use result::{
-    Document, IorateResult, Machine, MountResult, ProbeResult, Run, RunResult, ScenarioResult, SimResult,
-    SweepResult, TopResult, ValidateResult,
+    IorateResult, MountResult, ProbeResult, RunResult, ScenarioResult, SimResult, SweepResult, TopResult,
+    ValidateResult,
 };
 pub use section::{Present, Report, Reported};

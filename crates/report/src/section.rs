@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::chart::Chart;
-use crate::result::{Document, Machine, Run};
+use crate::document::{Document, Machine, Run};
 use crate::value::{Aim, Value};
 
 /// A word and its meaning.
@@ -68,6 +68,14 @@ pub trait Reported: Serialize {
 
     /// The charts.
     fn charts(&self) -> Vec<Chart>;
+}
+
+impl<R: Present> Document<R> {
+    /// A document of a result.
+    #[must_use]
+    pub fn new(run: Run, result: R) -> Self {
+        Document { schema: R::SCHEMA.to_owned(), run, result }
+    }
 }
 
 impl<R: Present + Serialize> Reported for Document<R> {

@@ -2,6 +2,9 @@
 
 use crate::number::{self, NONE};
 
+/// Highest accuracy that is good (section 6.2).
+pub(crate) const GOOD_ACCURACY_MAX: f64 = 1.1;
+
 /// A figure of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {

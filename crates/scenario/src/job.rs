@@ -1,222 +1,361 @@
-//! The task manager of Kohagura & Kono 2014 (section 3): which task is done next, by whom.
-//!
-//! A file is cut into *parts*, one task each, and so many parts make a *task block*. Only a few blocks are under way, so
-//! that the descriptors of tasks do not fill memory: when all tasks of one have ended the next is made. In a blocked read
-//! each block has a task that reads it, and its parts wait for that one. Tasks that wait for nothing are active, and are
-//! done in the order in which they became so.
-//!
-//! Pure: it is told which task has ended, and is asked for the next one.
+//! A job of tasks: threads that read, copy and compute, in the order in which the task manager gives them tasks; run once
+//! or several times.
 
-use std::collections::{BTreeMap, VecDeque};
+mod manager;
 
-use crate::spec::{JobSpec, ReadMethod};
+use std::mem;
 
-/// What a thread does. Positions and lengths are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// Reads so much into the buffer: a block, or with [`ReadMethod::Read`] the file.
-    Read { block: u64, at: u64, length: u64 },
-    /// Computes on a part.
-    Compute { block: u64, at: u64, length: u64 },
-}
+use sakiyomi_model::{Bytes, Nanos};
 
-/// Who does it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Worker {
-    /// A thread that computes.
-    Any,
-    /// The thread for I/O.
-    Io,
-}
+use crate::outcome::{JobOutcome, JobRun};
+use crate::spec::{Buffer, JobSpec, Order, ReadMethod};
+use crate::workload::{
+    Action, Caching, Completed, FileIndex, FileSetup, Setup, ThreadIndex, ThreadSetup, View, Workload,
+};
 
-/// One run of a job on its way.
+use manager::{Active, Manager, Task, Worker};
+
+const FILE: FileIndex = FileIndex(0);
+/// The thread that begins and ends a run.
+const FIRST: ThreadIndex = ThreadIndex(0);
+
+/// A job on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Manager {
-    method: ReadMethod,
-    size: u64,
-    part: u64,
-    block: u64,
-    blocks: usize,
-    /// Blocks that are still to be made, the next one first.
-    to_make: VecDeque<u64>,
-    /// Active tasks, for any thread and for the thread for I/O.
-    any: VecDeque<Task>,
-    io: VecDeque<Task>,
-    /// Blocks under way, with the parts of each that are not done.
-    under_way: BTreeMap<u64, u64>,
+pub(crate) struct Job {
+    spec: JobSpec,
+    stage: Stage,
+    threads: Vec<Thread>,
+    /// When idle threads can be given tasks, or the next stage can begin; none while it waits for its threads.
+    due: Option<Nanos>,
+    /// Where a round over the threads stands, and whether it has found a task.
+    round: (usize, bool),
+    /// The present run, and when it began.
+    run: JobRun,
+    since: Nanos,
+    /// For how long the file had been read and how much of it had been fetched when the run began.
+    before: (Nanos, u64),
+    runs: Vec<JobRun>,
 }
 
-impl Manager {
-    /// A run that takes the blocks in the given order: all of them, once.
-    pub(crate) fn new(spec: &JobSpec, order: impl IntoIterator<Item = u64>) -> Manager {
-        let mut manager = Manager {
-            method: spec.method,
-            size: spec.size.0,
-            part: spec.part.0,
-            block: spec.part.0 * u64::from(spec.block),
-            blocks: spec.blocks as usize,
-            to_make: order.into_iter().collect(),
-            any: VecDeque::new(),
-            io: VecDeque::new(),
-            under_way: BTreeMap::new(),
+/// How far it has come.
+#[derive(Clone, Debug)]
+enum Stage {
+    Waiting,
+    Opening,
+    /// The buffer is being made.
+    Reserving,
+    Running(Manager),
+    /// The buffer is being given back.
+    Releasing,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    doing: Doing,
+    idle_since: Nanos,
+    /// The thread that its task comes from, until it has paid the hop.
+    from: Option<ThreadIndex>,
+}
+
+/// What a thread is at. `at` is how far its task will have come, in bytes of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// In a call that reads.
+    Reading {
+        task: Task,
+        at: u64,
+    },
+    /// Taking memory for what it has read.
+    Filling {
+        task: Task,
+        at: u64,
+        length: u64,
+    },
+    /// In the mapping.
+    Touching {
+        task: Task,
+        at: u64,
+    },
+    /// Copying or computing.
+    Working {
+        task: Task,
+        at: u64,
+    },
+}
+
+impl Task {
+    fn start(self) -> u64 {
+        let (Task::Read { at, .. } | Task::Compute { at, .. }) = self;
+        at
+    }
+
+    fn end(self) -> u64 {
+        let (Task::Read { at, length, .. } | Task::Compute { at, length, .. }) = self;
+        at + length
+    }
+}
+
+impl Job {
+    pub(crate) fn new(spec: &JobSpec) -> Job {
+        let thread = Thread { doing: Doing::Nothing, idle_since: Nanos::ZERO, from: None };
+        Job {
+            spec: spec.clone(),
+            stage: Stage::Waiting,
+            threads: vec![thread; threads(spec)],
+            due: Some(spec.start),
+            round: (0, false),
+            run: JobRun::default(),
+            since: Nanos::ZERO,
+            before: (Nanos::ZERO, 0),
+            runs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn setup(spec: &JobSpec) -> Setup {
+        let caching = if spec.cached { Caching::Resident } else { Caching::Cold };
+        let file = FileSetup { size: spec.size, place: spec.place, caching, ..FileSetup::default() };
+        let is_urgent = |thread| is_for_io(spec, thread) && spec.io_urgent;
+        let threads = (0..threads(spec)).map(|thread| ThreadSetup { is_urgent: is_urgent(thread) });
+        Setup {
+            name: spec.name.clone(),
+            files: vec![file],
+            threads: threads.collect(),
+            rate: None,
+            is_background: false,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> JobOutcome {
+        let JobSpec { name, method, threads, .. } = &self.spec;
+        JobOutcome { name: name.clone(), method: *method, threads: *threads, runs: self.runs.clone() }
+    }
+
+    fn worker(&self, thread: usize) -> Worker {
+        if is_for_io(&self.spec, thread) { Worker::Io } else { Worker::Any }
+    }
+
+    fn begin_run(&mut self) -> (ThreadIndex, Action) {
+        self.stage = Stage::Opening;
+        (FIRST, Action::Open { file: FILE })
+    }
+
+    /// The file is open: a buffer that is made as a whole comes next, or the tasks.
+    fn opened(&mut self, now: Nanos, view: &View<'_>) -> Option<Action> {
+        if self.spec.method == ReadMethod::Mmap || fills(&self.spec) {
+            self.plan(now, view);
+            return None;
+        }
+        self.stage = Stage::Reserving;
+        Some(Action::Reserve { bytes: self.spec.buffer_bytes() })
+    }
+
+    fn plan(&mut self, now: Nanos, view: &View<'_>) {
+        self.stage = Stage::Running(Manager::new(&self.spec, self.order(view)));
+        self.since = now;
+        self.before = (view.reading_time(FILE), view.fetched_bytes(FILE));
+        self.threads.iter_mut().for_each(|thread| thread.idle_since = now);
+        self.due = Some(now);
+    }
+
+    /// The blocks in the order in which they are taken. One that is not all in memory is not taken first: what it lacks
+    /// would push out the beginning of the next one, and so on.
+    fn order(&self, view: &View<'_>) -> Vec<u64> {
+        let blocks = 0..Manager::blocks(&self.spec);
+        if self.spec.order == Order::File {
+            return blocks.collect();
+        }
+        let length = self.spec.part.0 * u64::from(self.spec.block);
+        let (cached, rest): (Vec<u64>, Vec<u64>) =
+            blocks.partition(|block| view.is_resident(FILE, block * length, length));
+        [cached, rest].concat()
+    }
+
+    /// The next thread that has nothing to do and for which there is a task, in rounds over all threads until one finds
+    /// none.
+    fn give(&mut self, now: Nanos) -> Option<(ThreadIndex, Action)> {
+        loop {
+            while self.round.0 < self.threads.len() {
+                let thread = self.round.0;
+                self.round.0 += 1;
+                let worker = self.worker(thread);
+                let Stage::Running(manager) = &mut self.stage else { return None };
+                if self.threads[thread].doing == Doing::Nothing
+                    && let Some(active) = manager.next(worker)
+                {
+                    self.round.1 = true;
+                    return Some((ThreadIndex(thread), self.begin(now, thread, active)));
+                }
+            }
+            if !mem::take(&mut self.round).1 {
+                return None;
+            }
+        }
+    }
+
+    /// A thread has a task. It comes from the thread that made it ready, for which the first burst pays.
+    fn begin(&mut self, now: Nanos, thread: usize, Active { task, from }: Active) -> Action {
+        self.ends_idling(now, thread);
+        self.threads[thread].from = from;
+        self.next_action(thread, task, task.start())
+    }
+
+    fn ends_idling(&mut self, now: Nanos, thread: usize) {
+        if !is_for_io(&self.spec, thread) {
+            self.run.idle += now - self.threads[thread].idle_since;
+        }
+    }
+
+    fn run_ended(&mut self, now: Nanos, view: &View<'_>) {
+        (0..self.threads.len()).for_each(|thread| self.ends_idling(now, thread));
+        self.run.elapsed = now - self.since;
+        self.run.reading = view.reading_time(FILE) - self.before.0;
+        self.run.fetched_bytes = view.fetched_bytes(FILE) - self.before.1;
+        debug_assert_eq!(self.run.computed_bytes, self.spec.size.0, "every part is computed on once");
+        self.runs.push(mem::take(&mut self.run));
+    }
+
+    /// Goes on with a task that has come up to `at`. Returns what is done next; none at its end.
+    fn go_on(&mut self, now: Nanos, thread: usize, task: Task, at: u64) -> Option<Action> {
+        if at == task.end() {
+            self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now, from: None };
+            if let Stage::Running(manager) = &mut self.stage {
+                manager.ended(task, ThreadIndex(thread));
+            }
+            self.due = Some(now);
+            return None;
+        }
+        Some(self.next_action(thread, task, at))
+    }
+
+    /// What a thread does next of a task that has come up to `at`.
+    fn next_action(&mut self, thread: usize, task: Task, at: u64) -> Action {
+        let is_mapped = self.spec.method == ReadMethod::Mmap;
+        let (doing, action) = match task {
+            Task::Read { .. } if at == task.start() => {
+                let length = task.end() - at;
+                (Doing::Reading { task, at }, Action::Read { file: FILE, at, length, is_partial: true })
+            }
+            Task::Read { .. } => (Doing::Reading { task, at }, Action::ReadOn),
+            Task::Compute { .. } if is_mapped => {
+                (Doing::Touching { task, at }, Action::Touch { file: FILE, at, end: task.end() })
+            }
+            Task::Compute { .. } => return self.work(thread, task, at, task.end() - at),
         };
-        match spec.method {
-            ReadMethod::Read => manager.any.push_back(Task::Read { block: 0, at: 0, length: manager.size }),
-            _ => manager.make(),
-        }
-        manager
+        self.threads[thread].doing = doing;
+        action
     }
 
-    /// How many blocks a file has.
-    pub(crate) fn blocks(spec: &JobSpec) -> u64 {
-        spec.size.0.div_ceil(spec.part.0 * u64::from(spec.block))
+    /// Copies or computes so many bytes from `at` on.
+    fn work(&mut self, thread: usize, task: Task, at: u64, length: u64) -> Action {
+        let (rate, bytes) = match task {
+            Task::Read { .. } => (self.spec.copy, &mut self.run.read_bytes),
+            Task::Compute { .. } => (self.spec.compute, &mut self.run.computed_bytes),
+        };
+        *bytes += length;
+        let time = time(length, rate);
+        let Thread { doing, from, .. } = &mut self.threads[thread];
+        *doing = Doing::Working { task, at: at + length };
+        Action::Compute { time, core: None, from: from.take() }
     }
 
-    /// The next task for such a thread.
-    pub(crate) fn next(&mut self, worker: Worker) -> Option<Task> {
-        match worker {
-            Worker::Any => self.any.pop_front(),
-            Worker::Io => self.io.pop_front(),
-        }
-    }
-
-    /// A task has ended.
-    pub(crate) fn ended(&mut self, task: Task) {
-        match task {
-            Task::Read { .. } if self.method == ReadMethod::Read => self.make(),
-            Task::Read { block, .. } => self.activate(block),
-            Task::Compute { block, .. } => {
-                let left = self.under_way.get_mut(&block).expect("a part's block is under way");
-                *left -= 1;
-                if *left == 0 {
-                    self.under_way.remove(&block);
-                    self.make();
-                }
-            }
-        }
-    }
-
-    /// Makes blocks, as many as may be under way.
-    fn make(&mut self) {
-        while self.under_way.len() < self.blocks
-            && let Some(block) = self.to_make.pop_front()
-        {
-            let (at, length) = self.extent(block);
-            self.under_way.insert(block, length.div_ceil(self.part));
-            match self.method {
-                ReadMethod::Mmap | ReadMethod::Read => self.activate(block),
-                ReadMethod::BlockedAny => self.any.push_back(Task::Read { block, at, length }),
-                ReadMethod::BlockedIo => self.io.push_back(Task::Read { block, at, length }),
-            }
-        }
-    }
-
-    /// The parts of a block wait for nothing any more.
-    fn activate(&mut self, block: u64) {
-        let (start, length) = self.extent(block);
-        let parts = (start..start + length).step_by(self.part as usize).map(|at| {
-            let length = self.part.min(start + length - at);
-            Task::Compute { block, at, length }
-        });
-        self.any.extend(parts);
-    }
-
-    /// Where a block begins and how long it is.
-    pub(crate) fn extent(&self, block: u64) -> (u64, u64) {
-        let at = block * self.block;
-        (at, self.block.min(self.size - at))
+    /// Adds up where the time of a task went.
+    fn account(&mut self, task: Task, completed: Completed) {
+        *match task {
+            Task::Read { .. } => &mut self.run.copied,
+            Task::Compute { .. } => &mut self.run.computed,
+        } += completed.computed;
+        self.run.hops += completed.hops;
+        self.run.queued += completed.queued;
+        self.run.waited += completed.waited;
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use sakiyomi_model::Bytes;
+impl Workload for Job {
+    fn next_event(&self) -> Option<Nanos> {
+        self.due
+    }
 
-    const METHODS: [ReadMethod; 4] =
-        [ReadMethod::Mmap, ReadMethod::Read, ReadMethod::BlockedAny, ReadMethod::BlockedIo];
+    fn step(&mut self, now: Nanos, view: &View<'_>) -> Option<(ThreadIndex, Action)> {
+        let given = match &self.stage {
+            Stage::Waiting => Some(self.begin_run()),
+            Stage::Running(_) => self.give(now),
+            Stage::Opening | Stage::Reserving | Stage::Releasing | Stage::Done => None,
+        };
+        if given.is_some() {
+            return given;
+        }
+        self.due = None;
+        let is_idle = self.threads.iter().all(|thread| thread.doing == Doing::Nothing);
+        if !is_idle || !matches!(self.stage, Stage::Running(_)) {
+            return None;
+        }
+        self.run_ended(now, view);
+        self.stage = Stage::Releasing;
+        Some((FIRST, Action::Release))
+    }
 
-    fn spec(method: ReadMethod) -> JobSpec {
-        JobSpec {
-            method,
-            size: Bytes(10 * 4096),
-            part: Bytes(4096),
-            block: 3,
-            blocks: 2,
-            ..JobSpec::default()
+    fn completed(
+        &mut self,
+        now: Nanos,
+        view: &View<'_>,
+        ThreadIndex(thread): ThreadIndex,
+        completed: Completed,
+    ) -> Option<Action> {
+        match self.stage {
+            Stage::Running(_) => {}
+            Stage::Opening => return self.opened(now, view),
+            Stage::Reserving => {
+                self.plan(now, view);
+                return None;
+            }
+            _ if (self.runs.len() as u64) < u64::from(self.spec.runs) => return Some(self.begin_run().1),
+            _ => {
+                self.stage = Stage::Done;
+                return Some(Action::Done);
+            }
+        }
+        match self.threads[thread].doing {
+            Doing::Nothing => None,
+            Doing::Reading { task, at } => {
+                self.account(task, completed);
+                if !fills(&self.spec) {
+                    return Some(self.work(thread, task, at, completed.bytes));
+                }
+                self.threads[thread].doing = Doing::Filling { task, at, length: completed.bytes };
+                Some(Action::Reserve { bytes: completed.bytes })
+            }
+            Doing::Filling { task, at, length } => Some(self.work(thread, task, at, length)),
+            Doing::Touching { task, at } => {
+                self.account(task, completed);
+                Some(self.work(thread, task, at, completed.bytes))
+            }
+            Doing::Working { task, at } => {
+                self.account(task, completed);
+                self.go_on(now, thread, task, at)
+            }
         }
     }
+}
 
-    #[test]
-    fn on_one_thread_reads_queue_behind_what_was_active_before() {
-        let spec = spec(ReadMethod::BlockedAny);
-        let mut manager = Manager::new(&spec, 0..4);
-        let mut reads = Vec::new();
-        let mut order = 0;
-        while let Some(task) = manager.next(Worker::Any) {
-            if let Task::Read { block, .. } = task {
-                reads.push((order, block));
-            }
-            order += 1;
-            manager.ended(task);
-        }
-        // Two reads, the parts of both, two reads, the parts of both.
-        assert_eq!(reads, [(0, 0), (1, 1), (8, 2), (9, 3)]);
-    }
+/// Those that compute, and the one for I/O.
+fn threads(spec: &JobSpec) -> usize {
+    spec.threads as usize + usize::from(spec.method == ReadMethod::BlockedIo)
+}
 
-    #[test]
-    fn nothing_is_computed_before_a_whole_read() {
-        let mut manager = Manager::new(&spec(ReadMethod::Read), 0..4);
-        let read = manager.next(Worker::Any).unwrap();
-        assert_eq!(read, Task::Read { block: 0, at: 0, length: 10 * 4096 });
-        assert_eq!(manager.next(Worker::Any), None);
-        manager.ended(read);
-        assert_eq!(manager.next(Worker::Any), Some(Task::Compute { block: 0, at: 0, length: 4096 }));
-    }
+/// The thread for I/O comes after those that compute.
+fn is_for_io(spec: &JobSpec, thread: usize) -> bool {
+    thread >= spec.threads as usize
+}
 
-    proptest! {
-        /// However the threads take turns, and in whichever order the blocks come.
-        #[test]
-        fn every_part_is_read_before_it_is_computed_on_and_both_once(
-            method in prop::sample::select(METHODS.to_vec()),
-            size in 1u64..200_000,
-            (block, blocks, threads) in (1u32..8, 1u32..5, 1usize..6),
-            is_reversed: bool,
-            turns in prop::collection::vec(any::<prop::sample::Index>(), 1..60),
-        ) {
-            let spec = JobSpec { method, size: Bytes(size), part: Bytes(4096), block, blocks, ..JobSpec::default() };
-            let mut order: Vec<u64> = (0..Manager::blocks(&spec)).collect();
-            if is_reversed {
-                order.reverse();
-            }
-            let mut manager = Manager::new(&spec, order);
-            let pages = size.div_ceil(4096) as usize;
-            let (mut read, mut computed) = (vec![0; pages], vec![0; pages]);
-            let mut busy: Vec<Option<Task>> = vec![None; threads + 1];
-            let mut turns = turns.iter().cycle();
-            loop {
-                for (thread, doing) in busy.iter_mut().enumerate() {
-                    let worker = if thread == threads { Worker::Io } else { Worker::Any };
-                    *doing = doing.or_else(|| manager.next(worker));
-                }
-                prop_assert!(manager.under_way.len() <= blocks as usize);
-                let working: Vec<usize> = (0..busy.len()).filter(|&thread| busy[thread].is_some()).collect();
-                if working.is_empty() {
-                    break;
-                }
-                let thread = working[turns.next().unwrap().index(working.len())];
-                let task = busy[thread].take().unwrap();
-                let (Task::Read { at, length, .. } | Task::Compute { at, length, .. }) = task;
-                for page in (at / 4096) as usize..(at + length).div_ceil(4096) as usize {
-                    let count = if matches!(task, Task::Read { .. }) { &mut read } else { &mut computed };
-                    count[page] += 1;
-                    prop_assert!(method == ReadMethod::Mmap || read[page] == 1);
-                }
-                manager.ended(task);
-            }
-            prop_assert!(computed.iter().all(|&count| count == 1));
-            prop_assert!(read.iter().all(|&count| count == u32::from(method != ReadMethod::Mmap)));
-        }
-    }
+/// Whether memory is taken as the buffer fills.
+fn fills(spec: &JobSpec) -> bool {
+    spec.method == ReadMethod::Read || spec.buffer == Buffer::File
+}
+
+/// How long so many bytes take.
+fn time(bytes: u64, rate: Option<Bytes>) -> Nanos {
+    let rate = rate.map_or(u64::MAX, |rate| rate.0);
+    Nanos((u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64)
 }

@@ -4,7 +4,8 @@
 //! | what | where |
 //! |---|---|
 //! | an experiment as its file says it | [`Scenario`], in [`spec`] |
-//! | running it | [`run`] |
+//! | running it | [`run`]; [`run_with`] other workloads than programs and jobs |
+//! | what such a workload is | [`Workload`], in [`workload`] |
 //! | what came of it | [`Outcome`] |
 //!
 //! The prefetcher is the one that runs in real time, `sakiyomi_prefetch::Controller`; here it is shown the positions of
@@ -14,7 +15,9 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod cache;
+mod cores;
 mod cpu;
+mod file;
 mod job;
 mod layout;
 mod measure;
@@ -24,12 +27,15 @@ mod queue;
 mod readahead;
 pub mod spec;
 mod storage;
+pub mod workload;
 mod world;
 mod writeback;
 
 pub use outcome::{
     Allowance, Decided, Distances, JobOutcome, JobRun, Kept, Outcome, ProcessOutcome, Regulation,
+    WorkloadOutcome,
 };
 pub use sakiyomi_regulate::Rate;
 pub use spec::{Scenario, SpecError};
-pub use world::{RunError, run};
+pub use workload::Workload;
+pub use world::{RunError, run, run_with};

@@ -2,6 +2,7 @@
 
 mod job;
 mod regulation;
+mod workload;
 
 use sakiyomi_drive::Usage;
 use sakiyomi_model::Nanos;
@@ -9,6 +10,7 @@ use sakiyomi_prefetch::State;
 
 pub use job::{JobOutcome, JobRun};
 pub use regulation::{Allowance, Decided, Kept, Regulation};
+pub use workload::WorkloadOutcome;
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Outcome {
     pub processes: Vec<ProcessOutcome>,
     /// The jobs, in the order of the experiment.
     pub jobs: Vec<JobOutcome>,
+    /// Workloads that were given besides, in their order.
+    pub workloads: Vec<WorkloadOutcome>,
     /// What the drive's mechanism did; none for a device without one.
     pub usage: Option<Usage>,
     /// How well I/O times were kept; none without a regulator.
@@ -33,8 +37,10 @@ pub struct ProcessOutcome {
     pub name: String,
     /// From its start to its end.
     pub elapsed: Nanos,
-    /// Time on a core.
+    /// Time on a core, hops included.
     pub ran: Nanos,
+    /// Time on a core for hops between cores, and for waking one up.
+    pub hops: Nanos,
     /// Time in which it wanted a core and shared it.
     pub queued: Nanos,
     /// Time in which it waited for what it reads.

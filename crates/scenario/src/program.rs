@@ -1,37 +1,33 @@
-//! What a program does, as a sequence of operations: it reads, computes, writes, pauses.
+//! A program of one thread: it reads, computes, writes and pauses, one after another.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use sakiyomi_model::Nanos;
+use sakiyomi_model::{Bytes, Nanos};
 
 use crate::spec::{Access, ProcessSpec};
+use crate::workload::{
+    Action, Caching, Completed, FileIndex, FileSetup, Setup, ThreadIndex, ThreadSetup, View, Workload,
+};
 
-/// One thing at a time. Positions and lengths are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// One call that reads.
-    Read { at: u64, length: u64 },
-    /// So long on a core.
-    Compute(Nanos),
-    /// One call that appends to the output.
-    Write { length: u64 },
-    /// So long off the core, not waiting for I/O.
-    Pause(Nanos),
-}
+/// Its files: what it reads, and what it writes if it writes anything.
+const INPUT: FileIndex = FileIndex(0);
+const OUTPUT: FileIndex = FileIndex(1);
+const THREAD: ThreadIndex = ThreadIndex(0);
 
 /// A program on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     spec: ProcessSpec,
     random: Pcg64,
+    has_begun: bool,
     /// Where a sequential program is.
     at: u64,
     calls: u64,
     read: u64,
     written: u64,
     computed: u64,
-    /// What of the last call still follows, the next one last.
-    rest: Vec<Step>,
+    /// Actions that follow the last call, the next one last.
+    rest: Vec<Action>,
 }
 
 impl Program {
@@ -39,6 +35,7 @@ impl Program {
         Program {
             spec: spec.clone(),
             random,
+            has_begun: false,
             at: 0,
             calls: 0,
             read: 0,
@@ -48,15 +45,31 @@ impl Program {
         }
     }
 
-    /// How much it has read, in bytes.
-    pub(crate) fn read(&self) -> u64 {
-        self.read
+    /// What the `index`th program of a kind needs; the names of several are numbered from 1.
+    pub(crate) fn setup(spec: &ProcessSpec, index: u32) -> Setup {
+        let input = FileSetup {
+            size: spec.size,
+            // The others of a kind lie after the first.
+            place: spec.place.filter(|_| index == 0),
+            pieces: spec.pieces,
+            caching: match (spec.cached, spec.direct) {
+                (true, _) => Caching::Resident,
+                (false, true) => Caching::Bypassed,
+                (false, false) => Caching::Cold,
+            },
+            is_followed: true,
+        };
+        let output = FileSetup { size: output_size(spec), ..FileSetup::default() };
+        let files = if output.size.0 > 0 { vec![input, output] } else { vec![input] };
+        let name = if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, index + 1) };
+        let threads = vec![ThreadSetup::default()];
+        Setup { name, files, threads, rate: spec.asked_rate(), is_background: false }
     }
 
     /// What it does next; none at its end.
-    pub(crate) fn next(&mut self) -> Option<Step> {
-        if let Some(step) = self.rest.pop() {
-            return Some(step);
+    fn next(&mut self) -> Option<Action> {
+        if let Some(action) = self.rest.pop() {
+            return Some(action);
         }
         let size = self.spec.size.0;
         let call = self.spec.call.0.min(size);
@@ -71,12 +84,15 @@ impl Program {
         // Calls that go on beyond the end begin again, as a program with a number of reads to do would.
         let at = if at >= size { 0 } else { at };
         let length = call.min(size - at);
-        self.follow(at, length);
-        Some(Step::Read { at, length })
+        self.plan_rest(at, length);
+        Some(match self.spec.direct {
+            true => Action::ReadDirect { file: INPUT, at, length },
+            false => Action::Read { file: INPUT, at, length, is_partial: false },
+        })
     }
 
-    /// What follows a read: put down in reverse.
-    fn follow(&mut self, at: u64, length: u64) {
+    /// The actions that follow a read, in reverse.
+    fn plan_rest(&mut self, at: u64, length: u64) {
         let before = self.read;
         self.read += length;
         self.calls += 1;
@@ -86,17 +102,19 @@ impl Program {
             self.at = self.at.saturating_sub(back.by.0);
         }
         if let Some(pause) = self.spec.pause.filter(|pause| crossed(pause.every.0)) {
-            self.rest.push(Step::Pause(pause.length));
+            self.rest.push(Action::Pause { length: pause.length });
         }
         // What is read twice is not written twice: the output has its place on the drive.
         let output = (self.read.min(self.spec.size.0) as f64 * self.spec.output_ratio) as u64;
         if output > self.written {
-            self.rest.push(Step::Write { length: output - self.written });
+            let length = output - self.written;
+            self.rest.push(Action::Write { file: OUTPUT, at: self.written, length });
             self.written = output;
         }
         let compute = self.computation();
         if compute > self.computed {
-            self.rest.push(Step::Compute(Nanos(compute - self.computed)));
+            let time = Nanos(compute - self.computed);
+            self.rest.push(Action::Compute { time, core: None, from: None });
             self.computed = compute;
         }
     }
@@ -112,13 +130,36 @@ impl Program {
     }
 }
 
+impl Workload for Program {
+    fn next_event(&self) -> Option<Nanos> {
+        (!self.has_begun).then_some(self.spec.start)
+    }
+
+    fn step(&mut self, _: Nanos, _: &View<'_>) -> Option<(ThreadIndex, Action)> {
+        if self.has_begun {
+            return None;
+        }
+        self.has_begun = true;
+        Some((THREAD, Action::Open { file: INPUT }))
+    }
+
+    fn completed(&mut self, _: Nanos, _: &View<'_>, _: ThreadIndex, _: Completed) -> Option<Action> {
+        Some(self.next().unwrap_or(Action::Done))
+    }
+}
+
+/// Everything that it writes.
+fn output_size(spec: &ProcessSpec) -> Bytes {
+    Bytes((spec.size.0 as f64 * spec.output_ratio) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rand_core::SeedableRng;
     use sakiyomi_model::Bytes;
 
-    fn steps(spec: &ProcessSpec) -> Vec<Step> {
+    fn actions(spec: &ProcessSpec) -> Vec<Action> {
         let mut program = Program::new(spec, Pcg64::seed_from_u64(1));
         std::iter::from_fn(|| program.next()).collect()
     }
@@ -133,14 +174,14 @@ mod tests {
             ..ProcessSpec::default()
         };
         assert_eq!(
-            steps(&spec),
+            actions(&spec),
             [
-                Step::Read { at: 0, length: 60 },
-                Step::Compute(Nanos(60)),
-                Step::Write { length: 30 },
-                Step::Read { at: 60, length: 40 },
-                Step::Compute(Nanos(40)),
-                Step::Write { length: 20 },
+                Action::Read { file: INPUT, at: 0, length: 60, is_partial: false },
+                Action::Compute { time: Nanos(60), core: None, from: None },
+                Action::Write { file: OUTPUT, at: 0, length: 30 },
+                Action::Read { file: INPUT, at: 60, length: 40, is_partial: false },
+                Action::Compute { time: Nanos(40), core: None, from: None },
+                Action::Write { file: OUTPUT, at: 30, length: 20 },
             ]
         );
     }
@@ -154,8 +195,12 @@ mod tests {
             reads: Some(500),
             ..ProcessSpec::default()
         };
-        let steps = steps(&spec);
-        assert_eq!(steps.len(), 500);
-        assert!(steps.iter().all(|step| matches!(step, Step::Read { at, length: 4096 } if at % 4096 == 0)));
+        let actions = actions(&spec);
+        assert_eq!(actions.len(), 500);
+        assert!(
+            actions
+                .iter()
+                .all(|action| matches!(action, Action::Read { at, length: 4096, .. } if at % 4096 == 0))
+        );
     }
 }

@@ -16,8 +16,8 @@ use crate::spec::{QueueSpec, Scheduler};
 pub(crate) enum Purpose {
     /// Pages of a file, from and to the page cache.
     Pages { file: FileId, start: u64, pages: u64 },
-    /// A process that goes past the page cache.
-    Direct { process: usize },
+    /// A thread that goes past the page cache.
+    Direct { thread: usize },
 }
 
 /// A request, and what is served by it.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     const ONE: StreamId = StreamId(1);
-    const DIRECT: Purpose = Purpose::Direct { process: 0 };
+    const DIRECT: Purpose = Purpose::Direct { thread: 0 };
 
     fn order(queue: &mut Queue) -> Vec<u64> {
         let mut device = device(1);

@@ -5,6 +5,7 @@ mod check;
 mod edit;
 mod error;
 mod job;
+mod machine;
 mod rate;
 mod regulate;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use error::SpecError;
 pub use job::{Buffer, JobSpec, Order, ReadMethod};
+pub use machine::{CoreScheduler, HopSpec, MachineSpec};
 pub use rate::RateChoice;
 pub use regulate::{
     AllowanceChoice, CountedChoice, MarginChoice, PolicyName, RegulateSpec, ReleaseChoice, ServesChoice,
@@ -42,6 +44,9 @@ pub struct Scenario {
     /// The cores.
     #[serde(default)]
     pub cpu: CpuSpec,
+    /// How far the cores are apart.
+    #[serde(default)]
+    pub machine: MachineSpec,
     /// The programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process: Vec<ProcessSpec>,

@@ -1,36 +1,39 @@
-//! The event loop: who is due next, what then happens, and what follows from it.
+//! The event loop: what is due next, what then happens, and what follows from it.
 //!
-//! Nothing is queued that could become out of date: whoever waits for an instant says so when asked, and the earliest is
-//! next. All that becomes due at one instant is carried out in the same order each time, and then the block queue hands
-//! over what has gathered.
+//! Nothing is queued that could become out of date: whatever waits for an instant says so when asked, and the earliest is
+//! next. All that becomes due at one instant is carried out in the same order each time: ends of requests, ends of bursts,
+//! workloads in the order in which they were added, each with the fetchers of its files, write-back; and then the block
+//! queue hands over what has gathered. There is one path for all workloads, whatever they are.
 
+mod actions;
 mod build;
+mod experiment;
 mod fetcher;
-mod job;
 mod mapped;
 mod pages;
-mod process;
+mod thread;
+mod workloads;
 mod xnu;
 
 use sakiyomi_drive::spec::SpecError as DriveError;
-use sakiyomi_model::{Completion, Device, Nanos, StreamId};
+use sakiyomi_model::{Completion, Device, Nanos};
 use sakiyomi_prefetch::Controller;
 use sakiyomi_regulate::{RateError, RegulatedDevice, Regulator, Timing};
 
-use crate::cache::PageCache;
-use crate::cpu::Cpu;
-use crate::layout::Layout;
+use crate::cache::{FileId, PageCache};
+use crate::cores::Cores;
+use crate::file::File;
 use crate::measure::Measure;
-use crate::outcome::{Outcome, Regulation};
+use crate::outcome::Regulation;
 use crate::queue::{Purpose, Queue};
-use crate::readahead::xnu::Clusters;
-use crate::spec::{Kernel, PrefetchSpec, Scenario, SpecError, Until};
+use crate::spec::{Kernel, PrefetchSpec, SpecError, Until};
 use crate::storage::Storage;
 use crate::writeback::WriteBack;
 
+pub use experiment::{run, run_with};
 use fetcher::Fetcher;
-use job::Job;
-use process::Process;
+use thread::Thread;
+use workloads::WorkloadState;
 
 /// Why an experiment was not run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -81,25 +84,8 @@ pub enum RunError {
     },
 }
 
-/// Runs an experiment on the drive that it names, which may come from a file and is therefore given; none for a fixed
-/// device. `repetition` counts from 0, and is added to the seed.
-///
-/// # Errors
-/// [`RunError`]: before anything is run, or where nothing was left to be measured.
-pub fn run(
-    scenario: &Scenario,
-    drive: Option<&sakiyomi_drive::spec::DriveSpec>,
-    repetition: u32,
-) -> Result<Outcome, RunError> {
-    let mut world = World::new(scenario, drive, repetition)?;
-    while world.is_running() {
-        world.step();
-    }
-    world.outcome()
-}
-
 /// Everything, at one instant.
-struct World {
+struct World<'a> {
     now: Nanos,
     page_bytes: u64,
     tick: Nanos,
@@ -119,21 +105,16 @@ struct World {
     queue: Queue,
     cache: PageCache,
     write_back: WriteBack,
-    cpu: Cpu,
-    /// Where each file lies.
-    layouts: Vec<Layout>,
-    /// Whose each file is.
-    owners: Vec<StreamId>,
-    /// For each file, how many requests to read it are outstanding, since when, and for how long they were.
-    reading: Vec<(u64, Nanos, Nanos)>,
+    cores: Cores,
 
-    /// For each file, what Mac OS X remembers of it.
-    clusters: Vec<Clusters>,
-
-    processes: Vec<Process>,
-    jobs: Vec<Job>,
+    /// The workloads, and the threads and files of all of them.
+    workloads: Vec<WorkloadState<'a>>,
+    threads: Vec<Thread>,
+    files: Vec<File>,
+    /// Where the next file may lie on the device, in sectors.
+    next_place: u64,
     controller: Option<Controller>,
-    /// One for each program that is followed.
+    /// For each file, the fetcher that follows its threads.
     fetchers: Vec<Option<Fetcher>>,
     done: Vec<Completion>,
     until: Until,
@@ -142,14 +123,18 @@ struct World {
     timings: Vec<Timing>,
 }
 
-impl World {
+impl World<'_> {
     fn is_running(&self) -> bool {
-        let programs = self.processes.iter().map(Process::is_done);
-        let mut ended = programs.chain(self.jobs.iter().map(Job::is_done));
+        let mut ended = self.awaited().map(WorkloadState::is_done);
         match self.until {
             Until::All => ended.any(|has_ended| !has_ended),
             Until::First => ended.all(|has_ended| !has_ended),
         }
+    }
+
+    /// The workloads whose ends count.
+    fn awaited(&self) -> impl Iterator<Item = &WorkloadState<'_>> {
+        self.workloads.iter().filter(|state| !state.setup.is_background)
     }
 
     /// Goes on to the next instant at which something happens.
@@ -157,13 +142,13 @@ impl World {
         let sources = [
             self.device.next_event(),
             self.queue.next_event(),
-            self.cpu.next_event(),
+            self.cores.next_event(),
             Some(self.write_back.next_event()),
         ];
-        let programs = self.processes.iter().filter_map(Process::next_event);
+        let workloads = self.workloads.iter().filter_map(WorkloadState::next_event);
+        let threads = self.threads.iter().filter_map(Thread::next_event);
         let fetchers = self.fetchers.iter().flatten().filter_map(Fetcher::next_event);
-        let jobs = self.jobs.iter().filter_map(Job::next_event);
-        let next = sources.into_iter().flatten().chain(programs).chain(fetchers).chain(jobs).min();
+        let next = sources.into_iter().flatten().chain(workloads).chain(threads).chain(fetchers).min();
         self.now = next.expect("pages are looked through for old ones for ever").max(self.now);
 
         self.device.advance(self.now, &mut self.done);
@@ -171,20 +156,24 @@ impl World {
         let mut done = std::mem::take(&mut self.done);
         done.drain(..).for_each(|completion| self.complete(&completion));
         self.done = done;
-        while let Some(number) = self.cpu.ended(self.now) {
-            match number.checked_sub(self.processes.len()) {
-                None => self.burst_ended(number),
-                Some(_) => self.thread_burst_ended(number),
-            }
+        while let Some(thread) = self.cores.ended(self.now) {
+            self.burst_ended(thread);
         }
-        self.wake_jobs();
-        for process in 0..self.processes.len() {
-            self.wake(process);
-            self.poll(process);
+        for workload in 0..self.workloads.len() {
+            self.wake(workload);
+            self.for_each_fetcher(workload, World::poll);
         }
         self.write_back.look(self.now);
         self.write_out();
         self.queue.dispatch(self.now, &mut self.device);
+    }
+
+    /// For each file of a workload, if there is a prefetcher.
+    fn for_each_fetcher(&mut self, workload: usize, each: impl Fn(&mut Self, FileId)) {
+        if self.controller.is_some() {
+            let (first, end) = self.workloads[workload].files;
+            (first..end).for_each(|file| each(self, FileId(file)));
+        }
     }
 
     /// Looks at how well I/O times are kept.
@@ -202,32 +191,23 @@ impl World {
         for purpose in &ended.purposes {
             match *purpose {
                 Purpose::Pages { file, start, pages } => self.transferred(ended.op, file, start, pages),
-                Purpose::Direct { process } => self.direct_ended(process),
+                Purpose::Direct { thread } => self.direct_ended(thread),
             }
         }
-        for process in 0..self.processes.len() {
-            self.resume(process);
-            self.resume_fetcher(process);
+        for workload in 0..self.workloads.len() {
+            self.resume(workload);
+            self.for_each_fetcher(workload, World::resume_fetcher);
         }
-        self.resume_jobs();
     }
 
-    fn outcome(mut self) -> Result<Outcome, RunError> {
-        let programs = self.processes.iter().map(|process| process.end(self.now));
-        let ends: Vec<Nanos> = programs.chain(self.jobs.iter().map(|job| job.end(self.now))).collect();
-        let first = ends.iter().copied().min().unwrap_or_default();
+    /// How well I/O times were kept until the first workload ended; none without a regulator.
+    fn regulation(&mut self, first: Nanos) -> Result<Option<Regulation>, RunError> {
         let service = self.device.regulator().map_or(Nanos::ZERO, Regulator::service_time);
         let regulation = self.measure.take().map(|measure| measure.outcome(first, service));
         if let Some(regulation) = &regulation {
             is_measured(regulation, first)?;
         }
-        Ok(Outcome {
-            elapsed: ends.into_iter().max().unwrap_or_default(),
-            processes: (0..self.processes.len()).map(|process| self.process_outcome(process)).collect(),
-            jobs: self.jobs.iter().map(Job::outcome).collect(),
-            usage: self.device.device().usage(self.now),
-            regulation,
-        })
+        Ok(regulation)
     }
 }
 

@@ -8,11 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sakiyomi_model::{Completion, Device, Extent, Nanos, Op, Outcome, Request, RequestId, StreamId};
-use sakiyomi_regulate::RegulatedDevice;
 use smallvec::SmallVec;
 
 use super::backing::{Job, Jobs, Waker};
-use super::rates::{OwnerTable, Rates};
+use super::rates::{LiveDevice, OwnerTable, Rates};
 use super::{Schedule, Timeline};
 
 /// Time before an event from which on the thread polls the clock instead of sleeping: waking a thread takes about that
@@ -33,9 +32,6 @@ pub trait OnCompletion: Send + Sync {
 
 /// Reads or changes rates, on the device's thread, at the instant at which it was asked. It must not block.
 pub(crate) type Question = Box<dyn FnOnce(&mut Rates<'_>, Nanos) + Send>;
-
-/// A device of any kind, regulated or not.
-pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
 
 /// The device's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,6 +374,7 @@ mod tests {
     use super::*;
     use sakiyomi_drive::fixed::{Fixed, FixedSpec};
     use sakiyomi_model::{Lba, Sectors};
+    use sakiyomi_regulate::RegulatedDevice;
     use std::sync::mpsc;
 
     fn callback<F: FnOnce(&[Completion]) + Send>(callback: F) -> Arc<Mutex<Option<F>>> {

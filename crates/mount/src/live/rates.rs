@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use sakiyomi_model::{Completion, Device, Nanos, Outcome, Request};
-use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, Regulator, Report, Timing};
+use sakiyomi_regulate::{DeviceReport, Owner, Rate, RateError, RegulatedDevice, Regulator, Report, Timing};
 
-use super::driver::LiveDevice;
+/// A device of any kind, regulated or not.
+pub type LiveDevice = RegulatedDevice<Box<dyn Device + Send>>;
 
 /// Owners without a rate whose statistics are kept.
 const UNRATED_OWNERS_MAX: usize = 1024;

@@ -40,18 +40,18 @@ enum Scale {
 
 /// A labelled place on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
+pub(crate) struct Tick {
     /// From 0 to 1.
-    pub(super) place: f64,
-    pub(super) label: String,
+    pub(crate) place: f64,
+    pub(crate) label: String,
 }
 
 /// One axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// What is measured, with its unit where the ticks do not say it.
-    pub(super) title: String,
-    pub(super) ticks: Vec<Tick>,
+    pub(crate) title: String,
+    pub(crate) ticks: Vec<Tick>,
     scale: Scale,
     from: f64,
     to: f64,
@@ -59,7 +59,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Where the value lies: 0 at the start, 1 at the end; values beyond stay at the end they are beyond.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let (from, to, value) = match self.scale {
             Scale::Linear | Scale::Rows => (self.from, self.to, value),
             Scale::Log => (self.from.ln(), self.to.ln(), value.max(f64::MIN_POSITIVE).ln()),
@@ -69,29 +69,29 @@ impl Axis {
     }
 
     /// How many rows it has, if it is one of rows.
-    pub(super) fn row_count(&self) -> Option<usize> {
+    pub(crate) fn row_count(&self) -> Option<usize> {
         (self.scale == Scale::Rows).then_some(self.ticks.len())
     }
 
     /// The same axis with another title.
-    pub(super) fn titled(self, title: String) -> Axis {
+    pub(crate) fn titled(self, title: String) -> Axis {
         Axis { title, ..self }
     }
 
     /// A span of the simulated time line.
-    pub(super) fn time(title: &'static str, from_ns: u64, to_ns: u64) -> Axis {
+    pub(crate) fn time(title: &'static str, from_ns: u64, to_ns: u64) -> Axis {
         let (from, to) = (from_ns as f64, (to_ns as f64).max(from_ns as f64 * (1.0 + 1e-12) + 1.0));
         Axis::linear(title, from, to, time_step(to - from, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
     /// Spans of time from zero to a little beyond `max_ns`.
-    pub(super) fn spans(title: &'static str, max_ns: f64) -> Axis {
+    pub(crate) fn spans(title: &'static str, max_ns: f64) -> Axis {
         let to = if max_ns > 0.0 { max_ns * 1.02 } else { MICROSECOND };
         Axis::linear(title, 0.0, to, time_step(to, X_TICKS), |ns| number::round_duration(ns as u64))
     }
 
     /// Differences of time around zero, in nanoseconds, as wide as the values.
-    pub(super) fn signed_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn signed_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.chain([0.0])).unwrap_or_default();
         let margin = ((high - low) * 0.05).max(MICROSECOND / 2.0);
         let (low, high) = (low - margin, high + margin);
@@ -102,19 +102,19 @@ impl Axis {
     }
 
     /// A number of things from zero to `max`, rounded up to a tick.
-    pub(super) fn counts(title: &'static str, max: f64) -> Axis {
+    pub(crate) fn counts(title: &'static str, max: f64) -> Axis {
         let step = nice_step(max.max(1.0), Y_TICKS).max(1.0);
         let to = (max.max(1.0) / step).ceil() * step;
         Axis::linear(title, 0.0, to, step, number::round_count)
     }
 
     /// Shares from nothing to all.
-    pub(super) fn shares(title: &'static str) -> Axis {
+    pub(crate) fn shares(title: &'static str) -> Axis {
         Axis::linear(title, 0.0, 1.0, 0.25, number::whole_percent)
     }
 
     /// The shares around those given.
-    pub(super) fn shares_around(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn shares_around(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.map(|value| value.clamp(0.0, 1.0))).unwrap_or((0.0, 1.0));
         let margin = ((high - low) * 0.15).max(0.02);
         let (low, high) = ((low - margin).max(0.0), (high + margin).min(1.0));
@@ -122,28 +122,28 @@ impl Axis {
     }
 
     /// Spans of time over decades. Zero stays at the lower end.
-    pub(super) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn log_spans(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
         let positive = values.filter(|&value| value > 0.0);
         let (low, high) = extent(positive).unwrap_or((MICROSECOND, SECOND));
         Axis::log(title, (low, high), LOG_AXIS_MIN_NS, |ns| number::round_duration(ns.round() as u64))
     }
 
     /// CPU seconds for each GB over decades. Zero stays at the lower end.
-    pub(super) fn log_cpu_per_gb(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn log_cpu_per_gb(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = extent(values.filter(|&value| value > 0.0)).unwrap_or((0.01, 1.0));
         let sensible = |value: f64| value.clamp(CPU_PER_GB_MIN_SECONDS, 1.0 / CPU_PER_GB_MIN_SECONDS);
         Axis::log(title, (sensible(low), sensible(high)), CPU_PER_GB_MIN_SECONDS / 2.0, number::round_decimal)
     }
 
     /// Bytes a second from zero on.
-    pub(super) fn rates(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn rates(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
         let to = if high > 0.0 { high.min(RATE_MAX_BYTES_PER_S) * 1.04 } else { 1e6 };
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS), number::round_rate)
     }
 
     /// Sizes by powers of two.
-    pub(super) fn log_sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
+    pub(crate) fn log_sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (low, high) = extent(values.map(|bytes| bytes.max(1) as f64)).unwrap_or((4096.0, 4096.0));
         let (from, to) = (low / SQRT_2, high * SQRT_2);
         let mut axis = Axis { title: title.to_owned(), ticks: Vec::new(), scale: Scale::Log, from, to };
@@ -157,14 +157,14 @@ impl Axis {
     }
 
     /// Time over elapsed time: 100 % is one core, kept busy all the time.
-    pub(super) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn cores(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (_, high) = extent(values).unwrap_or_default();
         let to = high.clamp(1.0, CORES_MAX) * 1.04;
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
     /// How much faster, as a share: around zero and the values, up to ten times.
-    pub(super) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) =
             extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();
         let margin = ((high - low) * 0.08).max(0.01);
@@ -174,12 +174,12 @@ impl Axis {
     }
 
     /// Numbers of any kind from left to right: as wide as the values.
-    pub(super) fn numbers(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn numbers(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         Axis::numbers_in(title, values, X_TICKS)
     }
 
     /// The same from the bottom up, where there is less room.
-    pub(super) fn heights(title: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn heights(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         Axis::numbers_in(title, values, Y_TICKS)
     }
 
@@ -194,7 +194,7 @@ impl Axis {
     }
 
     /// Sizes from zero on, in steps of a power of two.
-    pub(super) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
+    pub(crate) fn sizes(title: &str, values: impl Iterator<Item = u64>) -> Axis {
         let (_, high) = extent(values.map(|bytes| bytes as f64)).unwrap_or_default();
         let to = high.clamp(4096.0, RATE_MAX_BYTES_PER_S) * 1.05;
         let step = 2f64.powf((to / Y_TICKS).log2().ceil());
@@ -202,7 +202,7 @@ impl Axis {
     }
 
     /// Named rows from the top down.
-    pub(super) fn rows(labels: Vec<String>) -> Axis {
+    pub(crate) fn rows(labels: Vec<String>) -> Axis {
         let count = labels.len().max(1) as f64;
         let mut axis =
             Axis { title: String::new(), ticks: Vec::new(), scale: Scale::Rows, from: count, to: 0.0 };

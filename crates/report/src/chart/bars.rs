@@ -13,25 +13,25 @@ const ROW_HEIGHT: u32 = 46;
 const LABEL_LENGTH: usize = 44;
 
 /// One bar.
-pub(super) struct Row {
-    pub(super) label: String,
+pub(crate) struct Row {
+    pub(crate) label: String,
     /// In nanoseconds, in the order of the chart's parts.
-    pub(super) parts: Vec<u64>,
+    pub(crate) parts: Vec<u64>,
     /// The text after the bar.
-    pub(super) figure: String,
+    pub(crate) figure: String,
 }
 
 /// A bar chart.
-pub(super) struct Bars {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) caption: String,
-    pub(super) x_title: &'static str,
-    pub(super) parts: Vec<(&'static str, Colour)>,
-    pub(super) rows: Vec<Row>,
+pub(crate) struct Bars {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) caption: String,
+    pub(crate) x_title: &'static str,
+    pub(crate) parts: Vec<(&'static str, Colour)>,
+    pub(crate) rows: Vec<Row>,
 }
 
-pub(super) fn chart(bars: Bars) -> Chart {
+pub(crate) fn chart(bars: Bars) -> Chart {
     let Bars { name, title, caption, x_title, parts, rows } = bars;
     let total = |row: &Row| row.parts.iter().map(|&ns| ns as f64).sum::<f64>();
     let x = Axis::spans(x_title, rows.iter().map(total).fold(0.0, f64::max));

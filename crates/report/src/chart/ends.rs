@@ -8,22 +8,22 @@ use super::room;
 /// Beyond this a label is cut; the table has the whole of it.
 const LABEL_LENGTH: usize = 46;
 /// Height of a name that stands among others, in pixels.
-pub(super) const NAME_HEIGHT: u32 = 34;
+pub(crate) const NAME_HEIGHT: u32 = 34;
 
 /// Where a line ends, and what it is called.
-pub(super) struct End {
-    pub(super) at: Place,
-    pub(super) label: String,
-    pub(super) colour: Colour,
+pub(crate) struct End {
+    pub(crate) at: Place,
+    pub(crate) label: String,
+    pub(crate) colour: Colour,
 }
 
 /// Labels for which a frame must leave room at its right.
-pub(super) fn beside<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn beside<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     labels.into_iter().filter(|label| !label.is_empty()).map(|label| short(label, LABEL_LENGTH)).collect()
 }
 
 /// Draws the names; a narrow chart has them in its legend alone.
-pub(super) fn draw(ends: &[End], plot: &mut Plot<'_>) {
+pub(crate) fn draw(ends: &[End], plot: &mut Plot<'_>) {
     if plot.layout.is_narrow {
         return;
     }

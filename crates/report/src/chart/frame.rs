@@ -37,7 +37,7 @@ const X_TITLE_HEIGHT: u32 = 38;
 
 /// Shape of a legend entry: an area, a line or a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyShape {
+pub(crate) enum KeyShape {
     Area,
     Line,
     DashedLine,
@@ -47,56 +47,56 @@ pub(super) enum KeyShape {
 }
 
 /// An entry of the legend.
-pub(super) struct Key {
-    pub(super) label: String,
-    pub(super) colour: Colour,
-    pub(super) shape: KeyShape,
+pub(crate) struct Key {
+    pub(crate) label: String,
+    pub(crate) colour: Colour,
+    pub(crate) shape: KeyShape,
 }
 
 impl Key {
-    pub(super) fn new(label: impl Into<String>, colour: Colour, shape: KeyShape) -> Key {
+    pub(crate) fn new(label: impl Into<String>, colour: Colour, shape: KeyShape) -> Key {
         Key { label: label.into(), colour, shape }
     }
 
-    pub(super) fn area(label: impl Into<String>, colour: Colour) -> Key {
+    pub(crate) fn area(label: impl Into<String>, colour: Colour) -> Key {
         Key::new(label, colour, KeyShape::Area)
     }
 
-    pub(super) fn line(label: impl Into<String>, colour: Colour) -> Key {
+    pub(crate) fn line(label: impl Into<String>, colour: Colour) -> Key {
         Key::new(label, colour, KeyShape::Line)
     }
 }
 
 /// One plot among those that stand one above the other.
-pub(super) struct PanelFrame {
+pub(crate) struct PanelFrame {
     /// Whose data it shows, such as `A`; may be empty.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Labelled once below the last of several panels that have the same.
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
     /// Height of the plot, or of each row, where the y axis is one of rows.
-    pub(super) height: u32,
+    pub(crate) height: u32,
 }
 
 /// A chart without its data.
-pub(super) struct Frame {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) keys: Vec<Key>,
-    pub(super) panels: Vec<PanelFrame>,
+pub(crate) struct Frame {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) panels: Vec<PanelFrame>,
     /// Texts at the right of the plots; a wide chart leaves room for them.
-    pub(super) beside: Vec<String>,
+    pub(crate) beside: Vec<String>,
 }
 
 /// The same chart in its two widths.
-pub(super) struct Drawing {
-    pub(super) wide: String,
-    pub(super) narrow: String,
+pub(crate) struct Drawing {
+    pub(crate) wide: String,
+    pub(crate) narrow: String,
 }
 
 impl Frame {
     /// Draws the frame, and into each panel what `data` draws there.
-    pub(super) fn draw(&self, data: impl Fn(usize, &mut Plot<'_>)) -> Drawing {
+    pub(crate) fn draw(&self, data: impl Fn(usize, &mut Plot<'_>)) -> Drawing {
         let draw = |layout| Sheet::new(self, layout).draw(&data);
         Drawing { wide: draw(WIDE), narrow: draw(NARROW) }
     }

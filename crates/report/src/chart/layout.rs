@@ -4,9 +4,9 @@
 //! that whole pixels are fine enough; texts have the same size in either.
 
 /// Height of a line of ordinary text, and of the smaller gaps.
-pub(super) const TEXT_SIZE: u32 = 24;
+pub(crate) const TEXT_SIZE: u32 = 24;
 /// Font size of a title, in pixels.
-pub(super) const TITLE_SIZE: u32 = 31;
+pub(crate) const TITLE_SIZE: u32 = 31;
 /// Mean width of a character at [`TEXT_SIZE`]; without fonts it can only be estimated.
 const CHARACTER_WIDTH: u32 = 12;
 /// The same of bold text, which may be in capitals.
@@ -14,34 +14,34 @@ const BOLD_CHARACTER_WIDTH: u32 = 17;
 
 /// A width, and the layout that it determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Width of the drawing.
-    pub(super) width: u32,
+    pub(crate) width: u32,
     /// Labels of rows stand above their bars, and names of lines in the legend alone.
-    pub(super) is_narrow: bool,
+    pub(crate) is_narrow: bool,
     /// The name of the class that the style sheet knows.
-    pub(super) class: &'static str,
+    pub(crate) class: &'static str,
 }
 
 /// For windows wider than a phone, and for paper.
-pub(super) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "chart" };
+pub(crate) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "chart" };
 /// For phones.
-pub(super) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
+pub(crate) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
 
 impl Layout {
     /// How many characters of the heading fit a line.
-    pub(super) fn title_characters(self) -> usize {
+    pub(crate) fn title_characters(self) -> usize {
         (self.width / BOLD_CHARACTER_WIDTH) as usize
     }
 
     /// The text, or its beginning where it is wider than `pixels`.
-    pub(super) fn fitting(self, text: &str, pixels: u32) -> String {
+    pub(crate) fn fitting(self, text: &str, pixels: u32) -> String {
         short(text, (pixels / CHARACTER_WIDTH) as usize)
     }
 }
 
 /// The beginning of a name, without control characters.
-pub(super) fn short(name: &str, length: usize) -> String {
+pub(crate) fn short(name: &str, length: usize) -> String {
     let name: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
     if name.len() <= length {
         return name.into_iter().collect();
@@ -50,17 +50,17 @@ pub(super) fn short(name: &str, length: usize) -> String {
 }
 
 /// About how wide a text is, in pixels.
-pub(super) fn text_width(text: &str) -> u32 {
+pub(crate) fn text_width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(CHARACTER_WIDTH)
 }
 
 /// The same of bold text.
-pub(super) fn bold_width(text: &str) -> u32 {
+pub(crate) fn bold_width(text: &str) -> u32 {
     text_width(text) / CHARACTER_WIDTH * BOLD_CHARACTER_WIDTH
 }
 
 /// Breaks a heading into lines of at most `characters` characters; a longer word has a line of its own.
-pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
+pub(crate) fn lines(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -75,7 +75,7 @@ pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
 }
 
 /// Text as it stands in XML: no markup, and no control characters, which XML does not know.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !c.is_control()) {
         match c {

@@ -11,33 +11,33 @@ use super::{Chart, palette};
 const PANEL_NAME_LENGTH: usize = 80;
 
 /// A place in the units of the axes, and its description.
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) words: String,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) words: String,
 }
 
 /// A line of a panel.
-pub(super) struct Line {
-    pub(super) label: String,
-    pub(super) points: Vec<Point>,
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) points: Vec<Point>,
     /// Published values, if any are compared with the simulated ones.
-    pub(super) published: Vec<Point>,
+    pub(crate) published: Vec<Point>,
 }
 
 /// A plot of a chart.
-pub(super) struct Panel {
-    pub(super) name: String,
-    pub(super) lines: Vec<Line>,
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// The panels of a chart in the making.
 #[derive(Default)]
-pub(super) struct Panels(pub(super) Vec<Panel>);
+pub(crate) struct Panels(pub(crate) Vec<Panel>);
 
 impl Panels {
     /// The line with this name, made if it is not there.
-    pub(super) fn line(&mut self, panel: String, label: String) -> &mut Line {
+    pub(crate) fn line(&mut self, panel: String, label: String) -> &mut Line {
         let Panels(panels) = self;
         let index = panels.iter().position(|known| known.name == panel).unwrap_or_else(|| {
             panels.push(Panel { name: panel, lines: Vec::new() });
@@ -52,7 +52,7 @@ impl Panels {
     }
 
     /// No more than these are drawn; says whether some are left out.
-    pub(super) fn limit(&mut self, panels: usize, lines: usize) -> bool {
+    pub(crate) fn limit(&mut self, panels: usize, lines: usize) -> bool {
         let Panels(all) = self;
         let is_cut = all.len() > panels || all.iter().any(|panel| panel.lines.len() > lines);
         all.truncate(panels);
@@ -61,7 +61,7 @@ impl Panels {
     }
 
     /// Every point of every line.
-    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
+    pub(crate) fn points(&self) -> impl Iterator<Item = &Point> {
         let lines = self.0.iter().flat_map(|panel| &panel.lines);
         lines.flat_map(|line| line.points.iter().chain(&line.published))
     }
@@ -78,23 +78,23 @@ impl Panels {
 }
 
 /// A horizontal level, and its meaning.
-pub(super) type Level = (f64, &'static str);
+pub(crate) type Level = (f64, &'static str);
 
 /// Titles, axes and style of a line chart.
-pub(super) struct Look {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) caption: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) levels: &'static [Level],
+pub(crate) struct Look {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) caption: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) levels: &'static [Level],
     /// Whether each point is marked.
-    pub(super) is_dotted: bool,
-    pub(super) height: u32,
+    pub(crate) is_dotted: bool,
+    pub(crate) height: u32,
 }
 
 /// The picture.
-pub(super) fn chart(panels: &Panels, look: Look) -> Chart {
+pub(crate) fn chart(panels: &Panels, look: Look) -> Chart {
     let labels = panels.labels();
     let index = |label: &str| labels.iter().position(|known| *known == label).unwrap_or_default();
     let stroke = |index: usize| Stroke::of_series(index, 4);

@@ -4,17 +4,12 @@
 //! a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption says so;
 //! the read-out and the CSV have them all.
 
-mod cache;
 mod columns;
-mod disk;
 mod draw;
-mod response;
 
 use serde::Serialize;
 
-use super::palette::{self, Colour};
-use super::{Chart, Side};
-use crate::result::ChunkPoint;
+use super::palette::Colour;
 
 /// How the layers of a chart are drawn and read out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +37,7 @@ pub(crate) enum Kind {
 
 /// How the values of neighbouring spans become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Join {
+pub(crate) enum Join {
     /// The same for each, or by weight.
     Mean,
     /// By how long the spans are.
@@ -54,34 +49,34 @@ pub(super) enum Join {
 /// One quantity over all spans.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Layer {
-    pub(super) label: String,
+    pub(crate) label: String,
     #[serde(serialize_with = "colour_code")]
-    pub(super) colour: Colour,
+    pub(crate) colour: Colour,
     /// One for each span; nothing where the span has none.
     #[serde(serialize_with = "short_numbers")]
-    pub(super) values: Vec<Option<f64>>,
+    pub(crate) values: Vec<Option<f64>>,
     #[serde(skip)]
-    pub(super) join: Join,
+    pub(crate) join: Join,
     /// Weight of each value in a mean; empty if all weights are equal.
     #[serde(skip)]
-    pub(super) weights: Vec<f64>,
+    pub(crate) weights: Vec<f64>,
 }
 
 /// From when to when, in nanoseconds.
-pub(super) type Span = (u64, u64);
+pub(crate) type Span = (u64, u64);
 
 /// The layers of one run, one file or one program.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Panel {
     /// Such as `A` or `B`; empty where there is only one.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// From the bottom up.
-    pub(super) layers: Vec<Layer>,
+    pub(crate) layers: Vec<Layer>,
     #[serde(skip)]
-    pub(super) spans: Vec<Span>,
+    pub(crate) spans: Vec<Span>,
     /// Bands behind the data.
     #[serde(skip)]
-    pub(super) bands: Vec<Span>,
+    pub(crate) bands: Vec<Span>,
 }
 
 impl Panel {
@@ -94,25 +89,25 @@ impl Panel {
 /// A chart over time as data.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TimeChart {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
     #[serde(flatten)]
-    pub(super) range: TimeRange,
-    pub(super) panels: Vec<Panel>,
+    pub(crate) range: TimeRange,
+    pub(crate) panels: Vec<Panel>,
     #[serde(skip)]
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     #[serde(skip)]
-    pub(super) caption: &'static str,
+    pub(crate) caption: &'static str,
     #[serde(skip)]
-    pub(super) x_title: &'static str,
+    pub(crate) x_title: &'static str,
     #[serde(skip)]
-    pub(super) y_title: &'static str,
+    pub(crate) y_title: &'static str,
     /// Name of the spans, in the plural: `chunks`.
     #[serde(skip)]
-    pub(super) spans_are: &'static str,
+    pub(crate) spans_are: &'static str,
     /// Meaning of the bands behind the data; empty if there are none.
     #[serde(skip)]
-    pub(super) bands_are: &'static str,
+    pub(crate) bands_are: &'static str,
 }
 
 impl TimeChart {
@@ -131,7 +126,7 @@ pub(crate) struct TimeRange {
 
 impl TimeRange {
     /// From the first to the last of these.
-    pub(super) fn of(spans: impl Iterator<Item = Span> + Clone) -> TimeRange {
+    pub(crate) fn of(spans: impl Iterator<Item = Span> + Clone) -> TimeRange {
         let from_ns = spans.clone().map(|(start, _)| start).min().unwrap_or(0);
         let to_ns = spans.map(|(_, end)| end).max().unwrap_or(0).max(from_ns);
         TimeRange { from_ns, to_ns }
@@ -140,16 +135,16 @@ impl TimeRange {
 
 /// What one layer is made from.
 #[derive(Clone)]
-pub(super) struct Quantity<T> {
-    pub(super) label: &'static str,
-    pub(super) colour: Colour,
-    pub(super) join: Join,
-    pub(super) of: fn(&T) -> Option<f64>,
-    pub(super) weight: Option<fn(&T) -> f64>,
+pub(crate) struct Quantity<T> {
+    pub(crate) label: &'static str,
+    pub(crate) colour: Colour,
+    pub(crate) join: Join,
+    pub(crate) of: fn(&T) -> Option<f64>,
+    pub(crate) weight: Option<fn(&T) -> f64>,
 }
 
 impl<T> Quantity<T> {
-    pub(super) fn new(
+    pub(crate) fn new(
         label: &'static str,
         colour: Colour,
         join: Join,
@@ -158,12 +153,12 @@ impl<T> Quantity<T> {
         Quantity { label, colour, join, of, weight: None }
     }
 
-    pub(super) fn weighed(self, weight: fn(&T) -> f64) -> Quantity<T> {
+    pub(crate) fn weighed(self, weight: fn(&T) -> f64) -> Quantity<T> {
         Quantity { weight: Some(weight), ..self }
     }
 
     /// The layer over these points.
-    pub(super) fn layer(&self, points: &[T]) -> Layer {
+    pub(crate) fn layer(&self, points: &[T]) -> Layer {
         Layer {
             label: self.label.to_owned(),
             colour: self.colour,
@@ -171,40 +166,6 @@ impl<T> Quantity<T> {
             join: self.join,
             weights: self.weight.map(|weight| points.iter().map(weight).collect()).unwrap_or_default(),
         }
-    }
-}
-
-/// Every chart over the time of a simulation, in the order of the page.
-pub(super) fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
-    let mut charts =
-        vec![cache::hits(sides), cache::commands(sides), disk::seeks(sides), response::times(sides)];
-    if sides.iter().any(|side| side.result.chunks.iter().any(|chunk| chunk.backlog_max > 0)) {
-        charts.push(response::backlog(sides));
-    }
-    charts.push(disk::time(sides));
-    charts.into_iter().map(TimeChart::draw).collect()
-}
-
-/// Common part of the charts over the time of a simulation.
-fn of_sides(sides: &[Side<'_>], quantities: &[Quantity<ChunkPoint>]) -> TimeChart {
-    let span = |chunk: &ChunkPoint| (chunk.start_ns, chunk.end_ns);
-    let panel = |side: &Side<'_>| Panel {
-        name: side.name.to_owned(),
-        layers: quantities.iter().map(|quantity| quantity.layer(&side.result.chunks)).collect(),
-        spans: side.result.chunks.iter().map(span).collect(),
-        bands: Vec::new(),
-    };
-    TimeChart {
-        name: "",
-        kind: Kind::Counts,
-        range: TimeRange::of(sides.iter().flat_map(|side| side.result.chunks.iter().map(span))),
-        panels: sides.iter().map(panel).collect(),
-        title: "",
-        caption: "",
-        x_title: "simulated time",
-        y_title: "",
-        spans_are: "chunks",
-        bands_are: "",
     }
 }
 
@@ -264,7 +225,7 @@ mod tests {
     fn numbers_are_short_in_the_page_s_data() {
         let layer = Layer {
             label: String::new(),
-            colour: palette::MEAN,
+            colour: crate::chart::palette::MEAN,
             values: vec![Some(5.0), Some(1.0 / 3.0), None, Some(f64::NAN), Some(1e300)],
             join: Join::Mean,
             weights: Vec::new(),

@@ -28,46 +28,46 @@ const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
 
 /// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes and
 /// changes them in the dark.
-pub(super) const INK: Colour = Colour(0x24, 0x29, 0x2F);
+pub(crate) const INK: Colour = Colour(0x24, 0x29, 0x2F);
 /// Text that is less important.
-pub(super) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);
+pub(crate) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);
 /// Lines behind the data.
-pub(super) const GRID: Colour = Colour(0xE3, 0xE6, 0xEA);
+pub(crate) const GRID: Colour = Colour(0xE3, 0xE6, 0xEA);
 
-pub(super) const WRITE: Colour = GREEN;
-pub(super) const READ_SEEK: Colour = VERMILLION;
-pub(super) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
-pub(super) const WRITE_SEEK: Colour = GREEN;
-pub(super) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
+pub(crate) const WRITE: Colour = GREEN;
+pub(crate) const READ_SEEK: Colour = VERMILLION;
+pub(crate) const READ_NEAR_MISS_SEEK: Colour = ORANGE;
+pub(crate) const WRITE_SEEK: Colour = GREEN;
+pub(crate) const READ_DATA: Colour = Colour(0xF0, 0xB8, 0x8F);
 /// The same where it is alone, and must be seen.
-pub(super) const READ: Colour = SKY;
-pub(super) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
-pub(super) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
+pub(crate) const READ: Colour = SKY;
+pub(crate) const WRITE_DATA: Colour = Colour(0x8F, 0xD3, 0xBE);
+pub(crate) const IDLE: Colour = Colour(0xDD, 0xDF, 0xE2);
 /// Colour of the maximum of the values joined in a column.
-pub(super) const HIGHEST: Colour = Colour(0xC8, 0xCD, 0xD3);
+pub(crate) const HIGHEST: Colour = Colour(0xC8, 0xCD, 0xD3);
 
-pub(super) const MEAN: Colour = BLUE;
-pub(super) const P99: Colour = ORANGE;
-pub(super) const LONGEST: Colour = VERMILLION;
-pub(super) const BACKLOG: Colour = PURPLE;
+pub(crate) const MEAN: Colour = BLUE;
+pub(crate) const P99: Colour = ORANGE;
+pub(crate) const LONGEST: Colour = VERMILLION;
+pub(crate) const BACKLOG: Colour = PURPLE;
 
 /// Where a command's time went: queue, overhead, seek, rotation, transfer.
-pub(super) const PARTS: [Colour; 5] = [Colour(0xB4, 0xBA, 0xC1), YELLOW, VERMILLION, ORANGE, SKY];
+pub(crate) const PARTS: [Colour; 5] = [Colour(0xB4, 0xBA, 0xC1), YELLOW, VERMILLION, ORANGE, SKY];
 
 /// The undominated points of a sweep.
-pub(super) const FRONT: Colour = BLUE;
+pub(crate) const FRONT: Colour = BLUE;
 /// The others.
-pub(super) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
+pub(crate) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
 
 /// What a real drive took, wide below the others.
-pub(super) const MEASURED: Colour = BEATEN;
+pub(crate) const MEASURED: Colour = BEATEN;
 /// A simulation that takes its own times.
-pub(super) const FREE: Colour = ORANGE;
+pub(crate) const FREE: Colour = ORANGE;
 /// A simulation that stays at the measured times.
-pub(super) const ANCHORED: Colour = BLUE;
+pub(crate) const ANCHORED: Colour = BLUE;
 
 /// Methods of I/O that a probe measures. The kin have kindred colours; black is the eighth of Okabe and Ito's.
-pub(super) const METHODS: [(&str, Colour); 7] = [
+pub(crate) const METHODS: [(&str, Colour); 7] = [
     ("read", BLUE),
     ("pread", SKY),
     ("aio", ORANGE),
@@ -78,27 +78,27 @@ pub(super) const METHODS: [(&str, Colour); 7] = [
 ];
 
 /// Who uses the CPU: user, system, kernel threads.
-pub(super) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
+pub(crate) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
-pub(super) const BUSY: Colour = VERMILLION;
+pub(crate) const BUSY: Colour = VERMILLION;
 
 /// States of a program: computing, or waiting for a core.
-pub(super) const COMPUTES: Colour = BLUE;
-pub(super) const SHARES: Colour = SKY;
+pub(crate) const COMPUTES: Colour = BLUE;
+pub(crate) const SHARES: Colour = SKY;
 
 /// A program and the prefetcher ahead of it.
-pub(super) const MAIN: Colour = BLUE;
-pub(super) const PREFETCH: Colour = ORANGE;
+pub(crate) const MAIN: Colour = BLUE;
+pub(crate) const PREFETCH: Colour = ORANGE;
 /// Where the program waits.
-pub(super) const STALL: Colour = Colour(0xF7, 0xDA, 0xC4);
+pub(crate) const STALL: Colour = Colour(0xF7, 0xDA, 0xC4);
 
 /// The colour of a method of I/O.
-pub(super) fn method(name: &str) -> Colour {
+pub(crate) fn method(name: &str) -> Colour {
     METHODS.iter().find(|method| method.0 == name).map_or(BEATEN, |method| method.1)
 }
 
 /// The colour of a read's class.
-pub(super) fn read(class: ReadClass) -> Colour {
+pub(crate) fn read(class: ReadClass) -> Colour {
     match class {
         ReadClass::FullHit => BLUE,
         ReadClass::ActiveHit => SKY,
@@ -109,12 +109,12 @@ pub(super) fn read(class: ReadClass) -> Colour {
 }
 
 /// The colour of a line among many, which also have their names beside them.
-pub(super) fn series(index: usize) -> Colour {
+pub(crate) fn series(index: usize) -> Colour {
     [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, INK, FAINT][index % 8]
 }
 
 /// The colour of a run where two share one picture.
-pub(super) fn side(index: usize) -> Colour {
+pub(crate) fn side(index: usize) -> Colour {
     if index == 0 { BLUE } else { VERMILLION }
 }
 

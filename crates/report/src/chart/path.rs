@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The points, in pixels, as a path; a single point is a step of nothing, which round ends make a dot.
-pub(super) fn steps(points: impl IntoIterator<Item = (i64, i64)>, closed: bool) -> String {
+pub(crate) fn steps(points: impl IntoIterator<Item = (i64, i64)>, closed: bool) -> String {
     let mut points = points.into_iter();
     let Some((mut x, mut y)) = points.next() else { return String::new() };
     let start = format!("M{x} {y}");

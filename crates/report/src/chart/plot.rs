@@ -8,17 +8,17 @@ use std::fmt::Write as _;
 use super::layout::{Layout, TEXT_SIZE, escaped, text_width};
 use super::palette::{Colour, INK};
 use super::path;
-pub(super) use super::stroke::Stroke;
+pub(crate) use super::stroke::Stroke;
 
 /// A place: both coordinates go from 0 to 1, from the left and from the bottom.
-pub(super) type Place = (f64, f64);
+pub(crate) type Place = (f64, f64);
 
 /// Height of the label above a bar in a narrow chart.
 const ROW_LABEL: f64 = 34.0;
 
 /// How a point looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Disc,
     Ring,
     Cross,
@@ -26,16 +26,16 @@ pub(super) enum Shape {
 
 /// Where a text stands to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Middle,
     Right,
 }
 
 /// Where a panel's data is drawn.
-pub(super) struct Plot<'a> {
+pub(crate) struct Plot<'a> {
     svg: &'a mut String,
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
     left: f64,
     top: f64,
     width: f64,
@@ -46,17 +46,17 @@ pub(super) struct Plot<'a> {
 
 /// Bottom, middle and top of a bar in its row.
 #[derive(Clone, Copy)]
-pub(super) struct Bar {
-    pub(super) bottom: f64,
-    pub(super) middle: f64,
-    pub(super) top: f64,
+pub(crate) struct Bar {
+    pub(crate) bottom: f64,
+    pub(crate) middle: f64,
+    pub(crate) top: f64,
     /// Middle of the text above the bar, in a narrow chart.
     label: f64,
 }
 
 impl Plot<'_> {
     /// The plot in a rectangle of the drawing, in pixels.
-    pub(super) fn new(
+    pub(crate) fn new(
         svg: &mut String,
         layout: Layout,
         (left, top): (u32, u32),
@@ -68,19 +68,19 @@ impl Plot<'_> {
     }
 
     /// Height of a plot with `rows` rows.
-    pub(super) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
+    pub(crate) fn height_of_rows(layout: Layout, rows: usize, row_height: u32) -> u32 {
         let label = if layout.is_narrow { ROW_LABEL as u32 } else { 0 };
         (row_height + label).saturating_mul(u32::try_from(rows.max(1)).unwrap_or(u32::MAX))
     }
 
     /// A line through places.
-    pub(super) fn line(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke, title: &str) {
+    pub(crate) fn line(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke, title: &str) {
         let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
         self.outline(&points, false, &stroke.attributes(), Some(title));
     }
 
     /// Several lines that are one mark: the dashes of one quantity.
-    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = Vec<Place>>, stroke: Stroke, title: &str) {
+    pub(crate) fn lines(&mut self, lines: impl IntoIterator<Item = Vec<Place>>, stroke: Stroke, title: &str) {
         let outlines = lines.into_iter().map(|line| {
             let points = line.into_iter().map(|place| self.pixel(place));
             path::steps(points, false)
@@ -90,7 +90,7 @@ impl Plot<'_> {
     }
 
     /// A filled outline.
-    pub(super) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
+    pub(crate) fn area(&mut self, outline: impl IntoIterator<Item = Place>, colour: Colour, title: &str) {
         let points: Vec<(i64, i64)> = outline.into_iter().map(|place| self.pixel(place)).collect();
         // Areas lie edge to edge: antialiasing of their edges would let the background shine through.
         let attributes = format!("fill=\"{colour}\" shape-rendering=\"crispEdges\"");
@@ -98,7 +98,7 @@ impl Plot<'_> {
     }
 
     /// A filled rectangle between two corners.
-    pub(super) fn rectangle(&mut self, corners: [Place; 2], colour: Colour, title: &str) {
+    pub(crate) fn rectangle(&mut self, corners: [Place; 2], colour: Colour, title: &str) {
         let [(x1, y1), (x2, y2)] = corners.map(|corner| self.pixel(corner));
         let (x, y, width, height) = (x1.min(x2), y1.min(y2), (x2 - x1).abs(), (y2 - y1).abs());
         let title = escaped(title);
@@ -110,7 +110,7 @@ impl Plot<'_> {
     }
 
     /// A point.
-    pub(super) fn point(&mut self, place: Place, shape: Shape, radius: i64, colour: Colour, title: &str) {
+    pub(crate) fn point(&mut self, place: Place, shape: Shape, radius: i64, colour: Colour, title: &str) {
         let (x, y) = self.pixel(place);
         let title_text = escaped(title);
         let _ = match shape {
@@ -134,13 +134,13 @@ impl Plot<'_> {
     }
 
     /// A line that only guides the eye.
-    pub(super) fn aid(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke) {
+    pub(crate) fn aid(&mut self, places: impl IntoIterator<Item = Place>, stroke: Stroke) {
         let points: Vec<(i64, i64)> = places.into_iter().map(|place| self.pixel(place)).collect();
         self.outline(&points, false, &stroke.attributes(), None);
     }
 
     /// A line from the slowest to the fastest run, with ends across it.
-    pub(super) fn whisker(&mut self, from: Place, to: Place) {
+    pub(crate) fn whisker(&mut self, from: Place, to: Place) {
         /// Half the length of the bar at each end, in pixels.
         const WHISKER_END_LENGTH: i64 = 7;
         let ((x1, y1), (x2, y2)) = (self.pixel(from), self.pixel(to));
@@ -151,7 +151,7 @@ impl Plot<'_> {
     }
 
     /// Text; `align` says which part of it is at the place.
-    pub(super) fn text(&mut self, text: &str, (x, y): Place, align: Align) {
+    pub(crate) fn text(&mut self, text: &str, (x, y): Place, align: Align) {
         let (x, y) = self.pixel((x, y));
         let anchor = match align {
             Align::Left => "",
@@ -166,7 +166,7 @@ impl Plot<'_> {
     }
 
     /// Where the bar of a row lies.
-    pub(super) fn bar(&self, row: usize) -> Bar {
+    pub(crate) fn bar(&self, row: usize) -> Bar {
         let height = self.height / self.rows.unwrap_or(1).max(1) as f64;
         let label = if self.layout.is_narrow { ROW_LABEL } else { 0.0 };
         let place = |pixels: f64| 1.0 - (row as f64 * height + pixels) / self.height;
@@ -180,7 +180,7 @@ impl Plot<'_> {
     }
 
     /// Label of a row. A narrow chart has it above the bar, beside the bar's figure; a wide chart has it at the axis.
-    pub(super) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
+    pub(crate) fn row_label(&mut self, row: usize, label: &str, figure: &str) {
         if !self.layout.is_narrow {
             return;
         }
@@ -191,7 +191,7 @@ impl Plot<'_> {
     }
 
     /// The figure of a bar: after its end, or in a narrow chart at the right of the line above it.
-    pub(super) fn figure(&mut self, row: usize, end: f64, figure: &str) {
+    pub(crate) fn figure(&mut self, row: usize, end: f64, figure: &str) {
         let bar = self.bar(row);
         if self.layout.is_narrow {
             self.text(figure, (1.0, bar.label), Align::Right);
@@ -201,18 +201,18 @@ impl Plot<'_> {
     }
 
     /// About how wide and high a text is, in places.
-    pub(super) fn extent(&self, text: &str) -> (f64, f64) {
+    pub(crate) fn extent(&self, text: &str) -> (f64, f64) {
         let width = f64::from(text_width(text));
         (self.width_of(width), self.height_of(f64::from(TEXT_SIZE) * 1.24))
     }
 
     /// Converts a width in pixels to places.
-    pub(super) fn width_of(&self, pixels: f64) -> f64 {
+    pub(crate) fn width_of(&self, pixels: f64) -> f64 {
         pixels / self.width
     }
 
     /// Converts a height in pixels to places.
-    pub(super) fn height_of(&self, pixels: f64) -> f64 {
+    pub(crate) fn height_of(&self, pixels: f64) -> f64 {
         pixels / self.height
     }
 

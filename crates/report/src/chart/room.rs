@@ -8,7 +8,7 @@ const POINT_SIZE: (f64, f64) = (24.0, 21.0);
 const NAME_DISTANCE: (f64, f64) = (24.0, 15.0);
 
 /// What is taken in a plot, in places from 0 to 1.
-pub(super) struct Room {
+pub(crate) struct Room {
     taken: Vec<Rect>,
     distance: (f64, f64),
 }
@@ -22,7 +22,7 @@ struct Rect {
 
 impl Room {
     /// The room that points leave in a plot.
-    pub(super) fn beside(points: impl Iterator<Item = (f64, f64)>, plot: &Plot<'_>) -> Room {
+    pub(crate) fn beside(points: impl Iterator<Item = (f64, f64)>, plot: &Plot<'_>) -> Room {
         let place = |(x, y): (f64, f64)| (plot.width_of(x), plot.height_of(y));
         let taken = points.map(|point| Rect::around(point, place(POINT_SIZE))).collect();
         Room { taken, distance: place(NAME_DISTANCE) }
@@ -30,7 +30,7 @@ impl Room {
 
     /// Takes the place of a name beside its point, where nothing else is, and says where its middle is; the table has
     /// those that find no room.
-    pub(super) fn take(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) -> Option<(f64, f64)> {
+    pub(crate) fn take(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) -> Option<(f64, f64)> {
         let (beside, above) = (width / 2.0 + self.distance.0, height / 2.0 + self.distance.1);
         let candidates = [
             (x, y + above),
@@ -69,7 +69,7 @@ impl Rect {
 }
 
 /// The middles of names that stand one above the other, as near as can be to where each is wanted, `height` apart.
-pub(super) fn stack(wanted: &[f64], height: f64) -> Vec<f64> {
+pub(crate) fn stack(wanted: &[f64], height: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
     let mut places = vec![0.0; wanted.len()];

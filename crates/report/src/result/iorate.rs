@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
 use crate::chart::Chart;
+use crate::document::Machine;
 use crate::glossary;
 use crate::number::{count, duration, per_second, times, whole_percent};
 use crate::rows::Rows;

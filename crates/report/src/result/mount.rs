@@ -1,9 +1,12 @@
 //! A mounted drive over its whole time.
 
+mod chart;
+
 use serde::{Deserialize, Serialize};
 
-use super::{IorateBypass, Machine};
-use crate::chart::{self, Chart};
+use super::IorateBypass;
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::number::{bytes, count, duration, percent};
 use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Present, Section};
@@ -76,7 +79,7 @@ impl Present for MountResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::mount::charts(&self.windows)
+        chart::charts(&self.windows)
     }
 
     fn glossary(&self) -> Glossary {

@@ -1,12 +1,13 @@
 //! What `probe` found out: how each method of I/O fares on each target, and what limits it.
 
+mod chart;
 mod groups;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::number::{duration, plural, rate_range};
 use crate::rows::Rows;
 use crate::section::{Cell, Emphasis, Fact, Finding, Glossary, Note, Notes, Present, Section, Table, Tone};
@@ -201,7 +202,7 @@ impl Present for ProbeResult {
     }
 
     fn charts(&self, machine: &Machine) -> Vec<Chart> {
-        chart::probe::charts(self, machine)
+        chart::charts(self, machine)
     }
 
     fn glossary(&self) -> Glossary {

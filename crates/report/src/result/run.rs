@@ -1,11 +1,12 @@
 //! A program that was run while what it reads was read ahead of it.
 
+mod chart;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::glossary;
 use crate::number::{bytes, duration, percent, plural};
 use crate::rows::Rows;
@@ -147,7 +148,7 @@ impl Present for RunResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::run::charts(self)
+        chart::charts(self)
     }
 
     fn glossary(&self) -> Glossary {

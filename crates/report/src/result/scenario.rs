@@ -1,5 +1,6 @@
 //! The result of an experiment in virtual time: programs, page cache, prefetching and a drive together.
 
+mod chart;
 pub(crate) mod job;
 pub(crate) mod points;
 mod programs;
@@ -7,8 +8,9 @@ pub(crate) mod regulation;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiskTime, Machine};
-use crate::chart::{self, Chart};
+use super::DiskTime;
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::glossary;
 use crate::section::{Fact, Finding, Glossary, Present, Section};
 use crate::value::Value;
@@ -72,8 +74,11 @@ pub struct ScenarioProcess {
     pub name: String,
     /// From its start to its end.
     pub elapsed_ns: u64,
-    /// Time on a core.
+    /// Time on a core, hops included.
     pub computing_ns: u64,
+    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops_ns: Option<u64>,
     /// Time in which it wanted a core and shared it.
     pub queued_ns: u64,
     /// Time in which it waited for what it reads.
@@ -152,7 +157,7 @@ impl Present for ScenarioResult {
         let mut charts = chart::regulation::charts(self);
         // Where I/O times are kept, where the time goes says little.
         if charts.is_empty() {
-            charts = chart::scenario::charts(self);
+            charts = chart::charts(self);
         }
         charts.extend(chart::job::charts(self));
         charts

@@ -1,13 +1,14 @@
 //! The result of one simulation: indices over the whole run, and per chunk.
 
+pub(super) mod chart;
 mod series;
 mod verdict;
 
 use sakiyomi_model::ReadClass;
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Group, Present, Section, Totals, changed};
 use crate::value::{Aim, Value};
@@ -239,7 +240,7 @@ impl Present for SimResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::sim(self)
+        chart::charts(self)
     }
 
     fn glossary(&self) -> Glossary {
@@ -287,6 +288,17 @@ pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> S
 }
 
 impl ReadCounts {
+    /// How many reads of a class there were.
+    pub(crate) fn of(&self, class: ReadClass) -> u64 {
+        match class {
+            ReadClass::FullHit => self.full_hits,
+            ReadClass::ActiveHit => self.active_hits,
+            ReadClass::NearMiss => self.near_misses,
+            ReadClass::PurgedMiss => self.purged_misses,
+            ReadClass::PureMiss => self.pure_misses,
+        }
+    }
+
     fn facts(&self, reads: u64, hit_ratio: f64) -> Vec<Fact> {
         let class = |class: ReadClass| {
             let aim = match class {
@@ -294,7 +306,7 @@ impl ReadCounts {
                 ReadClass::ActiveHit => Aim::None,
                 ReadClass::NearMiss | ReadClass::PurgedMiss | ReadClass::PureMiss => Aim::Low,
             };
-            Fact::count(label::read(class), label::reads_of(self, class)).of(reads).aim(aim)
+            Fact::count(label::read(class), self.of(class)).of(reads).aim(aim)
         };
         let hit_rate = Fact::new("hit rate", Value::Share(hit_ratio)).aim(Aim::High);
         std::iter::once(hit_rate).chain(ReadClass::ALL.map(class)).collect()

@@ -1,10 +1,12 @@
 //! The result of an exploration of parameters.
 
+mod chart;
+
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
 use super::pareto::{Objectives, undominated};
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::glossary;
 use crate::number::{duration, percent};
 use crate::rows::Rows;
@@ -145,7 +147,7 @@ impl Present for SweepResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        vec![chart::tradeoff::chart(self)]
+        vec![chart::chart(self)]
     }
 
     fn glossary(&self) -> Glossary {

@@ -1,10 +1,13 @@
 //! A regulated device and its users, over the observed time.
 
+mod chart;
+
 use serde::{Deserialize, Serialize};
 
 use super::mount::{mean, sum};
-use super::{IorateDevice, IorateOwner, Machine, iorate};
-use crate::chart::{self, Chart};
+use super::{IorateDevice, IorateOwner, iorate};
+use crate::chart::Chart;
+use crate::document::Machine;
 use crate::glossary;
 use crate::number::{count, duration, percent, whole_percent};
 use crate::section::{Fact, Finding, Glossary, Present, Section};
@@ -118,7 +121,7 @@ impl Present for TopResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::top::charts(self)
+        chart::charts(self)
     }
 
     fn glossary(&self) -> Glossary {

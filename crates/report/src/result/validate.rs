@@ -1,15 +1,18 @@
 //! How far a simulated drive is from a measured one.
 
+mod chart;
+
 use serde::{Deserialize, Serialize};
 
+use super::Spread;
 use super::sim::{replay, responses};
-use super::{Machine, Spread};
-use crate::chart::{self, Chart};
+use crate::chart::Chart;
+use crate::document::Machine;
+use crate::glossary;
 use crate::number::{count, duration, percent, percent_exact};
 use crate::rows::Rows;
 use crate::section::{Fact, Finding, Glossary, Present, Section, changed};
 use crate::value::Value;
-use crate::{glossary, label};
 
 /// A trace with measured response times, held against a simulated drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -208,7 +211,7 @@ impl Present for ValidateResult {
     }
 
     fn charts(&self, _: &Machine) -> Vec<Chart> {
-        chart::validation::charts(self)
+        chart::charts(self)
     }
 
     fn glossary(&self) -> Glossary {
@@ -246,7 +249,7 @@ impl ValidateResult {
             correlation: accuracy.correlation,
             ..KindError::default()
         };
-        let kinds = accuracy.kinds.iter().map(|kind| (label::request_kind(kind.kind), *kind));
+        let kinds = accuracy.kinds.iter().map(|kind| (request_kind(kind.kind), *kind));
         let correlation = |value: f64| Value::Number(value.clamp(-1.0, 1.0), 3);
         Rows::new(name, heading, std::iter::once(("all", all)).chain(kinds))
             .text("", |&(name, _)| name)
@@ -323,4 +326,14 @@ fn judged(result: &ValidateResult) -> String {
     }
     let (judged, all) = (count(result.judged), count(result.requests));
     format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
+}
+
+/// What requests of a kind are called in a validation.
+fn request_kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reads => "reads",
+        Kind::Writes => "writes",
+        Kind::Hits => "read hits",
+        Kind::Misses => "read misses",
+    }
 }

@@ -26,6 +26,8 @@ pub struct JobRun {
     pub computed: Nanos,
     /// Time that threads copied from the page cache on a core.
     pub copied: Nanos,
+    /// Time on a core for hops between cores, and for waking one up.
+    pub hops: Nanos,
     /// Time in which threads wanted a core and shared it.
     pub queued: Nanos,
     /// Time in which threads waited for what they read or touched.

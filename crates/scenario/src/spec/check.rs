@@ -18,13 +18,18 @@ impl Scenario {
     /// # Errors
     /// [`SpecError::Impossible`].
     pub fn check(&self) -> Result<(), SpecError> {
+        self.check_with(0)
+    }
+
+    /// Whether it can be run with so many workloads besides its programs and jobs.
+    pub(crate) fn check_with(&self, others: usize) -> Result<(), SpecError> {
         let memory = &self.memory;
         let page = memory.page.0;
         let share = |value: f64| (0.0..=1.0).contains(&value);
         let rules = [
             (
                 "process",
-                !self.process.is_empty() || !self.job.is_empty(),
+                !self.process.is_empty() || !self.job.is_empty() || others > 0,
                 "there is none; write a [[process]] or a [[job]]",
             ),
             ("run.repetitions", self.run.repetitions > 0, "at least 1"),
@@ -75,6 +80,7 @@ impl Scenario {
             return Err(impossible(key, problem));
         }
         self.check_drive()?;
+        self.machine.check(self.cpu.cores)?;
         self.regulate.iter().try_for_each(RegulateSpec::check)?;
         let programs = self.process.iter().map(|process| u64::from(process.count)).sum::<u64>();
         if programs > PROGRAMS_MAX {
@@ -98,7 +104,7 @@ impl Scenario {
         let goes_on = |process: &ProcessSpec| process.access == Access::Random && process.reads.is_none();
         let never_ends = match self.run.until {
             Until::All => self.process.iter().any(goes_on),
-            Until::First => self.job.is_empty() && self.process.iter().all(goes_on),
+            Until::First => self.job.is_empty() && others == 0 && self.process.iter().all(goes_on),
         };
         if never_ends {
             let problem = "a random reader without a number of reads never ends; give it `reads`, or write \

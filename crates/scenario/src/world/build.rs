@@ -1,6 +1,6 @@
-//! From an experiment to the world at time 0.
+//! From an experiment to the world at time 0, without and with its workloads.
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use rand_pcg::Pcg64;
 use sakiyomi_drive::Drive;
 use sakiyomi_drive::fixed::{Fixed, FixedSpec};
@@ -9,29 +9,30 @@ use sakiyomi_model::{Bytes, Device, Nanos, StreamId};
 use sakiyomi_prefetch::{Controller, Limit};
 use sakiyomi_regulate::{Owner, RegulatedDevice};
 
-use super::process::Process;
+use super::thread::Thread;
+use super::workloads::WorkloadState;
 use super::{RunError, World};
 use crate::cache::{PageCache, State};
-use crate::cpu::Cpu;
+use crate::cores::Cores;
+use crate::file::File;
 use crate::layout::Places;
 use crate::measure::Measure;
-use crate::program::Program;
 use crate::queue::Queue;
-use crate::readahead::xnu::Clusters;
-use crate::spec::{Distance, JobSpec, PrefetchSpec, ProcessSpec, RegulateSpec, Scenario, SpecError};
+use crate::spec::{Distance, PrefetchSpec, RegulateSpec, Scenario, SpecError};
 use crate::storage::Storage;
+use crate::workload::{Caching, FileSetup, Setup, Workload};
 use crate::writeback::WriteBack;
 
-impl World {
+impl<'a> World<'a> {
+    /// A world without workloads, for those that are described.
     pub(super) fn new(
         scenario: &Scenario,
         drive: Option<&DriveSpec>,
-        repetition: u32,
-    ) -> Result<World, RunError> {
-        scenario.check()?;
-        let mut random = Pcg64::seed_from_u64(scenario.run.seed.wrapping_add(u64::from(repetition)));
-        let storage = storage(scenario, drive, &mut random)?;
-        let regulate = regulate(scenario);
+        setups: &[Setup],
+        random: &mut Pcg64,
+    ) -> Result<World<'a>, RunError> {
+        let storage = storage(scenario, drive, random)?;
+        let regulate = regulate(scenario, setups);
         let depth = storage.depth();
         if let Some(asked) = regulate.as_ref().and_then(|spec| spec.depth).filter(|&asked| asked > depth) {
             let problem =
@@ -39,7 +40,13 @@ impl World {
             return Err(SpecError::Impossible { key: "regulate.depth".to_owned(), problem }.into());
         }
         let (memory, page) = (&scenario.memory, scenario.memory.page.0);
-        let pages = |bytes: Bytes| bytes.0.div_ceil(page);
+        let files =
+            setups.iter().flat_map(|setup| &setup.files).map(|file| file.size.0.div_ceil(page) * page);
+        let (files, capacity) =
+            (files.fold(0, u64::saturating_add), storage.capacity().to_bytes(storage.sector()).0);
+        if files > capacity {
+            return Err(RunError::TooSmall { files, capacity });
+        }
         let mut world = World {
             now: Nanos::ZERO,
             page_bytes: page,
@@ -52,15 +59,13 @@ impl World {
             request_pages: scenario.queue.max_request.0 / page,
             prefetch: scenario.prefetch.clone(),
             queue: Queue::new(&scenario.queue, scenario.cpu.tick, storage.sector().0),
-            cache: PageCache::new(pages(memory.size) as usize, memory.replacement),
+            cache: PageCache::new(memory.size.0.div_ceil(page) as usize, memory.replacement),
             write_back: WriteBack::new(memory),
-            cpu: Cpu::new(scenario.cpu.cores),
-            layouts: Vec::new(),
-            owners: Vec::new(),
-            reading: Vec::new(),
-            clusters: Vec::new(),
-            processes: Vec::new(),
-            jobs: Vec::new(),
+            cores: Cores::new(scenario.cpu.cores, &scenario.machine),
+            workloads: Vec::new(),
+            threads: Vec::new(),
+            files: Vec::new(),
+            next_place: 0,
             controller: controller(&scenario.prefetch, memory.size),
             fetchers: Vec::new(),
             done: Vec::new(),
@@ -72,109 +77,55 @@ impl World {
                 None => RegulatedDevice::unregulated(storage),
             },
         };
-        let each = scenario.process.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
         world.device.keep_timings();
-        world.place_files(&each.collect::<Vec<_>>(), &scenario.job, &mut random)?;
-        world.give_rates(&scenario.process)?;
-        world.count_jobs(&scenario.job);
         Ok(world)
     }
 
-    /// Gives every program the rate that it asks for, from the beginning.
-    fn give_rates(&mut self, specs: &[ProcessSpec]) -> Result<(), RunError> {
-        let rates = specs.iter().flat_map(|spec| (0..spec.count).map(|_| spec.asked_rate()));
-        for (number, rate) in rates.enumerate() {
-            let name = self.processes[number].name();
-            if let Some(measure) = &mut self.measure {
-                measure.add(name, rate);
-            }
-            let Some(rate) = rate else { continue };
-            let given = self.device.set_rate(Nanos::ZERO, Owner(number as u32), rate);
-            given.map_err(|error| RunError::Rate { name: name.to_owned(), error })?;
-        }
-        Ok(())
-    }
-
-    /// Jobs have no rates; what they do counts all the same.
-    fn count_jobs(&mut self, specs: &[JobSpec]) {
-        if let Some(measure) = &mut self.measure {
-            specs.iter().for_each(|spec| measure.add(&spec.name, None));
-        }
-    }
-
-    fn place_files(
+    /// Adds a workload: its files are placed after those that are there, and its threads numbered after them.
+    pub(super) fn add(
         &mut self,
-        specs: &[(&ProcessSpec, u32)],
-        jobs: &[JobSpec],
+        setup: Setup,
+        workload: Box<dyn Workload + 'a>,
         random: &mut Pcg64,
     ) -> Result<(), RunError> {
-        let page = self.page_bytes;
-        let capacity = self.device.capacity().to_bytes(self.device.sector()).0;
-        let sizes = specs.iter().map(|(spec, _)| {
-            let output = (spec.size.0 as f64 * spec.output_ratio) as u64;
-            (spec.size.0.div_ceil(page), output.div_ceil(page))
-        });
-        let sizes: Vec<(u64, u64)> = sizes.collect();
-        let of_jobs = jobs.iter().map(|job| job.size.0.div_ceil(page) * page);
-        let files = sizes.iter().map(|&(input, output)| (input + output) * page).chain(of_jobs).sum();
-        if files > capacity {
-            return Err(RunError::TooSmall { files, capacity });
+        let number = self.workloads.len();
+        let (threads, files) = (self.threads.len(), self.files.len());
+        self.threads.extend(setup.threads.iter().map(|thread| Thread::new(number, thread.is_urgent)));
+        setup.files.iter().for_each(|file| self.place_file(file, StreamId(number as u32), random));
+        if let Some(measure) = &mut self.measure {
+            measure.add(&setup.name, setup.rate);
         }
-        for (&(spec, index), &pages) in specs.iter().zip(&sizes) {
-            self.place_file(spec, index, pages, random);
+        if let Some(rate) = setup.rate {
+            let given = self.device.set_rate(Nanos::ZERO, Owner(number as u32), rate);
+            given.map_err(|error| RunError::Rate { name: setup.name.clone(), error })?;
         }
-        let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
-        self.place_jobs(jobs, next, random);
-        self.reading = vec![(0, Nanos::ZERO, Nanos::ZERO); self.layouts.len()];
-        self.clusters = vec![Clusters::default(); self.layouts.len()];
+        let (threads, files) = ((threads, self.threads.len()), (files, self.files.len()));
+        self.workloads.push(WorkloadState::new(setup, workload, threads, files));
         Ok(())
     }
 
-    /// Places the files of the `index`th program of a kind: so many pages of input, and of output.
-    fn place_file(
-        &mut self,
-        spec: &ProcessSpec,
-        index: u32,
-        (input, output): (u64, u64),
-        random: &mut Pcg64,
-    ) {
-        let own = Pcg64::seed_from_u64(random.next_u64());
-        let next = self.processes.last().map_or(0, |last: &Process| last.files_end);
-        let (sectors, sector, page) = (self.device.capacity().0, self.device.sector().0, self.page_bytes);
+    fn place_file(&mut self, spec: &FileSetup, owner: StreamId, random: &mut Pcg64) {
+        let page = self.page_bytes;
+        let pages = spec.size.0.div_ceil(page);
+        let (sectors, sector, next) = (self.device.capacity().0, self.device.sector().0, self.next_place);
         let mut places = Places { sectors, sectors_per_page: page / sector, random, next };
-        // The others of a kind lie behind the first.
-        let place = spec.place.filter(|_| index == 0);
-        self.layouts.push(places.place(input, place, spec.pieces.map(|piece| piece.0 / page)));
-        // Nobody asks for the pages of a file that is only read past the page cache.
-        let is_uncached = spec.direct && !spec.cached && self.controller.is_none();
-        let file = self.cache.add_file(if is_uncached { 0 } else { input });
-        let stream = StreamId(self.processes.len() as u32);
-        self.owners.push(stream);
-        let output = (output > 0).then(|| {
-            self.owners.push(stream);
-            self.layouts.push(places.place(output, None, None));
-            self.cache.add_file(output)
-        });
-        let program = Program::new(spec, own);
-        self.processes.push(Process::new(name(spec, index), spec, program, file, output, places.next));
+        let layout = places.place(pages, spec.place, spec.pieces.map(|piece| piece.0 / page));
+        self.next_place = places.next;
+        // Nothing asks for the pages of a file that is only read past the page cache.
+        let is_uncached = spec.caching == Caching::Bypassed && self.controller.is_none();
+        let file = self.cache.add_file(if is_uncached { 0 } else { pages });
+        self.files.push(File::new(layout, owner, spec.size.0, spec.is_followed));
         self.fetchers.push(None);
-        if spec.cached {
-            for page in 0..input {
-                self.cache.insert(file, page, State::Clean, false);
-            }
+        if spec.caching == Caching::Resident {
+            (0..pages).for_each(|page| _ = self.cache.insert(file, page, State::Clean, false));
         }
     }
 }
 
-/// How regulated programs are to be served, if there may be any.
-fn regulate(scenario: &Scenario) -> Option<RegulateSpec> {
-    let has_rates = scenario.process.iter().any(|process| process.asked_rate().is_some());
+/// How regulated workloads are served, if there may be any.
+fn regulate(scenario: &Scenario, setups: &[Setup]) -> Option<RegulateSpec> {
+    let has_rates = setups.iter().any(|setup| setup.rate.is_some());
     scenario.regulate.clone().or_else(|| has_rates.then(RegulateSpec::default))
-}
-
-/// What the `index`th of a kind is called; where there are several they are numbered from 1.
-fn name(spec: &ProcessSpec, index: u32) -> String {
-    if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, index + 1) }
 }
 
 fn storage(

@@ -12,6 +12,8 @@ use sakiyomi_prefetch::{Action, Event, ReadingId, State};
 
 use super::World;
 use super::pages::Reader;
+use crate::cache::FileId;
+use crate::file::File;
 use crate::outcome::Distances;
 use crate::readahead::Window;
 use crate::spec::How;
@@ -21,6 +23,8 @@ const SLEEP_MIN: Nanos = Nanos(50_000);
 
 pub(super) struct Fetcher {
     id: ReadingId,
+    /// The thread that has opened the file.
+    thread: usize,
     /// When it looks at the program next; none once the program has ended.
     wake: Option<Nanos>,
     /// What is still to be fetched, in bytes.
@@ -38,30 +42,31 @@ impl Fetcher {
     }
 }
 
-impl World {
-    /// A program has begun: from now on it is followed, if there is a prefetcher.
-    pub(super) fn follow(&mut self, index: usize) {
-        if self.controller.is_none() {
+impl World<'_> {
+    /// A thread has opened a file: from now on it is followed, if there is a prefetcher.
+    pub(super) fn follow(&mut self, file: FileId, thread: usize) {
+        if self.controller.is_none() || !self.files[file.0].is_followed {
             return;
         }
-        let process = &self.processes[index];
-        let id = ReadingId(u32::try_from(index).expect("few programs"));
-        self.fetchers[index] = Some(Fetcher {
+        self.unfollow(file);
+        let id = ReadingId(u32::try_from(file.0).expect("few files"));
+        self.fetchers[file.0] = Some(Fetcher {
             id,
+            thread,
             wake: Some(self.now),
             todo: VecDeque::new(),
             under_way: None,
-            reader: Reader::new(process.file, true),
+            reader: Reader::new(file, true),
             distances: Distances::default(),
             state: None,
         });
-        let event = Event::Begun { id, at: 0, size: process.size };
-        self.tell(index, event);
+        let size = self.files[file.0].size;
+        self.tell(file, Event::Begun { id, at: 0, size });
     }
 
-    /// A program has ended.
-    pub(super) fn unfollow(&mut self, index: usize) {
-        let Some(fetcher) = &mut self.fetchers[index] else { return };
+    /// A file is not followed any more.
+    pub(super) fn unfollow(&mut self, file: FileId) {
+        let Some(fetcher) = &mut self.fetchers[file.0] else { return };
         let id = fetcher.id;
         fetcher.wake = None;
         fetcher.todo.clear();
@@ -71,35 +76,39 @@ impl World {
     }
 
     /// Looks at the program, if it is time.
-    pub(super) fn poll(&mut self, index: usize) {
-        let due = self.fetchers[index].as_ref().and_then(|fetcher| fetcher.wake);
+    pub(super) fn poll(&mut self, file: FileId) {
+        let due = self.fetchers[file.0].as_ref().and_then(|fetcher| fetcher.wake);
         if due.is_some_and(|due| due <= self.now) {
-            self.look(index);
-            self.go_to_sleep(index);
+            self.look(file);
+            self.go_to_sleep(file);
         }
     }
 
     /// Shows the controller where the program is and what it has spent.
-    fn look(&mut self, index: usize) {
-        let Some(fetcher) = &self.fetchers[index] else { return };
-        let id = fetcher.id;
-        let (ran, now) = (self.ran(index), self.now);
-        let process = &self.processes[index];
-        let spent = Event::Spent { id, ran, waited: process.waited(now), read: Some(process.read) };
-        let at = Event::At { id, at: process.at };
+    fn look(&mut self, file: FileId) {
+        let Some(fetcher) = &self.fetchers[file.0] else { return };
+        let (id, thread) = (fetcher.id, fetcher.thread);
         let window = self.window_max * self.page_bytes;
-        let waits = process.wants().map(|wants| Event::Waits { id, wants, window });
-        self.tell(index, spent);
-        self.tell(index, at);
+        let wants = self.threads[thread].wants(file);
+        let waits = wants.map(|wants| Event::Waits { id, wants, window });
+        self.tell_progress(file, id, thread);
         if let Some(waits) = waits {
-            self.tell(index, waits);
+            self.tell(file, waits);
         }
-        self.fetch(index);
+        self.fetch(file);
+    }
+
+    /// Tells the controller what the program has spent, and where its file stands.
+    fn tell_progress(&mut self, file: FileId, id: ReadingId, thread: usize) {
+        let (ran, waited) = (self.ran(thread), self.threads[thread].waited(self.now));
+        let File { read_bytes, position, .. } = self.files[file.0];
+        self.tell(file, Event::Spent { id, ran, waited, read: Some(read_bytes) });
+        self.tell(file, Event::At { id, at: position });
     }
 
     /// Until the controller wants to look again, and as long as a sleep takes.
-    fn go_to_sleep(&mut self, index: usize) {
-        let Some(fetcher) = &mut self.fetchers[index] else { return };
+    fn go_to_sleep(&mut self, file: FileId) {
+        let Some(fetcher) = &mut self.fetchers[file.0] else { return };
         let Some(wake) = self.controller.as_ref().and_then(|controller| controller.wake(fetcher.id)) else {
             fetcher.wake = None;
             return;
@@ -117,7 +126,7 @@ impl World {
     }
 
     /// Tells the controller, and takes down what it wants.
-    fn tell(&mut self, index: usize, event: Event) {
+    fn tell(&mut self, file: FileId, event: Event) {
         let mut events = VecDeque::from([event]);
         let mut todo = Vec::new();
         while let Some(event) = events.pop_front() {
@@ -126,22 +135,24 @@ impl World {
             for action in todo.drain(..) {
                 match action {
                     Action::Fetch { range, .. } => {
-                        if let Some(fetcher) = &mut self.fetchers[index] {
+                        if let Some(fetcher) = &mut self.fetchers[file.0] {
                             fetcher.todo.push_back(range);
                         }
                     }
                     Action::Look { id, range } => {
-                        let (cached, evicted) = self.found(index, &range);
+                        let (cached, evicted) = self.found(file, &range);
                         events.push_back(Event::Found { id, range, cached, evicted });
                     }
                 }
             }
         }
-        self.take_note(index);
+        self.take_note(file);
     }
 
-    fn take_note(&mut self, index: usize) {
-        let (Some(controller), Some(fetcher)) = (&self.controller, &mut self.fetchers[index]) else { return };
+    fn take_note(&mut self, file: FileId) {
+        let (Some(controller), Some(fetcher)) = (&self.controller, &mut self.fetchers[file.0]) else {
+            return;
+        };
         if let Some(ahead) = controller.ahead(fetcher.id) {
             fetcher.distances.seen(self.now, ahead.end - ahead.start);
         }
@@ -149,8 +160,7 @@ impl World {
     }
 
     /// How much of a range is in memory or on its way, and how much had to go, in bytes.
-    fn found(&self, index: usize, range: &Range<u64>) -> (u64, u64) {
-        let file = self.processes[index].file;
+    fn found(&self, file: FileId, range: &Range<u64>) -> (u64, u64) {
         let (mut cached, mut evicted) = (0, 0);
         for page in range.start / self.page_bytes..range.end.div_ceil(self.page_bytes) {
             let from = (page * self.page_bytes).max(range.start);
@@ -165,16 +175,16 @@ impl World {
     }
 
     /// What a fetch waits for may be there.
-    pub(super) fn resume_fetcher(&mut self, index: usize) {
-        if self.fetchers[index].as_ref().is_some_and(|fetcher| fetcher.under_way.is_some()) {
-            self.fetch(index);
+    pub(super) fn resume_fetcher(&mut self, file: FileId) {
+        if self.fetchers[file.0].as_ref().is_some_and(|fetcher| fetcher.under_way.is_some()) {
+            self.fetch(file);
         }
     }
 
     /// Fetches, one after another, what is to be, until there is nothing more or it has to wait.
-    fn fetch(&mut self, index: usize) {
+    fn fetch(&mut self, file: FileId) {
         loop {
-            let Some(fetcher) = &mut self.fetchers[index] else { return };
+            let Some(fetcher) = &mut self.fetchers[file.0] else { return };
             if fetcher.under_way.is_none() {
                 let Some(range) = fetcher.todo.pop_front() else { return };
                 let start = range.start;
@@ -183,42 +193,38 @@ impl World {
                 fetcher.under_way = Some((range, start));
             }
             let is_done = match self.prefetch.how {
-                How::Read => self.fetch_by_reading(index),
-                How::Readahead => self.fetch_by_asking(index),
+                How::Read => self.fetch_by_reading(file),
+                How::Readahead => self.fetch_by_asking(file),
             };
             if !is_done {
                 return;
             }
-            self.fetched(index);
+            self.fetched(file);
         }
     }
 
-    fn fetched(&mut self, index: usize) {
-        let Some(fetcher) = &mut self.fetchers[index] else { return };
-        let id = fetcher.id;
+    fn fetched(&mut self, file: FileId) {
+        let Some(fetcher) = &mut self.fetchers[file.0] else { return };
+        let (id, thread) = (fetcher.id, fetcher.thread);
         let Some((range, _)) = fetcher.under_way.take() else { return };
         if self.prefetch.how == How::Read {
             // The thread compares the positions after each step, and sleeps only if it is far enough ahead.
-            let now = self.now;
-            let (ran, process) = (self.ran(index), &self.processes[index]);
-            let (waited, read, at) = (process.waited(now), Some(process.read), process.at);
-            self.tell(index, Event::Spent { id, ran, waited, read });
-            self.tell(index, Event::At { id, at });
+            self.tell_progress(file, id, thread);
         }
-        self.tell(index, Event::Fetched { id, range, done: true });
-        if self.fetchers[index].as_ref().is_some_and(|fetcher| fetcher.todo.is_empty()) {
-            self.go_to_sleep(index);
+        self.tell(file, Event::Fetched { id, range, done: true });
+        if self.fetchers[file.0].as_ref().is_some_and(|fetcher| fetcher.todo.is_empty()) {
+            self.go_to_sleep(file);
         }
     }
 
     /// Reads on; says whether the range is read.
-    fn fetch_by_reading(&mut self, index: usize) -> bool {
+    fn fetch_by_reading(&mut self, file: FileId) -> bool {
         loop {
-            let Some(fetcher) = &self.fetchers[index] else { return true };
+            let Some(fetcher) = &self.fetchers[file.0] else { return true };
             let mut reader = fetcher.reader;
             let Some((range, at)) = fetcher.under_way.clone() else { return true };
             let is_done = self.read(&mut reader);
-            let Some(fetcher) = &mut self.fetchers[index] else { return true };
+            let Some(fetcher) = &mut self.fetchers[file.0] else { return true };
             fetcher.reader = reader;
             if !is_done {
                 return false;
@@ -234,10 +240,9 @@ impl World {
     }
 
     /// Asks for pages, call by call, as long as the block queue takes them; says whether all have been asked for.
-    fn fetch_by_asking(&mut self, index: usize) -> bool {
+    fn fetch_by_asking(&mut self, file: FileId) -> bool {
         loop {
-            let Some(fetcher) = &mut self.fetchers[index] else { return true };
-            let file = fetcher.reader.file;
+            let Some(fetcher) = &mut self.fetchers[file.0] else { return true };
             let Some((range, at)) = &mut fetcher.under_way else { return true };
             if *at >= range.end {
                 return true;

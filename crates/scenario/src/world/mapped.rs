@@ -2,41 +2,27 @@
 
 use super::World;
 use crate::cache::{FileId, State};
-use crate::readahead::{ReadAhead, Window};
+use crate::file::File;
+use crate::readahead::Window;
 use crate::spec::Kernel;
-
-/// What the kernel remembers of an open file that is mapped; all threads share it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mapping {
-    pub(super) read_ahead: ReadAhead,
-    /// Pages that were missing, less those that were there (`mmap_miss`).
-    misses: u32,
-}
 
 /// Pages mapped by a fault, if they are cached (`fault_around_bytes`).
 const FAULT_AROUND_PAGES: u64 = 16;
 /// Misses beyond the hits after which a fault reads no further pages (`MMAP_LOTSAMISS`).
 const MISSES_MAX: u32 = 100;
 
-impl World {
+impl World<'_> {
     /// A thread touches pages from `page` on: how many of them are there, up to `end` and 16 at most. Where the first one
     /// is not it has been asked for, and the thread waits.
-    pub(super) fn touch(
-        &mut self,
-        file: FileId,
-        mapping: &mut Mapping,
-        thread: usize,
-        page: u64,
-        end: u64,
-    ) -> u64 {
+    pub(super) fn touch(&mut self, file: FileId, thread: usize, page: u64, end: u64) -> u64 {
         for next in page..end.min(page + FAULT_AROUND_PAGES) {
             if self.kernel == Kernel::Xnu {
-                self.clusters[file.0].touch(next, thread);
+                self.files[file.0].clusters.touch(next, thread);
             }
             match self.cache.state(file, next) {
                 None if next > page => return next - page,
-                None => self.fault(file, mapping, next),
-                Some(_) if self.kernel == Kernel::Linux => self.touch_present(file, mapping, next),
+                None => self.fault(file, next),
+                Some(_) if self.kernel == Kernel::Linux => self.touch_present(file, next),
                 Some(_) => {}
             }
             if self.cache.state(file, next) == Some(State::Loading) {
@@ -50,16 +36,17 @@ impl World {
     }
 
     /// `page` is missing: brings in what the kernel does.
-    fn fault(&mut self, file: FileId, mapping: &mut Mapping, page: u64) {
+    fn fault(&mut self, file: FileId, page: u64) {
         let window = match self.kernel {
             Kernel::Xnu => {
-                let cluster = self.clusters[file.0].cluster(self.fault_max);
+                let cluster = self.files[file.0].clusters.cluster(self.fault_max);
                 Window { start: cluster.start, pages: cluster.end - cluster.start, mark: None }
             }
             Kernel::Linux => {
-                mapping.misses = mapping.misses.saturating_add(1).min(MISSES_MAX * 10);
-                let most = if mapping.misses > MISSES_MAX { 0 } else { self.fault_max };
-                mapping.read_ahead.around(page, most)
+                let File { misses, read_ahead, .. } = &mut self.files[file.0];
+                *misses = misses.saturating_add(1).min(MISSES_MAX * 10);
+                let most = if *misses > MISSES_MAX { 0 } else { self.fault_max };
+                read_ahead.around(page, most)
             }
         };
         self.bring(file, self.as_allowed(window), false);
@@ -67,10 +54,12 @@ impl World {
     }
 
     /// A page that is there, in Linux: it may call for the next window.
-    fn touch_present(&mut self, file: FileId, mapping: &mut Mapping, page: u64) {
-        mapping.misses = mapping.misses.saturating_sub(1);
+    fn touch_present(&mut self, file: FileId, page: u64) {
+        let File { misses, mut read_ahead, .. } = self.files[file.0];
+        self.files[file.0].misses = misses.saturating_sub(1);
         if self.cache.take_mark(file, page) {
-            self.next_window(file, &mut mapping.read_ahead, page, 1, self.fault_max, false);
+            self.next_window(file, &mut read_ahead, page, 1, self.fault_max, false);
+            self.files[file.0].read_ahead = read_ahead;
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Between programs and device: reading through the page cache with the kernel's read-ahead, and writing back.
 
-use sakiyomi_model::{Nanos, Op};
+use sakiyomi_model::Op;
 
 use super::World;
 use crate::cache::{FileId, State};
+use crate::file::File;
 use crate::queue::{self, Purpose};
 use crate::readahead::{ReadAhead, Window};
 use crate::spec::Kernel;
@@ -48,7 +49,7 @@ impl Reader {
     }
 }
 
-impl World {
+impl World<'_> {
     /// Goes on with a call, page by page, until it stops or has to wait. Says whether it has come to where it stops.
     ///
     /// In Linux in the order of `generic_file_read`: a page that is missing brings in a window, a marked one the next
@@ -157,20 +158,16 @@ impl World {
 
     /// Requests for pages: as many as the pieces of the file and the longest request call for.
     fn submit(&mut self, op: Op, file: FileId, start: u64, pages: u64) {
-        let layout = &self.layouts[file.0];
+        let File { layout, owner, reads, .. } = &mut self.files[file.0];
         for (sector, first, pages) in layout.runs(start, pages) {
             for cut in (0..pages).step_by(self.request_pages as usize) {
                 let length = self.request_pages.min(pages - cut);
                 let sectors = layout.sectors_per_page();
                 let extent = queue::extent(sector + cut * sectors, length * sectors);
                 let purpose = Purpose::Pages { file, start: first + cut, pages: length };
-                self.queue.add(self.now, op, self.owners[file.0], extent, purpose);
+                self.queue.add(self.now, op, *owner, extent, purpose);
                 if op == Op::Read {
-                    let (outstanding, since, _) = &mut self.reading[file.0];
-                    if *outstanding == 0 {
-                        *since = self.now;
-                    }
-                    *outstanding += 1;
+                    reads.begin(self.now);
                 }
             }
         }
@@ -193,30 +190,22 @@ impl World {
     }
 
     pub(super) fn read_ended(&mut self, file: FileId) {
-        let (outstanding, since, total) = &mut self.reading[file.0];
-        *outstanding -= 1;
-        if *outstanding == 0 {
-            *total += self.now - *since;
-        }
+        self.files[file.0].reads.end(self.now);
     }
 
-    /// A read that goes past the page cache.
-    pub(super) fn read_direct(&mut self, process: usize, file: FileId, at: u64, length: u64) -> u64 {
+    /// A thread reads past the page cache. Returns how many requests it waits for.
+    pub(super) fn read_direct(&mut self, thread: usize, file: FileId, at: u64, length: u64) -> u64 {
         let start = at / self.page_bytes;
         let pages = (at + length).div_ceil(self.page_bytes) - start;
-        let layout = &self.layouts[file.0];
+        let File { layout, owner, reads, .. } = &mut self.files[file.0];
         let mut requests = 0;
         for (sector, _, pages) in layout.runs(start, pages) {
             let extent = queue::extent(sector, pages * layout.sectors_per_page());
-            self.queue.add(self.now, Op::Read, self.owners[file.0], extent, Purpose::Direct { process });
+            self.queue.add(self.now, Op::Read, *owner, extent, Purpose::Direct { thread });
+            reads.begin(self.now);
             requests += 1;
         }
         self.queue.unplug();
-        let (outstanding, since, _) = &mut self.reading[file.0];
-        if *outstanding == 0 {
-            *since = self.now;
-        }
-        *outstanding += requests;
         requests
     }
 
@@ -247,11 +236,5 @@ impl World {
             }
             self.submit(Op::Write, file, start, pages);
         }
-    }
-
-    /// For how long reads of a file were outstanding.
-    pub(super) fn reading_time(&self, file: FileId) -> Nanos {
-        let (outstanding, since, total) = self.reading[file.0];
-        if outstanding > 0 { total + (self.now - since) } else { total }
     }
 }

@@ -8,7 +8,7 @@ use super::pages::Reader;
 use crate::cache::State;
 use crate::readahead::Window;
 
-impl World {
+impl World<'_> {
     /// Goes on with a call until it stops or has to wait. Says whether it has come to where it stops.
     pub(super) fn read_as_xnu(&mut self, reader: &mut Reader) -> bool {
         while reader.next < reader.stop {
@@ -42,7 +42,7 @@ impl World {
         if end == reader.end {
             let (file, cache) = (reader.file, &self.cache);
             let is_there = |page| page >= cache.pages(file) || cache.state(file, page).is_some();
-            let ahead = self.clusters[file.0].call(reader.start..end, self.window_max, is_there);
+            let ahead = self.files[file.0].clusters.call(reader.start..end, self.window_max, is_there);
             ahead.into_iter().for_each(|ahead| self.bring_pages(reader, ahead));
         }
     }

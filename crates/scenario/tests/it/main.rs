@@ -4,4 +4,5 @@ mod cerium2014;
 mod kochi2023;
 mod properties;
 mod waseda2006;
+mod workload;
 mod world;

@@ -94,7 +94,7 @@ fn any_memory() -> impl Strategy<Value = MemorySpec> {
     })
 }
 
-fn any_scenario() -> impl Strategy<Value = Scenario> {
+pub(crate) fn any_scenario() -> impl Strategy<Value = Scenario> {
     (any_drive(), any_memory(), any_process(), 1u64..1000).prop_map(|(drive, memory, process, seed)| {
         Scenario {
             name: "any".to_owned(),
@@ -103,6 +103,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             queue: Default::default(),
             memory,
             cpu: Default::default(),
+            machine: Default::default(),
             job: Vec::new(),
             process: vec![process],
             prefetch: PrefetchSpec::default(),
@@ -116,7 +117,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
 
 /// The same programs each time, unless PROPTEST_RNG_SEED names others: that no program at all is harmed is the aim, and
 /// [`programs_that_were_harmed`] has those that were.
-fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = if default.rng_seed == RngSeed::Random { RngSeed::Fixed(2006) } else { default.rng_seed };
     ProptestConfig { cases: default.cases / 4, failure_persistence: None, rng_seed, ..default }

@@ -1,5 +1,6 @@
 //! Jobs of an experiment as results.
 
+use sakiyomi_model::Nanos;
 use sakiyomi_report::result::{ScenarioJob, ScenarioJobRun};
 use sakiyomi_scenario::spec::ReadMethod;
 use sakiyomi_scenario::{JobOutcome, JobRun};
@@ -18,6 +19,7 @@ fn run(run: &JobRun) -> ScenarioJobRun {
         elapsed_ns: run.elapsed.0,
         computing_ns: run.computed.0,
         copied_ns: run.copied.0,
+        hops_ns: hops(run.hops),
         queued_ns: run.queued.0,
         io_wait_ns: run.waited.0,
         idle_ns: run.idle.0,
@@ -26,6 +28,11 @@ fn run(run: &JobRun) -> ScenarioJobRun {
         computed_bytes: run.computed_bytes,
         fetched_bytes: run.fetched_bytes,
     }
+}
+
+/// None where there were none: on a machine without distances, among others.
+pub(super) fn hops(hops: Nanos) -> Option<u64> {
+    (!hops.is_zero()).then_some(hops.0)
 }
 
 /// As it is written in an experiment.

@@ -7,7 +7,7 @@ use sakiyomi_report::result::{DistancePoint, ScenarioPoint, ScenarioProcess};
 use sakiyomi_scenario::spec::Distance;
 use sakiyomi_scenario::{Outcome, ProcessOutcome, Scenario};
 
-use super::job::job;
+use super::job::{hops, job};
 use crate::command::sim::disk_time;
 
 const LIMIT: &str = "prefetch.limit";
@@ -70,6 +70,7 @@ fn process(process: &ProcessOutcome) -> ScenarioProcess {
         name: process.name.clone(),
         elapsed_ns: process.elapsed.0,
         computing_ns: process.ran.0,
+        hops_ns: hops(process.hops),
         queued_ns: process.queued.0,
         io_wait_read_ns: process.waited_read.0,
         io_wait_write_ns: process.waited_write.0,

@@ -3,21 +3,21 @@
 use super::{Join, Layer, Panel, Span, TimeRange};
 
 /// More spans than this are joined before they are drawn.
-pub(super) const COLUMNS_MAX: usize = 200;
+pub(crate) const COLUMNS_MAX: usize = 200;
 
 /// A panel, joined to the columns that are drawn.
-pub(super) struct Columns {
-    pub(super) spans: Vec<Span>,
+pub(crate) struct Columns {
+    pub(crate) spans: Vec<Span>,
     /// By layer, for each column.
-    pub(super) values: Vec<Vec<Option<f64>>>,
+    pub(crate) values: Vec<Vec<Option<f64>>>,
     /// The highest sum of all layers in one span of each column; empty where nothing is joined.
-    pub(super) highest: Vec<f64>,
+    pub(crate) highest: Vec<f64>,
     /// How many spans a column holds at most.
-    pub(super) joined: usize,
+    pub(crate) joined: usize,
 }
 
 /// The columns of panels that share a time axis, cut at the same instants.
-pub(super) fn of(panels: &[Panel], range: TimeRange) -> Vec<Columns> {
+pub(crate) fn of(panels: &[Panel], range: TimeRange) -> Vec<Columns> {
     let longest = panels.iter().map(|panel| panel.spans.len()).max().unwrap_or(0);
     let width = (longest > COLUMNS_MAX).then(|| width(panels, range));
     panels.iter().map(|panel| columns(panel, range, width)).collect()
@@ -80,8 +80,8 @@ fn join(layer: &Layer, group: &[usize], spans: &[Span]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::palette;
     use super::*;
+    use crate::chart::palette;
 
     fn panel(chunks: u64, join: Join) -> Panel {
         Panel {

@@ -9,7 +9,7 @@ use crate::chart::layout::short;
 use crate::chart::palette;
 use crate::chart::plot::{Place, Plot, Stroke};
 use crate::number::count;
-use crate::result::regulation::GOOD_ACCURACY_MAX;
+use crate::value::GOOD_ACCURACY_MAX;
 
 /// Height of a plot, in pixels.
 const PLOT_HEIGHT: u32 = 340;
@@ -22,7 +22,7 @@ const NAME_LENGTH: usize = 80;
 
 impl TimeChart {
     /// The picture.
-    pub(in crate::chart) fn draw(self) -> Chart {
+    pub(crate) fn draw(self) -> Chart {
         let columns = columns::of(&self.panels, self.range);
         let x = Axis::time(self.x_title, self.range.from_ns, self.range.to_ns);
         let y = self.y_axis(&columns);

@@ -31,6 +31,9 @@ pub struct ScenarioJobRun {
     pub computing_ns: u64,
     /// Time that threads copied from the page cache on a core.
     pub copied_ns: u64,
+    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops_ns: Option<u64>,
     /// Time in which threads wanted a core and shared it.
     pub queued_ns: u64,
     /// Time in which threads waited for what they read or touched.

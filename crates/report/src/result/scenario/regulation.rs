@@ -1,5 +1,6 @@
 //! How well I/O times were kept in an experiment in virtual time.
 
+use crate::value::GOOD_ACCURACY_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::points::{Keys, last_word};
@@ -101,9 +102,6 @@ impl RegulationPoint {
 
 /// The key that says how many requests may be in the device.
 pub(crate) const ALLOWANCE: &str = "regulate.allowance";
-/// Highest accuracy that is good (section 6.2).
-pub(crate) const GOOD_ACCURACY_MAX: f64 = 1.1;
-
 /// Meaning of the columns.
 fn legend(result: &ScenarioResult) -> String {
     let paused = "Paused: the accuracy of those that came half a second or more after the one before. ";

@@ -52,10 +52,11 @@ pub(crate) fn jobs() -> Document<ScenarioResult> {
 }
 
 pub(super) fn any_jobs() -> impl Strategy<Value = Vec<ScenarioJob>> {
-    let run = vec(number(), 10).prop_map(|numbers| ScenarioJobRun {
+    let run = vec(number(), 11).prop_map(|numbers| ScenarioJobRun {
         elapsed_ns: numbers[0],
         computing_ns: numbers[1],
         copied_ns: numbers[2],
+        hops_ns: Some(numbers[10]).filter(|hops| hops.is_multiple_of(2)),
         queued_ns: numbers[3],
         io_wait_ns: numbers[4],
         idle_ns: numbers[5],

@@ -63,11 +63,12 @@ pub(crate) fn scenario() -> Document<ScenarioResult> {
 /// Anything that deserialises as an experiment.
 pub(crate) fn any_scenario() -> impl Strategy<Value = ScenarioResult> {
     let at = || (number(), number()).prop_map(|(at_ns, bytes)| DistancePoint { at_ns, bytes });
-    let process = (words(), vec(number(), 12), vec(at(), 0..4), words()).prop_map(
+    let process = (words(), vec(number(), 13), vec(at(), 0..4), words()).prop_map(
         |(name, numbers, distance, prefetcher)| ScenarioProcess {
             name,
             elapsed_ns: numbers[0],
             computing_ns: numbers[1],
+            hops_ns: Some(numbers[12]).filter(|hops| hops.is_multiple_of(2)),
             queued_ns: numbers[2],
             io_wait_read_ns: numbers[3],
             io_wait_write_ns: numbers[4],

@@ -1,7 +1,7 @@
 //! A mounted drive over its time: throughput, accesses, responses, and how busy it was.
 
-use super::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
-use super::{Chart, palette};
+use crate::chart::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange};
+use crate::chart::{Chart, palette};
 use crate::result::MountWindow;
 
 /// None where the mount did not last a second.

@@ -1,6 +1,9 @@
 //! How long commands took and waited, chunk by chunk.
 
-use super::{ChunkPoint, Join, Kind, Quantity, Side, TimeChart, of_sides, palette};
+use super::{Side, of_sides};
+use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
+use crate::chart::palette;
+use crate::result::ChunkPoint;
 
 /// Mean, 99th percentile and maximum.
 pub(super) fn times(sides: &[Side<'_>]) -> TimeChart {

@@ -1,10 +1,10 @@
 //! How far a simulated drive is from a measured one: the distributions, how far apart they lie, and single requests.
 
-use super::axis::Axis;
-use super::frame::{Frame, Key, PanelFrame};
-use super::palette::Colour;
-use super::plot::{Plot, Stroke};
-use super::{Chart, palette};
+use crate::chart::axis::Axis;
+use crate::chart::frame::{Frame, Key, PanelFrame};
+use crate::chart::palette::Colour;
+use crate::chart::plot::{Plot, Stroke};
+use crate::chart::{Chart, palette};
 use crate::number::{count, signed_duration};
 use crate::result::{ErrorBin, QuantilePoint, ValidateResult};
 

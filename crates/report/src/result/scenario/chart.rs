@@ -1,11 +1,14 @@
 //! An experiment in virtual time: what the limit does to the time, where the time goes, how far ahead the prefetcher is.
 
-use super::axis::Axis;
-use super::bars::{self, Bars, Row};
-use super::lines::{self, Look, Panels, Point};
-use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
-use super::palette::Colour;
-use super::{Chart, palette};
+pub(super) mod job;
+pub(super) mod regulation;
+
+use crate::chart::axis::Axis;
+use crate::chart::bars::{self, Bars, Row};
+use crate::chart::lines::{self, Look, Panels, Point};
+use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
+use crate::chart::palette::Colour;
+use crate::chart::{Chart, palette};
 use crate::number::{count, duration, signed_percent};
 use crate::result::points;
 use crate::result::{DistancePoint, ScenarioPoint, ScenarioProcess, ScenarioResult};

@@ -1,9 +1,9 @@
 //! Jobs of tasks in an experiment: the time over the number of threads, and the runs of each.
 
-use super::axis::Axis;
-use super::bars::{self, Bars, Row};
-use super::lines::{self, Look, Panels, Point};
-use super::{Chart, palette};
+use crate::chart::axis::Axis;
+use crate::chart::bars::{self, Bars, Row};
+use crate::chart::lines::{self, Look, Panels, Point};
+use crate::chart::{Chart, palette};
 use crate::number::{count, duration};
 use crate::result::points;
 use crate::result::{ScenarioPoint, ScenarioResult};

@@ -2,8 +2,11 @@
 
 use sakiyomi_model::ReadClass;
 
-use super::{ChunkPoint, Join, Kind, Quantity, Side, TimeChart, of_sides, palette};
+use super::{Side, of_sides};
+use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
+use crate::chart::palette;
 use crate::label;
+use crate::result::ChunkPoint;
 
 /// The reads' classes as shares.
 pub(super) fn hits(sides: &[Side<'_>]) -> TimeChart {

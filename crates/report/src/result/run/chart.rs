@@ -1,7 +1,7 @@
 //! A program and the prefetcher ahead of it: positions and distance over time, with the stalls.
 
-use super::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
-use super::{Chart, palette};
+use crate::chart::over_time::{Join, Kind, Panel, Quantity, Span, TimeChart, TimeRange};
+use crate::chart::{Chart, palette};
 use crate::number::count;
 use crate::result::{RunPoint, RunReading, RunResult};
 

@@ -4,14 +4,15 @@ mod cpu;
 mod throughput;
 mod tradeoff;
 
-use super::axis::Axis;
-use super::ends::NAME_HEIGHT;
-use super::frame::{Key, KeyShape, PanelFrame};
-use super::layout::short;
-use super::{Chart, palette};
+use crate::chart::axis::Axis;
+use crate::chart::ends::NAME_HEIGHT;
+use crate::chart::frame::{Key, KeyShape, PanelFrame};
+use crate::chart::layout::short;
+use crate::chart::{Chart, palette};
+use crate::document::Machine;
 use crate::number;
 use crate::result::{Group, groups, limit_name};
-use crate::result::{Machine, ProbeCase, ProbeResult};
+use crate::result::{ProbeCase, ProbeResult};
 
 /// Height of a row with its gap, in pixels.
 const ROW_HEIGHT: u32 = 44;

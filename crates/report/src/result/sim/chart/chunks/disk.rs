@@ -1,6 +1,9 @@
 //! What the disk did, chunk by chunk.
 
-use super::{ChunkPoint, Join, Kind, Quantity, Side, TimeChart, of_sides, palette};
+use super::{Side, of_sides};
+use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
+use crate::chart::palette;
+use crate::result::ChunkPoint;
 
 /// How often the head was positioned.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {

@@ -2,8 +2,9 @@
 
 use sakiyomi_model::Class;
 
-use super::bars::{self, Bars, Row};
-use super::{Chart, Side, palette};
+use super::Side;
+use crate::chart::bars::{self, Bars, Row};
+use crate::chart::{Chart, palette};
 use crate::label;
 use crate::number::duration;
 use crate::result::ClassBreakdown;

@@ -1,8 +1,8 @@
 //! A regulated device over the observed time: its users, and the accuracy of their rates.
 
-use super::Chart;
-use super::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
-use super::palette::{self, Colour};
+use crate::chart::Chart;
+use crate::chart::over_time::{Join, Kind, Layer, Panel, TimeChart, TimeRange};
+use crate::chart::palette::{self, Colour};
 use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 
 /// Owners that are drawn individually: those with the most I/Os.

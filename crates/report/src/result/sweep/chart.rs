@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::axis::Axis;
-use super::frame::{Frame, Key, KeyShape, PanelFrame};
-use super::layout::short;
-use super::plot::{Align, Place, Plot, Shape, Stroke};
-use super::room::Room;
-use super::{Chart, palette};
+use crate::chart::axis::Axis;
+use crate::chart::frame::{Frame, Key, KeyShape, PanelFrame};
+use crate::chart::layout::short;
+use crate::chart::plot::{Align, Place, Plot, Shape, Stroke};
+use crate::chart::room::Room;
+use crate::chart::{Chart, palette};
 use crate::number::{count, duration, percent};
 use crate::result::{SweepPoint, SweepResult, point_name};
 

@@ -1,10 +1,11 @@
 //! All response times in ascending order (Hosogi 2013, figure 2): how far apart hits and misses lie, and how far the
 //! misses among themselves.
 
-use super::axis::Axis;
-use super::frame::{Frame, Key, PanelFrame};
-use super::plot::Stroke;
-use super::{Chart, Side, palette};
+use super::Side;
+use crate::chart::axis::Axis;
+use crate::chart::frame::{Frame, Key, PanelFrame};
+use crate::chart::plot::Stroke;
+use crate::chart::{Chart, palette};
 
 const TITLE: &str = "Response times in ascending order";
 

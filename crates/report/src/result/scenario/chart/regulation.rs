@@ -1,13 +1,14 @@
 //! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the best
 //! allowance, the allowance's course, and how the I/O time is distributed.
 
-use super::Chart;
-use super::axis::Axis;
-use super::lines::{self, Level, Look, Panels, Point};
+use crate::chart::Chart;
+use crate::chart::axis::Axis;
+use crate::chart::lines::{self, Level, Look, Panels, Point};
 use crate::number::round_decimal;
 use crate::result::points;
-use crate::result::regulation::{ALLOWANCE, GOOD_ACCURACY_MAX, regulated};
+use crate::result::regulation::{ALLOWANCE, regulated};
 use crate::result::{AllowancePoint, RegulationPoint, ScenarioPoint, ScenarioResult};
+use crate::value::GOOD_ACCURACY_MAX;
 
 /// Panels that are drawn; the table has the others.
 const PANELS_MAX: usize = 8;

@@ -2,11 +2,12 @@
 
 use sakiyomi_model::ReadClass;
 
-use super::axis::Axis;
-use super::frame::{Frame, Key, PanelFrame};
-use super::palette::Colour;
-use super::plot::Plot;
-use super::{Chart, Side, palette};
+use super::Side;
+use crate::chart::axis::Axis;
+use crate::chart::frame::{Frame, Key, PanelFrame};
+use crate::chart::palette::Colour;
+use crate::chart::plot::Plot;
+use crate::chart::{Chart, palette};
 use crate::label;
 use crate::number::{count, duration};
 use crate::result::HistogramBin;
@@ -49,8 +50,8 @@ pub(super) fn chart(sides: &[Side<'_>]) -> Chart {
 
 /// The parts of a bin from the bottom up: name, colour, commands.
 fn parts(bin: &HistogramBin) -> impl Iterator<Item = (&'static str, Colour, u64)> {
-    let reads = ReadClass::ALL
-        .map(|class| (label::read(class), palette::read(class), label::reads_of(&bin.read_counts, class)));
+    let reads =
+        ReadClass::ALL.map(|class| (label::read(class), palette::read(class), bin.read_counts.of(class)));
     reads.into_iter().chain([(WRITE, palette::WRITE, bin.writes)])
 }
 

@@ -1,0 +1,78 @@
+//! A result with what is known about the run that made it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::number::{bytes, duration, plural, round_count, times};
+
+/// One result with what is known about the run that made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document<R> {
+    /// Name and version of the result's schema: [`Present::SCHEMA`](crate::Present::SCHEMA).
+    pub schema: String,
+    /// How, when and where the result was made.
+    pub run: Run,
+    /// The result itself.
+    pub result: R,
+}
+
+/// Circumstances of a run, which differ from run to run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The command line.
+    pub command: Vec<String>,
+    /// The version of sakiyomi.
+    pub version: String,
+    /// The commit that sakiyomi was built from, abbreviated; none for a build outside a git checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// How long it took.
+    pub wall_ns: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Commands simulated in a second of wall time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_per_s: Option<f64>,
+    /// Simulated time over wall time: 130 means 130 times as fast as the drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_per_wall_ratio: Option<f64>,
+}
+
+impl Run {
+    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB` …
+    pub(crate) fn origin(&self) -> Vec<String> {
+        let ratio = self.simulated_per_wall_ratio.map(|ratio| format!("{} × real time", times(ratio)));
+        let rate = self.commands_per_s.map(|rate| format!("{} commands/s", round_count(rate.round())));
+        let took = [Some(format!("took {}", duration(self.wall_ns))), ratio, rate];
+        let Machine { kernel, cpu, cores, memory_bytes } = &self.machine;
+        let hardware = format!("{cpu}, {}, {}", plural(*cores, "core"), bytes(*memory_bytes));
+        let parts = [
+            took.into_iter().flatten().collect::<Vec<String>>().join(", "),
+            if cpu.is_empty() { String::new() } else { hardware },
+            kernel.clone(),
+            if self.version.is_empty() { String::new() } else { format!("sakiyomi {}", self.build()) },
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).collect()
+    }
+
+    /// The build of sakiyomi, as reports name it: `0.1.0 (1a2b3c4d5e)`, or the version alone.
+    #[must_use]
+    pub fn build(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} ({commit})", self.version),
+            None => self.version.clone(),
+        }
+    }
+}
+
+/// The machine that a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name and release of the kernel.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// How many processors were usable.
+    pub cores: u64,
+    /// Main memory.
+    pub memory_bytes: u64,
+}

@@ -1,0 +1,182 @@
+//! The actions of threads, carried out: what each begins, and when it has completed.
+
+use super::World;
+use super::thread::{Call, Doing, Thread};
+use crate::cache::FileId;
+use crate::cores::Burst;
+use crate::workload::{Action, FileIndex, ThreadIndex};
+
+impl World<'_> {
+    /// Begins an action. Returns how many bytes have come, if it has completed already.
+    pub(super) fn carry_out(&mut self, thread: usize, action: Action) -> Option<u64> {
+        let now = self.now;
+        match action {
+            Action::Open { file } => {
+                let file = self.file(thread, file);
+                self.files[file.0].open();
+                self.follow(file, thread);
+                Some(0)
+            }
+            Action::Read { file, at, length, is_partial } => {
+                let file = self.cached_range(thread, file, at, at + length);
+                self.begin_call(thread, file, at, length, is_partial);
+                self.read_on(thread)
+            }
+            Action::ReadOn => {
+                let request_pages = self.request_pages;
+                let Thread { call, reader, .. } = &mut self.threads[thread];
+                assert!(call.is_partial && call.at < call.end, "a thread goes on with a call that has ended");
+                reader.stop = reader.end.min(reader.next + request_pages);
+                self.read_on(thread)
+            }
+            Action::ReadDirect { file, at, length } => {
+                let file = self.range(thread, file, at, at + length);
+                let requests = self.read_direct(thread, file, at, length);
+                self.threads[thread].now_at(now, Doing::ReadingDirect { file, at, length, requests });
+                None
+            }
+            Action::Touch { file, at, end } => {
+                let file = self.cached_range(thread, file, at, end);
+                self.touch_from(thread, file, at, end)
+            }
+            Action::Write { file, at, length } => {
+                let file = self.cached_range(thread, file, at, at + length);
+                self.write(file, at, at + length);
+                self.threads[thread].written_bytes += length;
+                if self.write_back.is_full() {
+                    self.threads[thread].now_at(now, Doing::Throttled { length });
+                    return None;
+                }
+                Some(length)
+            }
+            Action::Compute { time, core, from } => {
+                let Thread { workload, is_urgent, .. } = self.threads[thread];
+                let from = from.map(|ThreadIndex(from)| self.workloads[workload].threads.0 + from);
+                let hops = self.cores.run(now, thread, Burst { time, is_urgent, core, from });
+                let Some(hops) = hops else { return Some(0) };
+                self.threads[thread].now_at(now, Doing::Computing { time, hops });
+                None
+            }
+            Action::Pause { length } => {
+                self.threads[thread].now_at(now, Doing::Sleeping(now + length));
+                None
+            }
+            Action::Reserve { bytes } => {
+                let pages = bytes.div_ceil(self.page_bytes) as usize;
+                self.workloads[self.threads[thread].workload].reserved += pages;
+                self.cache.take_away(pages);
+                Some(0)
+            }
+            Action::Release => {
+                let state = &mut self.workloads[self.threads[thread].workload];
+                self.cache.give_back(std::mem::take(&mut state.reserved));
+                Some(0)
+            }
+            Action::Done => {
+                self.end(self.threads[thread].workload);
+                None
+            }
+        }
+    }
+
+    /// Goes on with what a thread waits for. Returns what has come, in bytes, if it waits no longer.
+    pub(super) fn resumed(&mut self, thread: usize) -> Option<u64> {
+        match self.threads[thread].doing {
+            Doing::Reading => self.read_on(thread),
+            Doing::ReadingDirect { file, at, length, requests: 0 } => {
+                self.call_ended(file, at + length, length);
+                Some(length)
+            }
+            Doing::Touching { file, at, end } => self.touch_from(thread, file, at, end),
+            Doing::Throttled { length } if !self.write_back.is_full() => Some(length),
+            _ => None,
+        }
+    }
+
+    /// One of a thread's requests past the page cache has ended.
+    pub(super) fn direct_ended(&mut self, thread: usize) {
+        if let Doing::ReadingDirect { file, requests, .. } = &mut self.threads[thread].doing {
+            *requests -= 1;
+            let file = *file;
+            self.read_ended(file);
+        }
+    }
+
+    /// The number of a thread's file among all.
+    fn file(&self, thread: usize, FileIndex(file): FileIndex) -> FileId {
+        let state = &self.workloads[self.threads[thread].workload];
+        let file = state.files.0 + file;
+        assert!(file < state.files.1, "workload {} named a file that it has not", state.setup.name);
+        FileId(file)
+    }
+
+    /// The same, of which a thread uses a range.
+    fn range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
+        let file = self.file(thread, file);
+        let size = self.files[file.0].size;
+        assert!(at < end && end <= size, "a thread uses the bytes from {at} to {end} of a file of {size}");
+        file
+    }
+
+    /// The same through the page cache.
+    fn cached_range(&self, thread: usize, file: FileIndex, at: u64, end: u64) -> FileId {
+        let file = self.range(thread, file, at, end);
+        assert!(self.cache.pages(file) > 0, "a thread uses the page cache on a file that is bypassed");
+        file
+    }
+
+    fn begin_call(&mut self, thread: usize, file: FileId, at: u64, length: u64, is_partial: bool) {
+        // A call that reads elsewhere has moved there first.
+        self.files[file.0].position = at;
+        let Thread { reader, call, .. } = &mut self.threads[thread];
+        reader.file = file;
+        reader.call(at, length, self.page_bytes);
+        if is_partial {
+            reader.stop = reader.end.min(reader.next + self.request_pages);
+        }
+        *call = Call { at, end: at + length, is_partial };
+    }
+
+    /// Goes on with a thread's call. Returns what has come of it, in bytes, if it does not have to wait.
+    fn read_on(&mut self, thread: usize) -> Option<u64> {
+        let Thread { mut reader, call, doing, .. } = self.threads[thread];
+        // A file is open once, for all threads.
+        reader.read_ahead = self.files[reader.file.0].read_ahead;
+        let has_come = self.read(&mut reader);
+        self.files[reader.file.0].read_ahead = reader.read_ahead;
+        let thread = &mut self.threads[thread];
+        thread.reader = reader;
+        if !has_come {
+            if doing == Doing::Nothing {
+                thread.now_at(self.now, Doing::Reading);
+            }
+            return None;
+        }
+        let end = (reader.stop * self.page_bytes).min(call.end);
+        thread.call.at = end;
+        self.call_ended(reader.file, end, end - call.at);
+        Some(end - call.at)
+    }
+
+    /// A call has brought so many bytes, up to `end`.
+    fn call_ended(&mut self, file: FileId, end: u64, bytes: u64) {
+        let file = &mut self.files[file.0];
+        file.position = end;
+        file.read_bytes += bytes;
+    }
+
+    /// Touches what is there of a mapping. Returns how much that is, in bytes, if it does not have to wait.
+    fn touch_from(&mut self, thread: usize, file: FileId, at: u64, end: u64) -> Option<u64> {
+        let local = thread - self.workloads[self.threads[thread].workload].threads.0;
+        let page = at / self.page_bytes;
+        let pages = self.touch(file, local, page, end.div_ceil(self.page_bytes));
+        if pages > 0 {
+            return Some(((page + pages) * self.page_bytes).min(end) - at);
+        }
+        let thread = &mut self.threads[thread];
+        if thread.doing == Doing::Nothing {
+            thread.now_at(self.now, Doing::Touching { file, at, end });
+        }
+        None
+    }
+}

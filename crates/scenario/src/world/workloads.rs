@@ -1,0 +1,200 @@
+//! The workloads of the world: asks them for actions when they want that, and tells them what has completed. None is known
+//! here by what it does.
+
+use sakiyomi_model::Nanos;
+use sakiyomi_regulate::Owner;
+
+use super::World;
+use super::thread::{Doing, Thread};
+use crate::cache::FileId;
+use crate::outcome::WorkloadOutcome;
+use crate::workload::{Action, Completed, Setup, ThreadIndex, View, Workload};
+
+/// A workload in the world.
+#[derive(Debug)]
+pub(super) struct WorkloadState<'a> {
+    pub(super) setup: Setup,
+    workload: Box<dyn Workload + 'a>,
+    /// The numbers of its first thread and its first file among all, and those after its last.
+    pub(super) threads: (usize, usize),
+    pub(super) files: (usize, usize),
+    /// When it wants to be asked for an action, as it has said last.
+    next: Option<Nanos>,
+    start: Nanos,
+    end: Option<Nanos>,
+    /// Pages that its buffers take away from the page cache.
+    pub(super) reserved: usize,
+}
+
+impl<'a> WorkloadState<'a> {
+    pub(super) fn new(
+        setup: Setup,
+        workload: Box<dyn Workload + 'a>,
+        threads: (usize, usize),
+        files: (usize, usize),
+    ) -> WorkloadState<'a> {
+        let next = workload.next_event();
+        let start = next.unwrap_or_else(|| panic!("workload {} names no time to begin at", setup.name));
+        WorkloadState { setup, workload, threads, files, next, start, end: None, reserved: 0 }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        self.next
+    }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
+    /// When it ended; `now` if it has not.
+    pub(super) fn end(&self, now: Nanos) -> Nanos {
+        self.end.unwrap_or(now)
+    }
+}
+
+impl World<'_> {
+    /// Asks a workload for actions, if it is time, until it has none. The time may have come by the end of a sleep.
+    pub(super) fn wake(&mut self, index: usize) {
+        if self.workloads[index].is_due(self.now) {
+            self.settle(index);
+        }
+        let (first, end) = self.workloads[index].threads;
+        for thread in first..end {
+            if self.threads[thread].next_event().is_some_and(|until| until <= self.now) {
+                self.completed(thread, 0);
+                self.settle(index);
+            }
+        }
+    }
+
+    /// What threads of a workload wait for may be there.
+    pub(super) fn resume(&mut self, index: usize) {
+        let (first, end) = self.workloads[index].threads;
+        let mut has_gone_on = false;
+        for thread in first..end {
+            if let Some(bytes) = self.resumed(thread) {
+                self.completed(thread, bytes);
+                has_gone_on = true;
+            }
+        }
+        if has_gone_on {
+            self.settle(index);
+        }
+    }
+
+    /// The burst of a thread on a core is over.
+    pub(super) fn burst_ended(&mut self, thread: usize) {
+        self.completed(thread, 0);
+        self.settle(self.threads[thread].workload);
+    }
+
+    /// Asks a workload for actions as long as it wants that now. It is left with something to wait for.
+    fn settle(&mut self, index: usize) {
+        loop {
+            let state = &mut self.workloads[index];
+            if !state.is_due(self.now) {
+                break;
+            }
+            let view = View {
+                now: self.now,
+                page_bytes: self.page_bytes,
+                cache: &self.cache,
+                files: &self.files,
+                first_file: state.files.0,
+            };
+            let issued = state.workload.step(self.now, &view);
+            state.next = state.workload.next_event();
+            let Some((ThreadIndex(thread), action)) = issued else {
+                assert!(
+                    state.next.is_none_or(|next| next > self.now),
+                    "workload {} has no action and wants to be asked for one again at once",
+                    state.setup.name
+                );
+                break;
+            };
+            let thread = state.threads.0 + thread;
+            assert!(
+                thread < state.threads.1 && self.threads[thread].doing == Doing::Nothing,
+                "workload {} gave an action to a thread that is busy or not its own",
+                state.setup.name
+            );
+            self.carry_on(thread, Some(action));
+        }
+        let state = &self.workloads[index];
+        let (first, end) = state.threads;
+        let is_stuck = || self.threads[first..end].iter().all(|thread| thread.doing == Doing::Nothing);
+        assert!(
+            state.is_done() || state.next.is_some() || !is_stuck(),
+            "workload {} has not ended and waits for nothing",
+            state.setup.name
+        );
+    }
+
+    /// An action of a thread has completed: the thread goes on.
+    fn completed(&mut self, thread: usize, bytes: u64) {
+        let action = self.deliver(thread, bytes);
+        self.carry_on(thread, action);
+    }
+
+    /// Tells a thread's workload that its action has completed. Returns the thread's next action.
+    fn deliver(&mut self, thread: usize, bytes: u64) -> Option<Action> {
+        let completed = Completed { bytes, ..self.threads[thread].account(self.now) };
+        let state = &mut self.workloads[self.threads[thread].workload];
+        let view = View {
+            now: self.now,
+            page_bytes: self.page_bytes,
+            cache: &self.cache,
+            files: &self.files,
+            first_file: state.files.0,
+        };
+        let local = ThreadIndex(thread - state.threads.0);
+        state.workload.completed(self.now, &view, local, completed)
+    }
+
+    /// Carries out a thread's actions until it has to wait, computes, sleeps, or has nothing to do; and notes when its
+    /// workload wants to be asked next.
+    fn carry_on(&mut self, thread: usize, mut action: Option<Action>) {
+        while let Some(next) = action {
+            let Some(bytes) = self.carry_out(thread, next) else { break };
+            action = self.deliver(thread, bytes);
+        }
+        let state = &mut self.workloads[self.threads[thread].workload];
+        state.next = if state.is_done() { None } else { state.workload.next_event() };
+    }
+
+    /// A workload has ended.
+    pub(super) fn end(&mut self, index: usize) {
+        let state = &mut self.workloads[index];
+        let (first, end) = state.threads;
+        let is_idle = |thread: &Thread| thread.doing == Doing::Nothing;
+        assert!(self.threads[first..end].iter().all(is_idle), "a workload ended with a thread still busy");
+        state.end = Some(self.now);
+        let (first, end) = state.files;
+        (first..end).for_each(|file| self.unfollow(FileId(file)));
+        self.device.clear_rate(self.now, Owner(index as u32));
+    }
+
+    /// What came of a workload so far.
+    pub(super) fn workload_outcome(&self, index: usize) -> WorkloadOutcome {
+        let state = &self.workloads[index];
+        let threads = &self.threads[state.threads.0..state.threads.1];
+        let sum = |of: &dyn Fn(&Thread) -> Nanos| threads.iter().map(of).sum::<Nanos>();
+        let files = &self.files[state.files.0..state.files.1];
+        WorkloadOutcome {
+            name: state.setup.name.clone(),
+            elapsed: state.end(self.now).saturating_sub(state.start),
+            ran: sum(&|thread| thread.ran),
+            hops: sum(&|thread| thread.hops),
+            queued: sum(&|thread| thread.queued),
+            waited_read: sum(&|thread| thread.waited_read),
+            waited_write: sum(&|thread| thread.waited_write),
+            slept: sum(&|thread| thread.slept),
+            read_bytes: files.iter().map(|file| file.read_bytes).sum(),
+            written_bytes: threads.iter().map(|thread| thread.written_bytes).sum(),
+        }
+    }
+}
