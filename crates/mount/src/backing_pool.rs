@@ -4,8 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use sakiyomi_io::thread_pool::{Job, JobPool};
-
-use crate::live::{Dispatched, Perform};
+use sakiyomi_model::RequestId;
 
 /// Threads: more than a drive's queue is deep.
 pub(crate) const BACKING_THREADS: usize = 40;
@@ -15,13 +14,24 @@ const QUEUE_MAX: usize = 1024;
 
 pub(crate) type BackingPool = JobPool<BackingJob>;
 
+/// The backing I/O of a request.
+pub(crate) trait Perform: Send + Sync {
+    /// Performs it, once; returns whether it succeeded. With `durable`, a write must reach the medium.
+    fn perform(&self, durable: bool) -> bool;
+}
+
+/// Receives the ends of I/O that a device has dispatched.
+pub(crate) trait OnPerformed: Send + Sync {
+    /// Called on a thread of the pool.
+    fn on_performed(&self, id: RequestId, succeeded: bool);
+}
+
 /// Backing I/O that is due.
-#[derive(Debug)]
 pub(crate) enum BackingJob {
     /// Beside the drive, as soon as a thread is free.
     Immediate(Arc<dyn Perform>),
     /// Submitted by the regulator.
-    Dispatched(Dispatched),
+    Dispatched { request: Arc<dyn Perform>, durable: bool, id: RequestId, device: Arc<dyn OnPerformed> },
 }
 
 impl Job for BackingJob {
@@ -30,7 +40,9 @@ impl Job for BackingJob {
             BackingJob::Immediate(request) => {
                 request.perform(false);
             }
-            BackingJob::Dispatched(request) => request.perform(),
+            BackingJob::Dispatched { request, durable, id, device } => {
+                device.on_performed(id, request.perform(durable));
+            }
         }
     }
 }

@@ -7,12 +7,13 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors, StreamId};
+use sakiyomi_model::{Bytes, Extent, Lba, Nanos, Op, Sectors};
 
 use crate::backing_pool::{BackingJob, BackingPool};
 use crate::in_flight::{Accounting, BackingIo, InFlight};
 use crate::layout::{BLOCK_BYTES, FileId, Layout, Metadata, NoSpace, Part, Run, Work};
 use crate::live::{Access, Extents, Question, RealtimeDevice, Stopped, Timeline};
+use crate::request::{IoRequest, Issuer};
 use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
 
@@ -27,31 +28,6 @@ pub(crate) struct Frontend {
     device: Option<RealtimeDevice>,
     pool: Arc<BackingPool>,
     accounting: Arc<Accounting>,
-}
-
-/// The origin of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Issuer {
-    /// The process, for a trace.
-    pub(crate) process: StreamId,
-    /// The owner whose rate applies.
-    pub(crate) owner: StreamId,
-}
-
-/// A read, write or flush of the kernel, as the device and the trace see it.
-#[derive(Debug)]
-pub(crate) struct IoRequest {
-    pub(crate) issuer: Issuer,
-    pub(crate) op: Op,
-    /// Not complete before it is on the medium.
-    pub(crate) fua: bool,
-    /// Where the layout has it; empty where neither a drive nor a trace needs the places.
-    pub(crate) extents: Extents,
-    /// Of the drive; without one, of the file.
-    pub(crate) bytes: u64,
-    /// Its number in the trace.
-    pub(crate) number: u64,
-    pub(crate) arrival: Nanos,
 }
 
 impl Frontend {
@@ -108,7 +84,7 @@ impl Frontend {
         let timeline = &self.accounting.timeline;
         // A drive's time begins with the first request that is submitted to it.
         let arrival = if self.has_drive() { timeline.at(at) } else { timeline.begin_at(at) };
-        let number = self.watch().begin();
+        let number = self.watch().number();
         IoRequest { issuer, op, fua: false, extents: Extents::new(), bytes: 0, number, arrival }
     }
 
@@ -239,7 +215,7 @@ impl Frontend {
 
     /// Accounts for a request that was answered on the kernel's own thread, without a device.
     pub(crate) fn answered(&self, request: &IoRequest) {
-        self.accounting.end(request, &[]);
+        self.accounting.end_at_once(request);
     }
 }
 

@@ -42,10 +42,11 @@ use rustix::fs::{OFlags, Stat};
 use sakiyomi_model::StreamId;
 use sakiyomi_os::rights::is_root;
 
-use crate::frontend::{Frontend, Issuer};
+use crate::frontend::Frontend;
 use crate::layout::FileId;
-use crate::process::Processes;
+use crate::process;
 use crate::regulation::Regulation;
+use crate::request::Issuer;
 use answers::ATTRIBUTE_TIMEOUT;
 use attributes::attributes;
 use direct::DirectFiles;
@@ -72,7 +73,6 @@ pub(crate) struct Files {
     open: Handles<Open>,
     listings: Handles<Listing>,
     frontend: Arc<Frontend>,
-    processes: Processes,
     /// None where nobody can have a rate.
     regulation: Option<Arc<Regulation>>,
     /// Where rates are kept on the backing directory's own device.
@@ -95,7 +95,6 @@ impl Files {
             open: Handles::default(),
             listings: Handles::default(),
             frontend,
-            processes: Processes::default(),
             regulation,
             direct: direct.map(Arc::new),
             options,
@@ -106,7 +105,7 @@ impl Files {
     /// The issuer of a request; looked up only for a trace, or where rates are kept, as it takes a while.
     fn issuer(&self, request: &Request, now: Instant) -> Issuer {
         let recording = self.frontend.watch().is_recording();
-        let process = StreamId(if recording { self.processes.of_thread(request.pid(), now) } else { 0 });
+        let process = StreamId(if recording { process::of_thread(request.pid(), now) } else { 0 });
         let owner = self.regulation.as_ref().map_or(StreamId(0), |rates| rates.owner_of(request.pid()));
         Issuer { process, owner }
     }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sakiyomi_model::{Completion, Outcome};
 use smallvec::SmallVec;
 
-use crate::frontend::IoRequest;
-use crate::live::{OnCompletion, Perform, Timeline};
+use crate::backing_pool::Perform;
+use crate::live::{OnCompletion, Timeline};
+use crate::request::IoRequest;
 use crate::watch::{Completed, Watch};
 
 /// The backing file's side of a request, with the reply.
@@ -30,8 +31,13 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
+    /// A request was answered now, on the thread that it came to.
+    pub(crate) fn end_at_once(&self, request: &IoRequest) {
+        self.watch.end_at_once(&Completed { request, completions: &[], answered: self.timeline.now() });
+    }
+
     /// A request was answered now, after these completions of the drive.
-    pub(crate) fn end(&self, request: &IoRequest, completions: &[Completion]) {
+    fn end(&self, request: &IoRequest, completions: &[Completion]) {
         self.watch.end(&Completed { request, completions, answered: self.timeline.now() });
     }
 }
@@ -61,6 +67,7 @@ impl<B: BackingIo> InFlight<B> {
         io: B,
         backing: Option<io::Result<()>>,
     ) -> Arc<InFlight<B>> {
+        accounting.watch.begin();
         let sides = Mutex::new(Sides { io: Some(io), backing, device: None });
         Arc::new(InFlight { request, accounting: Arc::clone(accounting), sides })
     }

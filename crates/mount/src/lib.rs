@@ -34,6 +34,7 @@ mod per_thread;
 mod process;
 mod record;
 mod regulation;
+mod request;
 mod scan;
 mod session;
 mod shared_layout;

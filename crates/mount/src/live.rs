@@ -13,7 +13,7 @@ mod schedule;
 mod tests;
 mod timeline;
 
-pub(crate) use backing::{BACKING_SECTOR, Backing, Dispatched, Perform};
+pub(crate) use backing::{BACKING_SECTOR, Backing};
 pub(crate) use driver::Question;
 pub use driver::{Access, Extents, OnCompletion, RealtimeDevice, Stopped};
 pub use rates::{LiveDevice, Past};

@@ -1,10 +1,9 @@
 //! The process that a request comes from: FUSE names the thread, a trace names the process.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use sakiyomi_os::process::process_of;
-
-use crate::per_thread::PerThread;
 
 /// Time for which the process of a thread is remembered: thread numbers are reused.
 const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
@@ -13,14 +12,6 @@ const LOOKUP_MAX_AGE: Duration = Duration::from_secs(2);
 /// slot.
 const THREAD_SLOTS: usize = 4096;
 
-/// Finds the processes of threads. Asking the kernel takes some ten microseconds, so the answers are remembered.
-#[derive(Debug, Default)]
-pub(crate) struct Processes(PerThread<Known>);
-
-/// The answers, by the thread's number modulo their count.
-#[derive(Debug)]
-struct Known(Vec<Option<Answer>>);
-
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     thread: u32,
@@ -28,31 +19,33 @@ struct Answer {
     asked: Instant,
 }
 
-impl Default for Known {
-    fn default() -> Known {
-        Known(vec![None; THREAD_SLOTS])
+/// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
+///
+/// Asking the kernel takes some ten microseconds, so each thread that serves requests remembers the answers: what a
+/// thread is does not depend on the mount.
+pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
+    thread_local! {
+        /// By the number modulo their count.
+        static KNOWN: RefCell<Vec<Option<Answer>>> = const { RefCell::new(Vec::new()) };
     }
-}
-
-impl Processes {
-    /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
-    pub(crate) fn of_thread(&self, thread: u32, now: Instant) -> u32 {
-        if thread == 0 {
-            return 0;
+    if thread == 0 {
+        return 0;
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if known.is_empty() {
+            known.resize(THREAD_SLOTS, None);
         }
-        self.0.with(|known| {
-            let place = &mut known.0[thread as usize % THREAD_SLOTS];
-            let valid = place.filter(|answer| {
-                answer.thread == thread && now.saturating_duration_since(answer.asked) < LOOKUP_MAX_AGE
-            });
-            let answer = valid.unwrap_or_else(|| {
-                let process = process_of(thread).unwrap_or(thread);
-                Answer { thread, process, asked: now }
-            });
-            *place = Some(answer);
-            answer.process
-        })
-    }
+        let slot = &mut known[thread as usize % THREAD_SLOTS];
+        if let Some(answer) = slot
+            && answer.thread == thread
+            && now.saturating_duration_since(answer.asked) < LOOKUP_MAX_AGE
+        {
+            return answer.process;
+        }
+        let process = process_of(thread).unwrap_or(thread);
+        *slot = Some(Answer { thread, process, asked: now });
+        process
+    })
 }
 
 #[cfg(test)]
@@ -67,22 +60,22 @@ mod tests {
             let own = std::fs::read_link("/proc/thread-self").unwrap();
             own.file_name().unwrap().to_str().unwrap().parse().unwrap()
         });
-        let (processes, now) = (Processes::default(), Instant::now());
-        assert_eq!(processes.of_thread(own, now), own);
+        let now = Instant::now();
+        assert_eq!(of_thread(own, now), own);
         // It may have ended already, and then stands for itself.
         let thread = thread.join().unwrap();
-        assert!([own, thread].contains(&processes.of_thread(thread, now)));
-        assert_eq!(processes.of_thread(0, now), 0);
+        assert!([own, thread].contains(&of_thread(thread, now)));
+        assert_eq!(of_thread(0, now), 0);
     }
 
     #[test]
-    fn a_thread_is_not_taken_for_another_at_its_place() {
+    fn a_thread_is_not_taken_for_another_in_its_slot() {
         let own = std::process::id();
-        let (processes, now) = (Processes::default(), Instant::now());
-        assert_eq!(processes.of_thread(own, now), own);
+        let now = Instant::now();
+        assert_eq!(of_thread(own, now), own);
         // Numbers of threads end at 2^22; one that nobody has stands for itself.
         let other = own + (1 << 24);
-        assert_eq!(processes.of_thread(other, now), other);
-        assert_eq!(processes.of_thread(own, now), own);
+        assert_eq!(of_thread(other, now), other);
+        assert_eq!(of_thread(own, now), own);
     }
 }

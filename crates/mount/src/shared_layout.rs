@@ -4,6 +4,7 @@
 //! remembers the run that it was last told for a file, so that reads in between two changes of the layout meet no lock
 //! that another thread holds.
 
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,6 @@ use sakiyomi_model::Bytes;
 
 use crate::layout::{FileId, FileRun, Layout};
 use crate::live::Extents;
-use crate::per_thread::PerThread;
 
 /// Files whose last run a thread remembers; a power of two.
 const RECENT_FILES: usize = 64;
@@ -23,22 +23,21 @@ pub(crate) struct SharedLayout {
     layout: Mutex<Layout>,
     /// The number of times that the layout may have changed; it increases under the lock.
     changes: AtomicU64,
-    recent: PerThread<RecentRuns>,
+    /// Tells this layout from others of the process.
+    id: u64,
 }
 
-/// By the file's number, modulo their count.
-#[derive(Debug)]
-struct RecentRuns([Option<RecentRun>; RECENT_FILES]);
-
-impl Default for RecentRuns {
-    fn default() -> RecentRuns {
-        RecentRuns([None; RECENT_FILES])
-    }
+thread_local! {
+    /// By the file's number, modulo their count. Not behind a lock, however little it would be contended: after data has
+    /// been copied, each locked instruction waits for all of it to be written, some 80 cycles.
+    static RECENT_RUNS: RefCell<[Option<RecentRun>; RECENT_FILES]> =
+        const { RefCell::new([None; RECENT_FILES]) };
 }
 
 /// A run of a file, as of a number of changes.
 #[derive(Clone, Copy, Debug)]
 struct RecentRun {
+    layout: u64,
     file: FileId,
     changes: u64,
     run: FileRun,
@@ -46,7 +45,9 @@ struct RecentRun {
 
 impl SharedLayout {
     pub(crate) fn new(layout: Layout) -> SharedLayout {
-        SharedLayout { layout: Mutex::new(layout), changes: AtomicU64::new(0), recent: PerThread::default() }
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        SharedLayout { layout: Mutex::new(layout), changes: AtomicU64::new(0), id }
     }
 
     fn lock(&self) -> MutexGuard<'_, Layout> {
@@ -69,10 +70,11 @@ impl SharedLayout {
 
     /// Where `length` bytes of a file lie: see [`Layout::extents`].
     pub(crate) fn extents(&self, file: FileId, offset: u64, length: u64, sector: Bytes) -> Extents {
-        self.recent.with(|recent| {
-            let place = &mut recent.0[file.inode as usize % RECENT_FILES];
+        RECENT_RUNS.with_borrow_mut(|recent| {
+            let place = &mut recent[file.inode as usize % RECENT_FILES];
             let changes = self.changes.load(Ordering::Acquire);
-            if let Some(known) = place.as_ref().filter(|known| known.changes == changes && known.file == file)
+            if let Some(known) = place
+                && (known.layout, known.changes, known.file) == (self.id, changes, file)
                 && let Some(extent) = known.run.extent(offset, length, sector)
             {
                 return [extent].into_iter().collect();
@@ -81,7 +83,7 @@ impl SharedLayout {
             // It cannot change now.
             let changes = self.changes.load(Ordering::Relaxed);
             let run = layout.run_at(file, offset);
-            *place = run.map(|run| RecentRun { file, changes, run });
+            *place = run.map(|run| RecentRun { layout: self.id, file, changes, run });
             let extents: Extents = layout.extents(file, offset, length, sector).collect();
             drop(layout);
             extents

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sakiyomi_drive::observe::Latency;
 use sakiyomi_model::{Bytes, Class, Completion, Extent, Lba, Nanos, Op, Sectors};
 
-use crate::frontend::IoRequest;
 use crate::per_thread::PerThread;
 use crate::record::{Part, Recorder};
+use crate::request::IoRequest;
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
@@ -122,19 +122,35 @@ impl Watch {
         Watch { next: AtomicU64::new(0), counted: PerThread::default(), sector, recorder }
     }
 
-    /// An access begins; its number, if a trace is taken.
-    pub(crate) fn begin(&self) -> u64 {
-        self.counted.with(|counted| counted.begun += 1);
+    /// The number of a request that has arrived, if a trace is taken.
+    pub(crate) fn number(&self) -> u64 {
         if self.is_recording() { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
-    /// A request was answered.
+    /// A request is in flight from now on.
+    pub(crate) fn begin(&self) {
+        self.counted.with(|counted| counted.begun += 1);
+    }
+
+    /// A request was answered on the thread that it came to; it was not in flight.
+    pub(crate) fn end_at_once(&self, completed: &Completed<'_>) {
+        self.end_with(completed, 1);
+    }
+
+    /// A request that was in flight was answered.
     pub(crate) fn end(&self, completed: &Completed<'_>) {
+        self.end_with(completed, 0);
+    }
+
+    fn end_with(&self, completed: &Completed<'_>, begun: u64) {
         if let Some(recorder) = &self.recorder {
             self.record(recorder, completed);
         }
         // Counted last: the end of a mount waits until no access is in flight, and then completes the trace.
-        self.counted.with(|counted| counted.totals.add(completed));
+        self.counted.with(|counted| {
+            counted.begun += begun;
+            counted.totals.add(completed);
+        });
     }
 
     /// Records a part for each extent.

@@ -9,7 +9,6 @@ use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fs::{Mode, fchmod, fstat};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::content::{errno, give_back};
 use super::direct::DirectFiles;
 use super::handles::Open;
 use crate::frontend::Frontend;
@@ -41,7 +40,7 @@ impl BackingIo for Read {
     fn reply(self, result: io::Result<()>) {
         match result {
             Ok(()) => self.reply.data(&self.bytes),
-            Err(error) => self.reply.error(errno(error)),
+            Err(error) => self.reply.error(error.into()),
         }
     }
 }
@@ -107,7 +106,7 @@ impl BackingIo for Write {
     fn reply(self, result: io::Result<()>) {
         match result {
             Ok(()) => self.reply.written(self.data.len() as u32),
-            Err(error) => self.reply.error(errno(error)),
+            Err(error) => self.reply.error(error.into()),
         }
     }
 }
@@ -134,6 +133,13 @@ fn kill_privileges(file: &File) -> io::Result<()> {
     if less == mode { Ok(()) } else { Ok(fchmod(file, less)?) }
 }
 
+/// Frees the places beyond a file's end that a failed operation had taken.
+pub(super) fn give_back(frontend: &Frontend, open: &Open) {
+    if let Ok(stat) = fstat(&open.file) {
+        frontend.layout().change().truncate(open.node.id, stat.st_size.max(0) as u64);
+    }
+}
+
 /// An fsync of a backing file or directory.
 pub(super) struct Sync<F> {
     pub(super) file: F,
@@ -149,7 +155,7 @@ impl<F: Syncable> BackingIo for Sync<F> {
     fn reply(self, result: io::Result<()>) {
         match result {
             Ok(()) => self.reply.ok(),
-            Err(error) => self.reply.error(errno(error)),
+            Err(error) => self.reply.error(error.into()),
         }
     }
 }

@@ -10,11 +10,12 @@ use fuser::{Errno, FopenFlags, ReplyData, ReplyEmpty, ReplyWrite, Request};
 use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, Stat};
 
 use super::Files;
-use super::backing_io::{Read, Sync, Syncable, Write, WriteHow, read_cached};
+use super::backing_io::{Read, Sync, Syncable, Write, WriteHow, give_back, read_cached};
 use super::handles::Open;
 use super::nodes::Node;
-use crate::frontend::{Frontend, IoRequest, Issuer};
+use crate::frontend::Frontend;
 use crate::layout::{FileId, NoSpace, Part};
+use crate::request::{IoRequest, Issuer};
 
 impl From<NoSpace> for io::Error {
     fn from(_: NoSpace) -> io::Error {
@@ -218,13 +219,6 @@ impl Files {
             self.frontend.metadata(|metadata| metadata.remove(node.id));
         }
         Some(node)
-    }
-}
-
-/// Frees the places beyond a file's end that a failed operation had taken.
-pub(super) fn give_back(frontend: &Frontend, open: &Open) {
-    if let Ok(stat) = rustix::fs::fstat(&open.file) {
-        frontend.layout().change().truncate(open.node.id, stat.st_size.max(0) as u64);
     }
 }
 

@@ -8,41 +8,9 @@ use sakiyomi_model::{
 };
 
 use super::timeline::Timeline;
-use crate::backing_pool::{BackingJob, BackingPool};
-
-/// The I/O of a request.
-pub(crate) trait Perform: Send + Sync {
-    /// Performs it, once; returns whether it succeeded. With `durable`, a write must reach the medium.
-    fn perform(&self, durable: bool) -> bool;
-}
-
-impl std::fmt::Debug for dyn Perform {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Perform")
-    }
-}
+use crate::backing_pool::{BackingJob, BackingPool, OnPerformed, Perform};
 
 pub(crate) type Job = Arc<dyn Perform>;
-
-/// A request that the regulator has submitted, for a thread of the pool.
-#[derive(Debug)]
-pub(crate) struct Dispatched {
-    job: Job,
-    durable: bool,
-    id: RequestId,
-    timeline: Timeline,
-    completed: Arc<Completed>,
-}
-
-impl Dispatched {
-    /// Performs its I/O, and reports the end to the device's thread.
-    pub(crate) fn perform(self) {
-        let succeeded = self.job.perform(self.durable);
-        let job = CompletedJob { at: self.timeline.now(), id: self.id, succeeded };
-        self.completed.lock().push(job);
-        (self.completed.waker)();
-    }
-}
 
 /// Wakes the device's thread, which then looks for due events.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
@@ -53,7 +21,6 @@ pub(crate) const BACKING_SECTOR: Bytes = Bytes(512);
 /// Files on a device whose inside is not known.
 pub(crate) struct Backing {
     capacity: Sectors,
-    timeline: Timeline,
     pool: Arc<BackingPool>,
     completed: Arc<Completed>,
     jobs: Jobs,
@@ -88,6 +55,7 @@ impl Jobs {
 /// Jobs that have ended and that the device's thread has not taken yet.
 struct Completed {
     jobs: Mutex<Vec<CompletedJob>>,
+    timeline: Timeline,
     waker: Waker,
 }
 
@@ -105,9 +73,10 @@ impl Completed {
     }
 }
 
-impl std::fmt::Debug for Completed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Completed").field("jobs", &self.jobs).finish_non_exhaustive()
+impl OnPerformed for Completed {
+    fn on_performed(&self, id: RequestId, succeeded: bool) {
+        self.lock().push(CompletedJob { at: self.timeline.now(), id, succeeded });
+        (self.waker)();
     }
 }
 
@@ -120,10 +89,9 @@ impl std::fmt::Debug for Backing {
 impl Backing {
     /// A device of `capacity`, whose jobs run on `pool`; `waker` is called when one ends.
     pub(crate) fn new(capacity: Bytes, timeline: Timeline, pool: Arc<BackingPool>, waker: Waker) -> Backing {
-        let completed = Arc::new(Completed { jobs: Mutex::default(), waker });
+        let completed = Arc::new(Completed { jobs: Mutex::default(), timeline, waker });
         Backing {
             capacity: Sectors(capacity.0 / BACKING_SECTOR.0),
-            timeline,
             pool,
             completed,
             jobs: Jobs::default(),
@@ -147,9 +115,8 @@ impl Device for Backing {
             self.busy_since = now;
         }
         self.outstanding.insert(request.id, (request, now));
-        let (completed, timeline, id) = (Arc::clone(&self.completed), self.timeline.clone(), request.id);
-        let durable = request.fua;
-        self.pool.submit(BackingJob::Dispatched(Dispatched { job, durable, id, timeline, completed }));
+        let (durable, id, device) = (request.fua, request.id, self.completed.clone());
+        self.pool.submit(BackingJob::Dispatched { request: job, durable, id, device });
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use sakiyomi_model::{Bytes, Completion, Device, Extent, Lba, Nanos, Op, Outcome, Sectors, StreamId};
 use sakiyomi_regulate::{Rate, RegulatedDevice, Settings};
 
-use super::{Access, Backing, Perform, Rates, RealtimeDevice, Timeline};
-use crate::backing_pool;
+use super::{Access, Backing, Rates, RealtimeDevice, Timeline};
+use crate::backing_pool::{self, Perform};
 
 const MS: Nanos = Nanos::MILLISECOND;
 
