@@ -19,6 +19,22 @@
 //! to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory that the
 //! kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
 //! cache).
+//!
+//! # Files
+//!
+//! | file of `io` | what |
+//! |---|---|
+//! | `engine.rs`, `engine/` | the trait, and one file for each engine; operations on any number of files, each of which owns its memory until it completes |
+//! | `read.rs`, `read/` | the stream: the next ranges (`plan`), handling of short reads (`progress`), order, errors in place |
+//! | `shared.rs` | resources that streams share: the thread that waits drives the engine for all; a single stream has its engine without a lock |
+//! | `thread_pool.rs`, `thread_pool/jobs.rs` | threads that do one job at a time: for an engine, whose caller does one itself if it has nothing to hide; and for any number of submitters, with a bounded queue (the backing I/O of `mount`) |
+//! | `buffer.rs`, `buffer/` | aligned memory, huge where granted: fixed pools, and budgets with guarantees (`state`) |
+//! | `mapping.rs` | mapped files, and SIGBUS turned into an error |
+//! | `fake.rs` | an engine over files in memory, with faults, for everybody's tests |
+//! | `write.rs`, `write/` | the stream that writes: buffers, the unaligned end, errors; continued writes (`progress`), blocks allocated ahead (`allocation`) |
+//! | `spill.rs`, `spill/place.rs` | runs of bytes in one file without a name, holes behind their readers |
+//! | `atomic.rs` | a file that appears when it is whole, the only implementation of that promise |
+//! | `stats.rs`, `engine/cpu.rs` | counters of a stream, of reading or writing; CPU time of the threads that belong to an engine |
 
 pub mod buffer;
 pub mod engine;

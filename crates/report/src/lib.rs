@@ -17,6 +17,44 @@
 //! | one SVG per chart | [`chart`] |
 //! | numbers with scaled units | [`number`] |
 //! | what a monitoring system collects | [`prometheus`] |
+//!
+//! # From a result to a report
+//!
+//! ```text
+//! library ──► cli/command/*/result.rs ──► result type ──► Present ──► Report ──► text      terminal
+//!                                             │             │            ├─────► html      one page ◄─┐
+//!                                             │             │            └─────► markdown  issue, wiki◄┤
+//!                                             │             └──► chart ──► plot ──► SVG, wide, narrow ─┘
+//!                                             └──► serde ──► JSON
+//! ```
+//!
+//! A result's type is its JSON. It implements `Present`: a title, a verdict in sentences, settings, sections (groups of figures,
+//! tables, notes) and charts. Values are typed (`value.rs`), so that each renderer writes, aligns, sorts and compares them by
+//! itself. No renderer knows a result, and no result knows a renderer (`tests/it/tidy.rs`).
+//!
+//! | file of `report` | contents |
+//! |---|---|
+//! | `result/NAME.rs` | a result: its fields, which are its JSON keys, and what is shown of each; `result/NAME/` has its sentences and groupings |
+//! | `section.rs`, `value.rs` | what a report consists of: findings, facts, tables, notes; figures with their units |
+//! | `comparison.rs` | two simulations side by side: it compares whatever figures their sections have |
+//! | `text.rs`, `text/` | the terminal; `text/live.rs` fits the table of `iorate top` into its window |
+//! | `html/page.rs` | the order of every page: verdict, first chart, settings, figures and tables, other charts |
+//! | `rows.rs` | a table in the making: each column is named together with its figure |
+//! | `html/table.rs`, `script.js` | one kind of table and one script for all pages; without the script a page is complete |
+//! | `markdown.rs` | the same order, with links to the pictures in the directory of `--out` |
+//! | `chart/plot.rs` | drawing primitives: each line, bar and point has a text that describes it |
+//! | `chart/layout.rs`, `frame.rs` | the two widths of every chart; title, legend, grid and labels in either |
+//! | `chart/lines.rs`, `bars.rs`, `over_time.rs` | kinds of charts that several results share; `over_time/columns.rs` joins spans too narrow to draw |
+//!
+//! `report` may use only `model`, so that the conversion from a library's type stands in the command that has both. **A new
+//! figure touches its type and one place more.** The time that a mount spent flushing, say, is
+//!
+//! - in `report/src/result/mount.rs` a field, `pub flushing_ns: u64`, and beside it in `Present::settings` a line,
+//!   `Fact::time("Flushing", self.flushing_ns)`;
+//! - in `cli/src/command/mount/result.rs` its value.
+//!
+//! The JSON, the terminal, the page and the Markdown then have it, and a figure of a simulation is also in every comparison. A chart
+//! or a sentence of the verdict that needs it is a place of its own.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;

@@ -8,7 +8,7 @@ use crate::table::{quoted, rows};
 use crate::{assert_none, root};
 
 /// Crates on the longest path from the command to a crate that uses no other.
-const LEVELS_MAX: usize = 5;
+const LEVELS_MAX: usize = 4;
 
 /// For each crate those of the project that its library is built with.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {

@@ -24,7 +24,7 @@ const IMPURE: [&str; 10] = [
 #[test]
 fn an_interface_of_the_system_is_named_only_where_the_architecture_says() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let rules = rows(&text, "interface");
+    let rules = rows(&text, "system interface");
     let sources = sources();
     let mut findings = Vec::new();
     for rule in &rules {

@@ -6,6 +6,7 @@ mod cycles;
 mod dependencies;
 mod imports;
 mod interfaces;
+mod invariants;
 mod paths;
 mod source;
 mod table;
