@@ -4,7 +4,7 @@ use std::io;
 
 use sakiyomi_model::{Bytes, Nanos};
 
-use crate::format::Format;
+use crate::format::kind::Format;
 
 /// A trace that cannot be read or written, or a generator that cannot be set up.
 ///

@@ -10,7 +10,7 @@ mod disksim_validation;
 mod fio;
 mod hadoop;
 mod hplajw;
-mod kind;
+pub(crate) mod kind;
 mod mqsim;
 mod msr;
 pub(crate) mod parquet;

@@ -3,7 +3,7 @@
 use sakiyomi_model::Nanos;
 
 use crate::error::TraceError;
-use crate::format::Format;
+use crate::format::kind::Format;
 
 /// What to do with a trace of several devices when none of them is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
