@@ -51,8 +51,9 @@ impl Cpu {
 
     /// When the next burst ends, if nothing else happens until then.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        let took = [self.urgent.next_end(self.cores), self.others.next_end(self.left_over())];
-        took.into_iter().flatten().min().map(|took| self.now + took)
+        let (urgent, others) = (self.urgent.next_end(self.cores), self.others.next_end(self.left_over()));
+        let took = urgent.map_or(others, |urgent| Some(others.map_or(urgent, |others| urgent.min(others))));
+        took.map(|took| self.now + took)
     }
 
     /// The program whose burst has ended by `now`, one a call.

@@ -46,6 +46,12 @@ impl File {
     pub(crate) fn open(&mut self) {
         (self.position, self.read_ahead, self.misses) = (0, ReadAhead::default(), 0);
     }
+
+    /// A call has brought so many bytes, up to `end`.
+    pub(crate) fn call_ended(&mut self, end: u64, bytes: u64) {
+        self.position = end;
+        self.read_bytes += bytes;
+    }
 }
 
 /// Requests to read a file that the device has or waits for, and for how long there were any.

@@ -132,10 +132,6 @@ impl Job {
         JobOutcome { name: name.clone(), method: *method, threads: *threads, runs: self.runs.clone() }
     }
 
-    fn worker(&self, thread: usize) -> Worker {
-        if is_for_io(&self.spec, thread) { Worker::Io } else { Worker::Any }
-    }
-
     fn begin_run(&mut self) -> (ThreadIndex, Action) {
         self.stage = Stage::Opening;
         (FIRST, Action::Open { file: FILE })
@@ -175,12 +171,12 @@ impl Job {
     /// The next thread that has nothing to do and for which there is a task, in rounds over all threads until one finds
     /// none.
     fn give(&mut self, now: Nanos) -> Option<(ThreadIndex, Action)> {
-        loop {
+        let Stage::Running(manager) = &mut self.stage else { return None };
+        while manager.has_tasks() {
             while self.round.0 < self.threads.len() {
                 let thread = self.round.0;
                 self.round.0 += 1;
-                let worker = self.worker(thread);
-                let Stage::Running(manager) = &mut self.stage else { return None };
+                let worker = worker(&self.spec, thread);
                 if self.threads[thread].doing == Doing::Nothing
                     && let Some(active) = manager.next(worker)
                 {
@@ -192,6 +188,8 @@ impl Job {
                 return None;
             }
         }
+        self.round = (0, false);
+        None
     }
 
     /// A thread has a task. It comes from the thread that made it ready, for which the first burst pays.
@@ -342,6 +340,10 @@ impl Workload for Job {
 /// Those that compute, and the one for I/O.
 fn threads(spec: &JobSpec) -> usize {
     spec.threads as usize + usize::from(spec.method == ReadMethod::BlockedIo)
+}
+
+fn worker(spec: &JobSpec, thread: usize) -> Worker {
+    if is_for_io(spec, thread) { Worker::Io } else { Worker::Any }
 }
 
 /// The thread for I/O comes after those that compute.

@@ -84,6 +84,11 @@ impl Manager {
         spec.size.0.div_ceil(spec.part.0 * u64::from(spec.block))
     }
 
+    /// Whether there is a task for any thread.
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.any.is_empty() || !self.io.is_empty()
+    }
+
     /// The next task for such a thread.
     pub(crate) fn next(&mut self, worker: Worker) -> Option<Active> {
         match worker {

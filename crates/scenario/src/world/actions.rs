@@ -1,6 +1,7 @@
 //! The actions of threads, carried out: what each begins, and when it has completed.
 
 use super::World;
+use super::pages::Reader;
 use super::thread::{Call, Doing, Thread};
 use crate::cache::FileId;
 use crate::cores::Burst;
@@ -19,15 +20,14 @@ impl World<'_> {
             }
             Action::Read { file, at, length, is_partial } => {
                 let file = self.cached_range(thread, file, at, at + length);
-                self.begin_call(thread, file, at, length, is_partial);
-                self.read_on(thread)
+                self.begin_read(thread, file, at, length, is_partial)
             }
             Action::ReadOn => {
                 let request_pages = self.request_pages;
-                let Thread { call, reader, .. } = &mut self.threads[thread];
+                let Thread { call, mut reader, .. } = self.threads[thread];
                 assert!(call.is_partial && call.at < call.end, "a thread goes on with a call that has ended");
                 reader.stop = reader.end.min(reader.next + request_pages);
-                self.read_on(thread)
+                self.read_on(thread, reader)
             }
             Action::ReadDirect { file, at, length } => {
                 let file = self.range(thread, file, at, at + length);
@@ -58,7 +58,9 @@ impl World<'_> {
                 None
             }
             Action::Pause { length } => {
-                self.threads[thread].now_at(now, Doing::Sleeping(now + length));
+                let thread = &mut self.threads[thread];
+                thread.now_at(now, Doing::Sleeping(now + length));
+                self.workloads[thread.workload].sleeps(now + length);
                 None
             }
             Action::Reserve { bytes } => {
@@ -82,9 +84,9 @@ impl World<'_> {
     /// Goes on with what a thread waits for. Returns what has come, in bytes, if it waits no longer.
     pub(super) fn resumed(&mut self, thread: usize) -> Option<u64> {
         match self.threads[thread].doing {
-            Doing::Reading => self.read_on(thread),
+            Doing::Reading => self.read_on(thread, self.threads[thread].reader),
             Doing::ReadingDirect { file, at, length, requests: 0 } => {
-                self.call_ended(file, at + length, length);
+                self.files[file.0].call_ended(at + length, length);
                 Some(length)
             }
             Doing::Touching { file, at, end } => self.touch_from(thread, file, at, end),
@@ -125,44 +127,46 @@ impl World<'_> {
         file
     }
 
-    fn begin_call(&mut self, thread: usize, file: FileId, at: u64, length: u64, is_partial: bool) {
+    /// Begins a call. Returns as [`read_on`](Self::read_on) does.
+    fn begin_read(
+        &mut self,
+        thread: usize,
+        file: FileId,
+        at: u64,
+        length: u64,
+        is_partial: bool,
+    ) -> Option<u64> {
         // A call that reads elsewhere has moved there first.
         self.files[file.0].position = at;
-        let Thread { reader, call, .. } = &mut self.threads[thread];
-        reader.file = file;
+        let mut reader = Reader::new(file, false);
         reader.call(at, length, self.page_bytes);
         if is_partial {
             reader.stop = reader.end.min(reader.next + self.request_pages);
         }
-        *call = Call { at, end: at + length, is_partial };
+        self.threads[thread].call = Call { at, end: at + length, is_partial };
+        self.read_on(thread, reader)
     }
 
     /// Goes on with a thread's call. Returns what has come of it, in bytes, if it does not have to wait.
-    fn read_on(&mut self, thread: usize) -> Option<u64> {
-        let Thread { mut reader, call, doing, .. } = self.threads[thread];
+    fn read_on(&mut self, thread: usize, mut reader: Reader) -> Option<u64> {
         // A file is open once, for all threads.
-        reader.read_ahead = self.files[reader.file.0].read_ahead;
-        let has_come = self.read(&mut reader);
-        self.files[reader.file.0].read_ahead = reader.read_ahead;
+        let mut read_ahead = self.files[reader.file.0].read_ahead;
+        let has_come = self.read(&mut reader, &mut read_ahead);
+        let file = &mut self.files[reader.file.0];
+        file.read_ahead = read_ahead;
         let thread = &mut self.threads[thread];
         thread.reader = reader;
         if !has_come {
-            if doing == Doing::Nothing {
+            if thread.doing == Doing::Nothing {
                 thread.now_at(self.now, Doing::Reading);
             }
             return None;
         }
-        let end = (reader.stop * self.page_bytes).min(call.end);
+        let end = (reader.stop * self.page_bytes).min(thread.call.end);
+        let bytes = end - thread.call.at;
         thread.call.at = end;
-        self.call_ended(reader.file, end, end - call.at);
-        Some(end - call.at)
-    }
-
-    /// A call has brought so many bytes, up to `end`.
-    fn call_ended(&mut self, file: FileId, end: u64, bytes: u64) {
-        let file = &mut self.files[file.0];
-        file.position = end;
-        file.read_bytes += bytes;
+        file.call_ended(end, bytes);
+        Some(bytes)
     }
 
     /// Touches what is there of a mapping. Returns how much that is, in bytes, if it does not have to wait.

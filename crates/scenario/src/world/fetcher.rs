@@ -15,7 +15,7 @@ use super::pages::Reader;
 use crate::cache::FileId;
 use crate::file::File;
 use crate::outcome::Distances;
-use crate::readahead::Window;
+use crate::readahead::{ReadAhead, Window};
 use crate::spec::How;
 
 /// Shortest sleep between two polls, each of which costs some microseconds of CPU time.
@@ -32,6 +32,8 @@ pub(super) struct Fetcher {
     /// What is being fetched, and how far that has come.
     under_way: Option<(Range<u64>, u64)>,
     reader: Reader,
+    /// What the kernel remembers of the file that the prefetcher has open.
+    read_ahead: ReadAhead,
     pub(super) distances: Distances,
     pub(super) state: Option<State>,
 }
@@ -57,6 +59,7 @@ impl World<'_> {
             todo: VecDeque::new(),
             under_way: None,
             reader: Reader::new(file, true),
+            read_ahead: ReadAhead::default(),
             distances: Distances::default(),
             state: None,
         });
@@ -219,24 +222,26 @@ impl World<'_> {
 
     /// Reads on; says whether the range is read.
     fn fetch_by_reading(&mut self, file: FileId) -> bool {
-        loop {
-            let Some(fetcher) = &self.fetchers[file.0] else { return true };
-            let mut reader = fetcher.reader;
-            let Some((range, at)) = fetcher.under_way.clone() else { return true };
-            let is_done = self.read(&mut reader);
-            let Some(fetcher) = &mut self.fetchers[file.0] else { return true };
-            fetcher.reader = reader;
-            if !is_done {
-                return false;
+        let Some(fetcher) = &self.fetchers[file.0] else { return true };
+        let Some((Range { end, .. }, mut at)) = fetcher.under_way else { return true };
+        let (mut reader, mut read_ahead) = (fetcher.reader, fetcher.read_ahead);
+        let call = self.prefetch.call.0;
+        let is_done = loop {
+            if !self.read(&mut reader, &mut read_ahead) {
+                break false;
             }
-            let next = range.end.min(at + self.prefetch.call.0);
-            if next == range.end {
-                return true;
+            let next = end.min(at + call);
+            if next == end {
+                break true;
             }
-            let length = self.prefetch.call.0.min(range.end - next);
-            fetcher.reader.call(next, length, self.page_bytes);
-            fetcher.under_way = Some((range, next));
+            reader.call(next, call.min(end - next), self.page_bytes);
+            at = next;
+        };
+        if let Some(fetcher) = &mut self.fetchers[file.0] {
+            (fetcher.reader, fetcher.read_ahead) = (reader, read_ahead);
+            fetcher.under_way.iter_mut().for_each(|under_way| under_way.1 = at);
         }
+        is_done
     }
 
     /// Asks for pages, call by call, as long as the block queue takes them; says whether all have been asked for.

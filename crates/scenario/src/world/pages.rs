@@ -9,11 +9,10 @@ use crate::queue::{self, Purpose};
 use crate::readahead::{ReadAhead, Window};
 use crate::spec::Kernel;
 
-/// An open file on its way through a call that reads.
+/// A call that reads, on its way through a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
     pub(super) file: FileId,
-    pub(super) read_ahead: ReadAhead,
     /// The next page of the call, and the first one behind it.
     pub(super) next: u64,
     pub(super) end: u64,
@@ -28,16 +27,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(file: FileId, is_ahead: bool) -> Reader {
-        Reader {
-            file,
-            read_ahead: ReadAhead::default(),
-            next: 0,
-            end: 0,
-            stop: 0,
-            start: 0,
-            asked: 0,
-            is_ahead,
-        }
+        Reader { file, next: 0, end: 0, stop: 0, start: 0, asked: 0, is_ahead }
     }
 
     /// Begins a call.
@@ -54,35 +44,35 @@ impl World<'_> {
     ///
     /// In Linux in the order of `generic_file_read`: a page that is missing brings in a window, a marked one the next
     /// window, and then the page itself is waited for.
-    pub(super) fn read(&mut self, reader: &mut Reader) -> bool {
+    pub(super) fn read(&mut self, reader: &mut Reader, read_ahead: &mut ReadAhead) -> bool {
         if self.kernel == Kernel::Xnu {
             return self.read_as_xnu(reader);
         }
         while reader.next < reader.stop {
             let page = reader.next;
             if self.cache.state(reader.file, page).is_none() {
-                self.miss(reader, page);
+                self.miss(reader, read_ahead, page);
             } else if self.cache.take_mark(reader.file, page) {
-                self.go_on(reader, page);
+                self.go_on(reader, read_ahead, page);
             }
             if self.cache.state(reader.file, page) == Some(State::Loading) {
                 self.queue.unplug();
                 return false;
             }
-            if !reader.read_ahead.is_within(page) {
+            if !read_ahead.is_within(page) {
                 self.cache.touch(reader.file, page);
             }
             if !reader.is_ahead {
                 self.cache.used(reader.file, page);
             }
-            reader.read_ahead.passed(page);
+            read_ahead.passed(page);
             reader.next += 1;
         }
         true
     }
 
-    fn miss(&mut self, reader: &mut Reader, page: u64) {
-        let window = reader.read_ahead.missing(page, reader.end - page, self.window_max);
+    fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) {
+        let window = read_ahead.missing(page, reader.end - page, self.window_max);
         self.bring(reader.file, self.as_allowed(window), reader.is_ahead);
         self.must_bring(reader.file, page);
     }
@@ -100,9 +90,9 @@ impl World<'_> {
         }
     }
 
-    fn go_on(&mut self, reader: &mut Reader, page: u64) {
+    fn go_on(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) {
         let wanted = reader.end - page;
-        self.next_window(reader.file, &mut reader.read_ahead, page, wanted, self.window_max, reader.is_ahead);
+        self.next_window(reader.file, read_ahead, page, wanted, self.window_max, reader.is_ahead);
     }
 
     /// A marked page calls for the next window.

@@ -20,6 +20,8 @@ pub(super) struct WorkloadState<'a> {
     pub(super) files: (usize, usize),
     /// When it wants to be asked for an action, as it has said last.
     next: Option<Nanos>,
+    /// When the first of its threads that sleep wakes.
+    wakes: Option<Nanos>,
     start: Nanos,
     end: Option<Nanos>,
     /// Pages that its buffers take away from the page cache.
@@ -35,15 +37,24 @@ impl<'a> WorkloadState<'a> {
     ) -> WorkloadState<'a> {
         let next = workload.next_event();
         let start = next.unwrap_or_else(|| panic!("workload {} names no time to begin at", setup.name));
-        WorkloadState { setup, workload, threads, files, next, start, end: None, reserved: 0 }
+        WorkloadState { setup, workload, threads, files, next, wakes: None, start, end: None, reserved: 0 }
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.end.is_some()
     }
 
+    /// When it wants to be asked for an action, or a thread of it wakes.
     pub(super) fn next_event(&self) -> Option<Nanos> {
-        self.next
+        match (self.next, self.wakes) {
+            (Some(next), Some(wakes)) => Some(next.min(wakes)),
+            (next, wakes) => next.or(wakes),
+        }
+    }
+
+    /// A thread of it sleeps until then.
+    pub(super) fn sleeps(&mut self, until: Nanos) {
+        self.wakes = Some(self.wakes.map_or(until, |wakes| wakes.min(until)));
     }
 
     fn is_due(&self, now: Nanos) -> bool {
@@ -62,13 +73,17 @@ impl World<'_> {
         if self.workloads[index].is_due(self.now) {
             self.settle(index);
         }
-        let (first, end) = self.workloads[index].threads;
+        let WorkloadState { threads: (first, end), wakes, .. } = self.workloads[index];
+        if wakes.is_none_or(|wakes| wakes > self.now) {
+            return;
+        }
         for thread in first..end {
             if self.threads[thread].next_event().is_some_and(|until| until <= self.now) {
                 self.completed(thread, 0);
                 self.settle(index);
             }
         }
+        self.workloads[index].wakes = self.threads[first..end].iter().filter_map(Thread::next_event).min();
     }
 
     /// What threads of a workload wait for may be there.
