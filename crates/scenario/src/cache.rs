@@ -190,7 +190,12 @@ impl PageCache {
 
     /// A page has been read or written by a program, or by a prefetcher that reads.
     pub(crate) fn touch(&mut self, file: FileId, page: u64) {
-        let Some(at) = self.place(file, page) else { return };
+        if let Some(at) = self.place(file, page) {
+            self.touch_at(at);
+        }
+    }
+
+    fn touch_at(&mut self, at: usize) {
         if self.replacement == Replacement::Lru {
             self.inactive.remove(&mut self.pages, at as u32);
             self.inactive.push(&mut self.pages, at as u32);
@@ -204,11 +209,14 @@ impl PageCache {
         }
     }
 
-    /// A program has come to a page: it has not been brought in for nothing.
-    pub(crate) fn used(&mut self, file: FileId, page: u64) {
-        if let Some(at) = self.place(file, page) {
-            self.pages[at].ahead = false;
+    /// A reader passes a page: it is touched, unless `is_same` says that the reader goes on within it. Once a program has
+    /// come to it, rather than a prefetcher, it has not been brought in for nothing.
+    pub(crate) fn pass(&mut self, file: FileId, page: u64, is_same: bool, is_prefetcher: bool) {
+        let Some(at) = self.place(file, page) else { return };
+        if !is_same {
+            self.touch_at(at);
         }
+        self.pages[at].ahead &= is_prefetcher;
     }
 
     /// A page that is there was brought in for a prefetcher.
@@ -226,9 +234,11 @@ impl PageCache {
         }
     }
 
-    /// Whether a page was marked; it is not any more.
-    pub(crate) fn take_mark(&mut self, file: FileId, page: u64) -> bool {
-        self.place(file, page).is_some_and(|at| std::mem::take(&mut self.pages[at].marked))
+    /// A reader comes to a page: what it is, if it is there, and whether it was marked; it is not any more.
+    pub(crate) fn meet(&mut self, file: FileId, page: u64) -> Option<(State, bool)> {
+        let at = self.place(file, page)?;
+        let page = &mut self.pages[at];
+        Some((page.state, std::mem::take(&mut page.marked)))
     }
 
     /// Changes what a page is, if it is there.

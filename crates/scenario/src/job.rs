@@ -27,8 +27,10 @@ pub(crate) struct Job {
     threads: Vec<Thread>,
     /// When idle threads can be given tasks, or the next stage can begin; none while it waits for its threads.
     due: Option<Nanos>,
-    /// Where a round over the threads stands, and whether it has found a task.
-    round: (usize, bool),
+    /// The thread at which the next one to be given a task is looked for; 0 once there is nothing to give.
+    round: usize,
+    /// Threads that compute and have nothing to do, and the same of the one for I/O.
+    idle: [usize; 2],
     /// The present run, and when it began.
     run: JobRun,
     since: Nanos,
@@ -105,7 +107,8 @@ impl Job {
             stage: Stage::Waiting,
             threads: vec![thread; threads(spec)],
             due: Some(spec.start),
-            round: (0, false),
+            round: 0,
+            idle: idle(spec),
             run: JobRun::default(),
             since: Nanos::ZERO,
             before: (Nanos::ZERO, 0),
@@ -168,33 +171,31 @@ impl Job {
         [cached, rest].concat()
     }
 
-    /// The next thread that has nothing to do and for which there is a task, in rounds over all threads until one finds
+    /// The next thread that has nothing to do and for which there is a task, in rounds over all threads until there is
     /// none.
     fn give(&mut self, now: Nanos) -> Option<(ThreadIndex, Action)> {
         let Stage::Running(manager) = &mut self.stage else { return None };
-        while manager.has_tasks() {
-            while self.round.0 < self.threads.len() {
-                let thread = self.round.0;
-                self.round.0 += 1;
-                let worker = worker(&self.spec, thread);
-                if self.threads[thread].doing == Doing::Nothing
-                    && let Some(active) = manager.next(worker)
-                {
-                    self.round.1 = true;
-                    return Some((ThreadIndex(thread), self.begin(now, thread, active)));
-                }
-            }
-            if !mem::take(&mut self.round).1 {
-                return None;
+        let [any, io] = self.idle;
+        if (any == 0 || !manager.has_task(Worker::Any)) && (io == 0 || !manager.has_task(Worker::Io)) {
+            self.round = 0;
+            return None;
+        }
+        let threads = self.threads.len();
+        for thread in (self.round..threads).chain(0..self.round) {
+            if self.threads[thread].doing == Doing::Nothing
+                && let Some(active) = manager.next(worker(&self.spec, thread))
+            {
+                self.round = thread + 1;
+                return Some((ThreadIndex(thread), self.begin(now, thread, active)));
             }
         }
-        self.round = (0, false);
         None
     }
 
     /// A thread has a task. It comes from the thread that made it ready, for which the first burst pays.
     fn begin(&mut self, now: Nanos, thread: usize, Active { task, from }: Active) -> Action {
         self.ends_idling(now, thread);
+        self.idle[worker(&self.spec, thread) as usize] -= 1;
         self.threads[thread].from = from;
         self.next_action(thread, task, task.start())
     }
@@ -218,6 +219,7 @@ impl Job {
     fn go_on(&mut self, now: Nanos, thread: usize, task: Task, at: u64) -> Option<Action> {
         if at == task.end() {
             self.threads[thread] = Thread { doing: Doing::Nothing, idle_since: now, from: None };
+            self.idle[worker(&self.spec, thread) as usize] += 1;
             if let Stage::Running(manager) = &mut self.stage {
                 manager.ended(task, ThreadIndex(thread));
             }
@@ -285,8 +287,7 @@ impl Workload for Job {
             return given;
         }
         self.due = None;
-        let is_idle = self.threads.iter().all(|thread| thread.doing == Doing::Nothing);
-        if !is_idle || !matches!(self.stage, Stage::Running(_)) {
+        if self.idle != idle(&self.spec) || !matches!(self.stage, Stage::Running(_)) {
             return None;
         }
         self.run_ended(now, view);
@@ -339,7 +340,12 @@ impl Workload for Job {
 
 /// Those that compute, and the one for I/O.
 fn threads(spec: &JobSpec) -> usize {
-    spec.threads as usize + usize::from(spec.method == ReadMethod::BlockedIo)
+    idle(spec).iter().sum()
+}
+
+/// The same, of each kind: as many as have nothing to do before a run and after it.
+fn idle(spec: &JobSpec) -> [usize; 2] {
+    [spec.threads as usize, usize::from(spec.method == ReadMethod::BlockedIo)]
 }
 
 fn worker(spec: &JobSpec, thread: usize) -> Worker {

@@ -116,7 +116,7 @@ impl Queue {
         if self.plugged_until.is_some_and(|until| until <= now) {
             self.unplug();
         }
-        while self.plugged_until.is_none() {
+        while self.plugged_until.is_none() && !self.is_empty() {
             let Some((direction, id)) = self.choose(now) else { return };
             let pending = &self.waiting[direction].by_id[&id];
             let Pending { op, stream, extent, since: arrival, .. } = *pending;

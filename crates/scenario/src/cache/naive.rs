@@ -109,6 +109,7 @@ impl Naive {
 enum Step {
     Insert(usize, u64, State, bool),
     Touch(usize, u64),
+    Pass(usize, u64, bool),
     Become(usize, u64, State),
     TakeAway(usize),
     GiveBack,
@@ -124,10 +125,37 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (place.clone(), any_state(), any::<bool>()).prop_map(|((f, p), s, must)| Step::Insert(f, p, s, must)),
         3 => place.clone().prop_map(|(f, p)| Step::Touch(f, p)),
+        2 => (place.clone(), any::<bool>()).prop_map(|((f, p), is_same)| Step::Pass(f, p, is_same)),
         1 => (place, any_state()).prop_map(|((f, p), s)| Step::Become(f, p, s)),
         1 => (1usize..6).prop_map(Step::TakeAway),
         1 => Just(Step::GiveBack),
     ]
+}
+
+#[test]
+fn a_mark_is_met_once_and_only_a_page_that_is_there_has_any() {
+    let mut cache = PageCache::new(4, Replacement::Lru);
+    let file = cache.add_file(8);
+    cache.mark(file, 1);
+    assert_eq!(cache.meet(file, 1), None);
+    cache.insert(file, 1, State::Clean, true);
+    cache.mark(file, 1);
+    assert_eq!(cache.meet(file, 1), Some((State::Clean, true)));
+    assert_eq!(cache.meet(file, 1), Some((State::Clean, false)));
+}
+
+#[test]
+fn a_page_that_only_a_prefetcher_has_passed_was_brought_in_for_nothing() {
+    let wasted = |is_prefetcher: bool| {
+        let mut cache = PageCache::new(1, Replacement::Lru);
+        let file = cache.add_file(8);
+        cache.insert(file, 0, State::Clean, true);
+        cache.set_ahead(file, 0);
+        cache.pass(file, 0, false, is_prefetcher);
+        cache.insert(file, 1, State::Clean, true);
+        cache.counts(file).wasted
+    };
+    assert_eq!((wasted(true), wasted(false)), (1, 0));
 }
 
 proptest! {
@@ -151,6 +179,12 @@ proptest! {
                 Step::Insert(file, page, ..) | Step::Touch(file, page) => {
                     fast.touch(FileId(file), page);
                     naive.touch((file, page));
+                }
+                Step::Pass(file, page, is_same) => {
+                    fast.pass(FileId(file), page, is_same, false);
+                    if !is_same {
+                        naive.touch((file, page));
+                    }
                 }
                 Step::TakeAway(pages) => {
                     fast.take_away(pages);

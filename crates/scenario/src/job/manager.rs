@@ -84,9 +84,12 @@ impl Manager {
         spec.size.0.div_ceil(spec.part.0 * u64::from(spec.block))
     }
 
-    /// Whether there is a task for any thread.
-    pub(crate) fn has_tasks(&self) -> bool {
-        !self.any.is_empty() || !self.io.is_empty()
+    /// Whether there is a task for such a thread.
+    pub(crate) fn has_task(&self, worker: Worker) -> bool {
+        match worker {
+            Worker::Any => !self.any.is_empty(),
+            Worker::Io => !self.io.is_empty(),
+        }
     }
 
     /// The next task for such a thread.

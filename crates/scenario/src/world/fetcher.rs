@@ -130,9 +130,9 @@ impl World<'_> {
 
     /// Tells the controller, and takes down what it wants.
     fn tell(&mut self, file: FileId, event: Event) {
-        let mut events = VecDeque::from([event]);
+        let (mut first, mut found) = (Some(event), VecDeque::new());
         let mut todo = Vec::new();
-        while let Some(event) = events.pop_front() {
+        while let Some(event) = first.take().or_else(|| found.pop_front()) {
             let Some(controller) = &mut self.controller else { return };
             controller.on(self.now, event, &mut todo);
             for action in todo.drain(..) {
@@ -144,7 +144,7 @@ impl World<'_> {
                     }
                     Action::Look { id, range } => {
                         let (cached, evicted) = self.found(file, &range);
-                        events.push_back(Event::Found { id, range, cached, evicted });
+                        found.push_back(Event::Found { id, range, cached, evicted });
                     }
                 }
             }

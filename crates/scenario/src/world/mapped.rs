@@ -19,24 +19,25 @@ impl World<'_> {
             if self.kernel == Kernel::Xnu {
                 self.files[file.0].clusters.touch(next, thread);
             }
-            match self.cache.state(file, next) {
+            let state = match self.cache.meet(file, next) {
                 None if next > page => return next - page,
-                None => self.fault(file, next),
-                Some(_) if self.kernel == Kernel::Linux => self.touch_present(file, next),
-                Some(_) => {}
-            }
-            if self.cache.state(file, next) == Some(State::Loading) {
+                None => Some(self.fault(file, next)),
+                Some((state, is_marked)) if self.kernel == Kernel::Linux => {
+                    self.touch_present(file, next, state, is_marked)
+                }
+                Some((state, _)) => Some(state),
+            };
+            if state == Some(State::Loading) {
                 self.queue.unplug();
                 return next - page;
             }
-            self.cache.touch(file, next);
-            self.cache.used(file, next);
+            self.cache.pass(file, next, false, false);
         }
         end.min(page + FAULT_AROUND_PAGES) - page
     }
 
-    /// `page` is missing: brings in what the kernel does.
-    fn fault(&mut self, file: FileId, page: u64) {
+    /// `page` is missing: brings in what the kernel does. Returns what the page then is.
+    fn fault(&mut self, file: FileId, page: u64) -> State {
         let window = match self.kernel {
             Kernel::Xnu => {
                 let cluster = self.files[file.0].clusters.cluster(self.fault_max);
@@ -50,16 +51,18 @@ impl World<'_> {
             }
         };
         self.bring(file, self.as_allowed(window), false);
-        self.must_bring(file, page);
+        self.must_bring(file, page)
     }
 
-    /// A page that is there, in Linux: it may call for the next window.
-    fn touch_present(&mut self, file: FileId, page: u64) {
+    /// A page that is there, in Linux: if it is marked it calls for the next window. Returns what it is after that.
+    fn touch_present(&mut self, file: FileId, page: u64, state: State, is_marked: bool) -> Option<State> {
         let File { misses, mut read_ahead, .. } = self.files[file.0];
         self.files[file.0].misses = misses.saturating_sub(1);
-        if self.cache.take_mark(file, page) {
-            self.next_window(file, &mut read_ahead, page, 1, self.fault_max, false);
-            self.files[file.0].read_ahead = read_ahead;
+        if !is_marked {
+            return Some(state);
         }
+        self.next_window(file, &mut read_ahead, page, 1, self.fault_max, false);
+        self.files[file.0].read_ahead = read_ahead;
+        self.cache.state(file, page)
     }
 }

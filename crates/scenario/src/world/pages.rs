@@ -50,31 +50,30 @@ impl World<'_> {
         }
         while reader.next < reader.stop {
             let page = reader.next;
-            if self.cache.state(reader.file, page).is_none() {
-                self.miss(reader, read_ahead, page);
-            } else if self.cache.take_mark(reader.file, page) {
-                self.go_on(reader, read_ahead, page);
-            }
-            if self.cache.state(reader.file, page) == Some(State::Loading) {
+            let state = match self.cache.meet(reader.file, page) {
+                Some((state, false)) => Some(state),
+                Some((_, true)) => {
+                    self.go_on(reader, read_ahead, page);
+                    self.cache.state(reader.file, page)
+                }
+                None => Some(self.miss(reader, read_ahead, page)),
+            };
+            if state == Some(State::Loading) {
                 self.queue.unplug();
                 return false;
             }
-            if !read_ahead.is_within(page) {
-                self.cache.touch(reader.file, page);
-            }
-            if !reader.is_ahead {
-                self.cache.used(reader.file, page);
-            }
+            self.cache.pass(reader.file, page, read_ahead.is_within(page), reader.is_ahead);
             read_ahead.passed(page);
             reader.next += 1;
         }
         true
     }
 
-    fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) {
+    /// Brings in a window for a page that is missing. Returns what the page then is.
+    fn miss(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) -> State {
         let window = read_ahead.missing(page, reader.end - page, self.window_max);
         self.bring(reader.file, self.as_allowed(window), reader.is_ahead);
-        self.must_bring(reader.file, page);
+        self.must_bring(reader.file, page)
     }
 
     /// A window without its mark, where windows are not to be asked for in advance.
@@ -82,12 +81,13 @@ impl World<'_> {
         Window { mark: window.mark.filter(|_| self.asynchronous), ..window }
     }
 
-    /// There may have been no room for a window; there must be for the page that is wanted.
-    pub(super) fn must_bring(&mut self, file: FileId, page: u64) {
-        if self.cache.state(file, page).is_none() {
+    /// There may have been no room for a window; there must be for the page that is wanted. Returns what the page is.
+    pub(super) fn must_bring(&mut self, file: FileId, page: u64) -> State {
+        self.cache.state(file, page).unwrap_or_else(|| {
             self.cache.insert(file, page, State::Loading, true);
             self.ask(file, page, 1);
-        }
+            State::Loading
+        })
     }
 
     fn go_on(&mut self, reader: &Reader, read_ahead: &mut ReadAhead, page: u64) {

@@ -15,15 +15,11 @@ impl World<'_> {
             let page = reader.next;
             self.ask_in_advance(reader);
             // There was no room for it, or it had to go again.
-            self.must_bring(reader.file, page);
-            if self.cache.state(reader.file, page) == Some(State::Loading) {
+            if self.must_bring(reader.file, page) == State::Loading {
                 self.queue.unplug();
                 return false;
             }
-            self.cache.touch(reader.file, page);
-            if !reader.is_ahead {
-                self.cache.used(reader.file, page);
-            }
+            self.cache.pass(reader.file, page, false, reader.is_ahead);
             reader.next = page + 1;
         }
         true
