@@ -131,17 +131,17 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
 
 /// Writes a result that no run made, as the JSON object that stands for it.
 pub(crate) fn say_result(schema: &str, result: &impl Serialize) -> Result<()> {
-    say_json(&Told { schema, result })
+    say_json(&Envelope { schema, result })
 }
 
 /// The same on one line, for results that come one after the other.
 pub(crate) fn say_line(schema: &str, result: &impl Serialize) -> Result<()> {
-    say(&serde_json::to_string(&Told { schema, result })?)
+    say(&serde_json::to_string(&Envelope { schema, result })?)
 }
 
-/// A result that no run made, as an object.
+/// JSON envelope of a result without circumstances of a run.
 #[derive(Serialize)]
-pub(crate) struct Told<'a, T> {
+pub(crate) struct Envelope<'a, T> {
     pub(crate) schema: &'a str,
     pub(crate) result: T,
 }

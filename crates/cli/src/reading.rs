@@ -14,7 +14,7 @@ use sakiyomi_exec::read::{BlockedRead, Error, IoThread, Report, blocked_reads};
 use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::stdio;
-use sakiyomi_report::Run;
+use sakiyomi_report::{Document, Run};
 use serde::Serialize;
 
 use crate::args::parse_method;
@@ -83,16 +83,9 @@ pub(crate) fn stdin() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// What `--json` prints. How the files were read belongs to the run, since it differs from one to the next.
+/// Circumstances of a run that reads files. How they were read differs from run to run.
 #[derive(Serialize)]
-pub(crate) struct Outcome<R> {
-    schema: &'static str,
-    run: ReadingRun,
-    result: R,
-}
-
-#[derive(Serialize)]
-struct ReadingRun {
+pub(crate) struct ReadingRun {
     #[serde(flatten)]
     run: Run,
     computing_ns: u64,
@@ -107,8 +100,13 @@ struct ReadingRun {
     io_thread_is_urgent: Option<bool>,
 }
 
-/// A result with what its run tells of itself.
-pub(crate) fn outcome<R>(schema: &'static str, report: &Report, wall: Duration, result: R) -> Outcome<R> {
+/// A result with the circumstances of the run that read for it.
+pub(crate) fn document<R>(
+    schema: &str,
+    report: &Report,
+    wall: Duration,
+    result: R,
+) -> Document<R, ReadingRun> {
     let run = ReadingRun {
         run: provenance::run(wall),
         computing_ns: report.computing.as_nanos() as u64,
@@ -119,7 +117,7 @@ pub(crate) fn outcome<R>(schema: &'static str, report: &Report, wall: Duration, 
         method: report.method.map(|method| method.to_string()),
         io_thread_is_urgent: report.io_is_urgent,
     };
-    Outcome { schema, run, result }
+    Document { schema: schema.to_owned(), run, result }
 }
 
 /// What is wrong, without the number that the system gives it.

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::number::{bytes, duration, plural, round_count, times};
 
-/// One result with what is known about the run that made it.
+/// A result with the circumstances of the run that made it: the JSON of every command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Document<R> {
+pub struct Document<R, C = Run> {
     /// Name and version of the result's schema: [`Present::SCHEMA`](crate::Present::SCHEMA).
     pub schema: String,
     /// How, when and where the result was made.
-    pub run: Run,
+    pub run: C,
     /// The result itself.
     pub result: R,
 }

@@ -11,7 +11,7 @@ use sakiyomi_report::{Comparison, Document, Present, Reported, SimResult, text};
 
 use serde::Deserialize;
 
-use crate::console::{Common, Told, complain};
+use crate::console::{Common, Envelope, complain};
 use crate::drive_file::read_text;
 use crate::output::Overwrite;
 use check::Check;
@@ -45,7 +45,7 @@ impl Compare {
         let (a, b) = (load(&self.a)?, load(&self.b)?);
         let failures = self.failures(&a.result, &b.result)?;
         let comparison = Comparison { a: &a, b: &b };
-        let document = Told { schema: "sakiyomi.compare/1", result: comparison };
+        let document = Envelope { schema: "sakiyomi.compare/1", result: comparison };
         if let Some(out) = self.overwrite.out(self.out.as_deref(), &[])? {
             out.write_result(&document, &comparison)?;
             common.note(&out.report());

@@ -141,7 +141,7 @@ impl Grep {
         let sum = self.search_all(&search, &files)?;
         if common.json && !common.quiet {
             let result = json!({ "files": sum.files });
-            say_json(&reading::outcome("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
+            say_json(&reading::document("sakiyomi.grep/1", &sum.report, begun.elapsed(), result))?;
         }
         Ok(ExitCode::from(if sum.failed && !sum.enough { 2 } else { u8::from(!sum.found) }))
     }

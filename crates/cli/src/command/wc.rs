@@ -112,7 +112,7 @@ impl Wc {
         };
         if output.common.json {
             let result = json!({ "files": sum.files, "total": lines.shown.in_json(figures) });
-            return say_json(&reading::outcome("sakiyomi.wc/1", &sum.counted.report, elapsed, result));
+            return say_json(&reading::document("sakiyomi.wc/1", &sum.counted.report, elapsed, result));
         }
         if wants_total {
             lines.print(figures, output.each.then(|| OsStr::new("total")))?;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
+use arrow_buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
 use proptest::prelude::*;
 use sakiyomi_io::fake::{FakeDisk, Faults};
@@ -319,4 +320,21 @@ fn a_buffer_becomes_shared_bytes_without_a_copy() {
     let owned = Bytes::from_owner(buffer);
     assert_eq!(owned.as_ptr(), start);
     assert!(start.addr().is_multiple_of(64) && owned[..] == content(100_000)[..]);
+}
+
+#[test]
+fn a_block_becomes_an_arrow_buffer_of_numbers_without_a_copy() {
+    let numbers: Vec<u64> = (0..10_000).map(|number| number * number).collect();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let disk = FakeDisk::default();
+    let file = disk.file(bytes, 512).unwrap();
+    let io = Io::over(disk.engine(4, Faults::default()), BufferPool::with_budget(1 << 20, Memory::Ordinary));
+    // A column that begins within a sector, as those of files of columns do.
+    let column = (Arc::clone(&file), 8 * 1_000..8 * 9_000);
+    let mut columns = ReadStream::ranges(&io, [column], &SharedOptions::default()).unwrap();
+    let block = columns.next().unwrap().unwrap();
+    let start = block.as_ptr();
+    let column = ScalarBuffer::<u64>::from(Buffer::from(Bytes::from_owner(block)));
+    assert_eq!(column.inner().as_ptr(), start);
+    assert_eq!(column[..], numbers[1_000..9_000]);
 }

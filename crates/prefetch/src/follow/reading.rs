@@ -220,9 +220,10 @@ impl Reading {
         }
     }
 
-    /// Whether its position has moved since then.
+    /// Whether its position has moved since then. A position that was not at the start of the file when it was first seen
+    /// has moved shortly before: a program that reads is past its first calls by the time that its file is found.
     pub(super) fn has_moved_since(&self, then: Nanos) -> bool {
-        self.gone > 0 && self.moved.0 > then
+        (self.gone > 0 || self.first > 0) && self.moved.0 > then
     }
 
     /// Whether the program has one of the files open.

@@ -17,7 +17,7 @@ use sakiyomi_report::{IorateResult, Present, text};
 
 use super::{Words, found, give, warn};
 use crate::child;
-use crate::console::{Common, Told, complain, note, note_json};
+use crate::console::{Common, Envelope, complain, note, note_json};
 
 pub(super) const EXAMPLES: &str = "Examples:
   sakiyomi iorate run 20 /mnt/disk -- tar cf /dev/null /mnt/disk
@@ -124,7 +124,7 @@ impl Run {
             elapsed_ns: elapsed.as_nanos() as u64,
         });
         if common.json {
-            note_json(&Told { schema: IorateResult::SCHEMA, result: &result });
+            note_json(&Envelope { schema: IorateResult::SCHEMA, result: &result });
         } else if self.report || !common.quiet && io::stderr().is_terminal() {
             for owner in &result.owners {
                 note(&format!("sakiyomi: {}", text::iorate_owner(owner)));

@@ -9,7 +9,7 @@ use sakiyomi_report::number;
 use sakiyomi_trace::{OutFormat, Packing, Record, Writer};
 use serde_json::json;
 
-use crate::console::{Common, Stdout, Told, note_json, say_result, stdout};
+use crate::console::{Common, Envelope, Stdout, note_json, say_result, stdout};
 
 const SCHEMA: &str = "sakiyomi.trace_written/1";
 
@@ -70,7 +70,7 @@ impl Destination {
                 let records = writer.records();
                 writer.into_inner()?.flush().context("cannot write standard output")?;
                 if common.json {
-                    note_json(&Told { schema: SCHEMA, result: summary(records, Path::new("-")) });
+                    note_json(&Envelope { schema: SCHEMA, result: summary(records, Path::new("-")) });
                 }
             }
         }
