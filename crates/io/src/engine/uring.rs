@@ -37,6 +37,10 @@ struct Uring {
     /// In the submission queue, and not yet submitted.
     queued: usize,
     files: FileTable,
+    /// For each slot the place in the table that its operation uses.
+    places: Vec<Option<usize>>,
+    /// Places that completed operations have used. Kept for its capacity.
+    released: Vec<usize>,
     /// Its buffers are registered; the memory must outlive the ring.
     pool: Option<BufferPool>,
 }
@@ -46,7 +50,15 @@ pub(super) fn open(depth: usize, pool: Option<&BufferPool>, sqpoll: bool) -> io:
     let files = FileTable::new(&ring);
     let pool = pool.filter(|pool| register(&ring, pool)).cloned();
     let registered = pool.is_some();
-    let uring = Uring { ring, slots: Slots::new(depth), queued: 0, files, pool };
+    let uring = Uring {
+        ring,
+        slots: Slots::new(depth),
+        queued: 0,
+        files,
+        places: vec![None; depth],
+        released: Vec::with_capacity(depth),
+        pool,
+    };
     Ok(Opened { engine: Box::new(uring), registered })
 }
 
@@ -74,9 +86,10 @@ fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     unsafe { ring.submitter().register_buffers(&areas) }.is_ok()
 }
 
-/// Files that the kernel has looked up beforehand, by their places in its table.
+/// Files that the kernel has looked up beforehand, by their places in its table. A file stays there while it is attached
+/// or an operation uses its place: the kernel looks the place up when it takes the operation from the queue.
 struct FileTable {
-    /// Each with the number of times that it was attached. Empty if the kernel has no table.
+    /// Each with the number of its users: attachments and operations. Empty if the kernel has no table.
     places: Vec<Option<(Arc<IoFile>, usize)>>,
 }
 
@@ -106,11 +119,25 @@ impl FileTable {
     }
 
     fn detach(&mut self, ring: &IoUring, file: &Arc<IoFile>) {
-        let Some(place) = self.place_of(file) else { return };
-        let attached = &mut self.places[place].as_mut().expect("just found").1;
-        *attached -= 1;
-        // Where the kernel refuses, its table keeps the file open, and so does ours.
-        if *attached == 0 && set_place(ring, place, NO_DESCRIPTOR).is_ok() {
+        if let Some(place) = self.place_of(file) {
+            self.release(ring, place);
+        }
+    }
+
+    /// The place of a file, for an operation that uses it until [`release`](FileTable::release).
+    fn hold(&mut self, file: &Arc<IoFile>) -> Option<usize> {
+        let place = self.place_of(file)?;
+        self.places[place].as_mut().expect("just found").1 += 1;
+        Some(place)
+    }
+
+    /// A user of a place has ended.
+    fn release(&mut self, ring: &IoUring, place: usize) {
+        let users = &mut self.places[place].as_mut().expect("a place in use").1;
+        *users -= 1;
+        // Where the kernel refuses, its table keeps the file open until another file has the place.
+        if *users == 0 {
+            let _ = set_place(ring, place, NO_DESCRIPTOR);
             self.places[place] = None;
         }
     }
@@ -127,7 +154,9 @@ fn set_place(ring: &IoUring, place: usize, descriptor: i32) -> io::Result<()> {
 impl Uring {
     fn entry(&mut self, slot: usize) -> squeue::Entry {
         let op = self.slots.op_mut(slot);
-        let place = self.files.place_of(&op.file).map(|place| Fixed(place as u32));
+        let place = self.files.hold(&op.file);
+        self.places[slot] = place;
+        let place = place.map(|place| Fixed(place as u32));
         let descriptor = Fd(op.file.file().as_raw_fd());
         // The constructors of io-uring are generic over the two kinds of descriptors.
         if op.kind == OpKind::Sync {
@@ -188,10 +217,12 @@ impl Uring {
         let now = Instant::now();
         for entry in entries {
             if entry.user_data() != CANCEL_USER_DATA {
-                let result = interrupted_if_orphaned(entry.result());
-                completions.push(self.slots.complete(entry.user_data() as usize, i64::from(result), now));
+                let (slot, result) = (entry.user_data() as usize, interrupted_if_orphaned(entry.result()));
+                completions.push(self.slots.complete(slot, i64::from(result), now));
+                self.released.extend(self.places[slot].take());
             }
         }
+        self.released.drain(..).for_each(|place| self.files.release(&self.ring, place));
     }
 
     /// Submits the queued operations, and sleeps until `at_least` have completed.

@@ -209,3 +209,31 @@ fn open_to_write(scratch: &ScratchFile, access: Access) -> Result<IoFile, Error>
         .map_err(|source| Error::Open { path: scratch.path().to_owned(), source })?;
     IoFile::from_file(file, scratch.path(), access)
 }
+
+/// The kernel takes queued operations later, and must find their file in its table then.
+#[test]
+fn an_operation_outlives_the_attachment_of_its_file() {
+    let bytes = content(20 * BLOCK);
+    let scratch = file_with("attached", &bytes);
+    let files = [0, 1].map(|_| Arc::new(IoFile::open(scratch.path(), Access::Buffered).unwrap()));
+    for spec in ["read", "pread:32", "aio:32", "uring:32", "uring-sqpoll:32"] {
+        let pool = BufferPool::fixed(32, BLOCK, Memory::Ordinary).unwrap();
+        let Ok(mut opened) = engine::open(spec.parse().unwrap(), BLOCK, None) else {
+            skipped("an_operation_outlives", format_args!("no {spec} here"));
+            continue;
+        };
+        let engine = &mut opened.engine;
+        for round in 0..40u64 {
+            let file = &files[round as usize % 2];
+            let (offset, buffer) = (round % 20 * BLOCK as u64, pool.take().expect("all are released"));
+            engine.attach(file);
+            engine.submit(Op::read(round, Arc::clone(file), offset, BLOCK, Payload::Buffer(buffer)));
+            engine.detach(file);
+            let mut completions = Vec::new();
+            engine.reap(1, &mut completions).unwrap();
+            let [Completion { op, result, .. }] = &completions[..] else { panic!("{spec}: {completions:?}") };
+            assert_eq!(*result.as_ref().unwrap(), BLOCK, "{spec}");
+            assert_eq!((op.tag, op.done), (round, BLOCK), "{spec}");
+        }
+    }
+}
