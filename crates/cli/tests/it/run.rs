@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
-use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
+use crate::slow::{Slow, command, number, result, run, soon};
 use sakiyomi_os::tracefs;
-use sakiyomi_testing::{signals_are_default, skipped};
+use sakiyomi_testing::{signals_are_default, skipped, unless_too_busy};
 
 #[test]
 fn it_ends_as_the_program_ends() {

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use crate::fuse::can_mount;
 use crate::scratch::{Scratch, json};
-use crate::slow::{Slow, command, number, result, run, soon, unless_too_busy};
-use sakiyomi_testing::skipped;
+use crate::slow::{Slow, command, number, result, run, soon};
+use sakiyomi_testing::{skipped, unless_too_busy};
 
 const NOBODY: u32 = 65534;
 

@@ -74,17 +74,3 @@ impl Drop for Slow {
         soon("the mount's end", || self.process.try_wait().unwrap().is_some());
     }
 }
-
-/// What must be seen on a machine that has time for us: help that comes too late on a busy one is tried again.
-pub(crate) fn unless_too_busy(mut check: impl FnMut() -> Result<(), String>) {
-    let mut seen = check();
-    for _ in 0..4 {
-        if seen.is_ok() {
-            break;
-        }
-        seen = check();
-    }
-    if let Err(what) = seen {
-        panic!("five times: {what}");
-    }
-}
