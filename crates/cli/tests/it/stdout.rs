@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::scratch::{Scratch, repository};
+use crate::scratch::{Scratch, repository, state_home};
 
 /// Arguments that make each command print a result. `TRACE` stands for a real trace, `MEASURED` and `MODEL` for a measured
 /// one and its drive.
@@ -79,7 +79,7 @@ pub(crate) fn redirected(scratch: &Scratch, words: &str, to: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("exec \"$@\" {to}"), "sh", env!("CARGO_BIN_EXE_sakiyomi")]);
     command.args(words.split_whitespace()).current_dir(&scratch.0).stdin(Stdio::null());
-    command.output().unwrap()
+    command.env("XDG_STATE_HOME", state_home()).output().unwrap()
 }
 
 /// Asserts that `words` say in a sentence that standard output cannot be written, and exit with `code`.
