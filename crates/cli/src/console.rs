@@ -61,7 +61,7 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// Width of tables on wider terminals, and where there is no terminal.
+/// Width of tables if the terminal is wider, or if output does not go to a terminal.
 const WIDTH_MAX_COLUMNS: usize = 110;
 
 impl Colour {

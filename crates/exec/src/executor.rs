@@ -132,7 +132,7 @@ impl Drop for Executor<'_> {
     fn drop(&mut self) {
         self.pool.close();
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }

@@ -99,7 +99,7 @@ struct Shared<T> {
     low: VecDeque<T>,
 }
 
-/// What a thread is to run next.
+/// The next task of a thread.
 pub(crate) struct Found<T> {
     pub(crate) task: T,
     /// Whether others came with it, which are now in the thread's own queue: whoever looked while they were on their way
@@ -201,7 +201,7 @@ impl<T> Queues<T> {
         task.map(Found::alone)
     }
 
-    /// What is bound to a thread or a lane, and nothing else.
+    /// Only tasks that are bound to a thread or a lane.
     pub(crate) fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<T>> {
         match server {
             Server::Lane(lane) => self.find_bound(&self.lanes[lane], look),
@@ -209,7 +209,7 @@ impl<T> Queues<T> {
         }
     }
 
-    /// What thread `me` does next, that has just made `task` active, if something else goes before it.
+    /// The task that thread `me` must run before one that it has just made active, if there is one.
     pub(crate) fn find_pressing(&self, me: usize) -> Option<T> {
         self.threads[me].bound.take_if_any().or_else(|| self.take_urgent_if_any())
     }

@@ -223,7 +223,7 @@ impl<J> Drop for ThreadPool<J> {
         drop(state);
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }

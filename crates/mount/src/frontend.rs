@@ -17,7 +17,7 @@ use crate::request::{IoRequest, Issuer};
 use crate::shared_layout::SharedLayout;
 use crate::watch::Watch;
 
-/// What all files of a mount share.
+/// State shared by all files of a mount.
 #[derive(Debug)]
 pub(crate) struct Frontend {
     layout: SharedLayout,
@@ -49,7 +49,7 @@ impl Frontend {
         &self.layout
     }
 
-    /// What names and attributes cost; nothing where that is not emulated.
+    /// The cost of names and attributes; `None` if it is not emulated.
     pub(crate) fn metadata<R>(&self, work: impl FnOnce(&mut Metadata) -> R) -> Option<R> {
         let metadata = self.metadata.as_ref()?;
         Some(work(&mut metadata.lock().unwrap_or_else(PoisonError::into_inner)))

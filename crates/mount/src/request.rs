@@ -22,7 +22,7 @@ pub(crate) struct IoRequest {
     pub(crate) fua: bool,
     /// Where the layout has it; empty where neither a drive nor a trace needs the places.
     pub(crate) extents: Extents,
-    /// Of the drive; without one, of the file.
+    /// Bytes on the drive; without a drive, bytes of the file.
     pub(crate) bytes: u64,
     /// Its number in the trace.
     pub(crate) number: u64,

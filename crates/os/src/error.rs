@@ -1,4 +1,4 @@
-//! What can go wrong: what was tried, on what, what is wrong, what to do.
+//! Errors: the operation, its object, the cause, and the remedy.
 
 use std::io;
 use std::path::PathBuf;

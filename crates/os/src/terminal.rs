@@ -29,7 +29,7 @@ pub struct Keys {
     before: Termios,
 }
 
-/// What ended a wait for a key.
+/// The reason why a wait for a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
     /// A byte was typed.
@@ -47,7 +47,7 @@ impl Keys {
         tcgetattr(io::stdin()).ok().map(|before| Keys { before })
     }
 
-    /// Has keys arrive one by one.
+    /// Delivers keys one by one.
     pub fn enter(&self) {
         let mut single = self.before.clone();
         single.local_modes -= LocalModes::ICANON | LocalModes::ECHO;

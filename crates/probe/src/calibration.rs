@@ -1,4 +1,4 @@
-//! What a cost model needs of a measurement: saved as JSON, and loaded again.
+//! The measurements that a cost model needs, saved as JSON and loaded again.
 //!
 //! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it, for
 //! each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
@@ -38,7 +38,7 @@ pub struct Calibration {
     pub schema: String,
     /// When it was measured, in seconds since 1970.
     pub measured_unix_s: u64,
-    /// What it was measured on.
+    /// The machine that it was measured on.
     pub machine: Machine,
     /// By device.
     pub devices: Vec<DeviceCosts>,
@@ -64,7 +64,7 @@ impl Machine {
         Machine { kernel: machine::kernel(), cpu: machine::cpu(), cores: machine::cores() }
     }
 
-    /// What differs from another one: `kernel`, `CPU`, `number of cores`.
+    /// Differences from another machine: `kernel`, `CPU`, `number of cores`.
     #[must_use]
     pub fn differences(&self, other: &Machine) -> Vec<&'static str> {
         let all = [
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// What operations cost on one device.
+/// Costs of operations on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCosts {
     /// What was measured: `path`, `tmpfs`, `loop`.
@@ -87,7 +87,7 @@ pub struct DeviceCosts {
     pub costs: Vec<Cost>,
 }
 
-/// What operations of one kind cost by one engine.
+/// Costs of one kind of operation with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The engine.
@@ -106,7 +106,7 @@ pub struct Cost {
     pub depths: Vec<DepthCost>,
 }
 
-/// What operations cost with a number of them in flight.
+/// Costs of operations at one queue depth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthCost {
     /// Operations in flight, threads, or mappings.
@@ -119,7 +119,7 @@ pub struct DepthCost {
     pub points: Vec<Point>,
 }
 
-/// What was measured with one size of block.
+/// Measurements with one block size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Bytes of an operation.

@@ -1,4 +1,4 @@
-//! What a message from one core to another costs, by their distance: while the receiver spins, and when it must be woken.
+//! Costs of a message from one core to another, by distance: to a receiver that spins, and to a receiver that sleeps.
 //!
 //! - *Hop*: two pinned threads write to two cache lines in turn. One way is half a round trip; a batch of round trips
 //!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an outlier.
@@ -38,7 +38,7 @@ const RECEIVER_SLEEP: Duration = Duration::from_micros(300);
 /// Spins between two looks at the clock.
 const SPINS_PER_LOOK: u32 = 1 << 12;
 
-/// What a message between two cores at one distance costs. What could not be measured is none.
+/// Cost of a message between two cores at one distance; `None` where it could not be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreCost {
     /// The distance.
@@ -54,7 +54,7 @@ pub struct CoreCost {
     pub wake_ns: Option<f64>,
     /// The fastest.
     pub wake_min_ns: Option<f64>,
-    /// What the call costs the waker, in nanoseconds: median.
+    /// Cost of the call to the waker, in nanoseconds: median.
     pub waker_ns: Option<f64>,
 }
 

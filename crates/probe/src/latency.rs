@@ -11,9 +11,9 @@ const LATENCY_DIGITS: u8 = 3;
 /// Service times of single operations in nanoseconds, those of reads and those of writes.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// Of reads.
+    /// Latencies of reads.
     pub reads: Histogram<u64>,
-    /// Of writes.
+    /// Latencies of writes.
     pub writes: Histogram<u64>,
 }
 

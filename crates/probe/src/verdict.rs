@@ -15,7 +15,7 @@ const GAIN_MIN_RATIO: f64 = 0.05;
 /// Utilization from which a core counts as a limit.
 const BUSY_MIN_RATIO: f64 = 0.70;
 
-/// What limits a case.
+/// The limiting resource of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// More depth and better buffers gain nothing, and no core is busy.

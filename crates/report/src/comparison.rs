@@ -105,7 +105,7 @@ fn settings(a: Vec<Fact>, b: Vec<Fact>) -> Vec<Fact> {
         }
     }
     let side = |facts: &[Fact], label: &str, absent: &str| {
-        // Of a key that was set twice the last one holds.
+        // If a key was set twice, the last value holds.
         let fact = facts.iter().rev().find(|fact| fact.label == label);
         fact.map_or_else(|| Cell::from(crate::value::Value::from(absent)), value)
     };

@@ -9,7 +9,7 @@ use sakiyomi_model::Nanos;
 use crate::cpu::Cpu;
 use crate::spec::{CoreScheduler, MachineSpec};
 
-/// What a thread wants to compute.
+/// A request for computing time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
     pub(crate) time: Nanos,

@@ -18,11 +18,11 @@ pub(crate) struct File {
     pub(crate) position: u64,
     /// Bytes of the calls that have ended.
     pub(crate) read_bytes: u64,
-    /// What Linux remembers while it is open; all threads share it.
+    /// Read-ahead state of Linux while it is open, shared by all threads.
     pub(crate) read_ahead: ReadAhead,
     /// Pages of a mapping that were missing, less those that were there (`mmap_miss`).
     pub(crate) misses: u32,
-    /// What Mac OS X remembers of it.
+    /// Read-ahead state of Mac OS X.
     pub(crate) clusters: Clusters,
     pub(crate) reads: Outstanding,
 }

@@ -45,7 +45,7 @@ impl Program {
         }
     }
 
-    /// What the `index`th program of a kind needs; the names of several are numbered from 1.
+    /// Requirements of the `index`th program of a kind; the names of several are numbered from 1.
     pub(crate) fn setup(spec: &ProcessSpec, index: u32) -> Setup {
         let input = FileSetup {
             size: spec.size,

@@ -68,7 +68,7 @@ pub struct ThreadIndex(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIndex(pub usize);
 
-/// What a thread does. Positions and lengths are in bytes.
+/// An action of a thread. Positions and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Opens a file: its read-ahead state begins anew, and the prefetcher follows it if the file says so. Takes no time.
@@ -142,7 +142,7 @@ pub enum Action {
     Done,
 }
 
-/// What came of an action: how much, and where the time went.
+/// The result of an action: bytes, and a breakdown of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
     /// Bytes that were read, touched or written.
@@ -159,7 +159,7 @@ pub struct Completed {
     pub slept: Nanos,
 }
 
-/// What a workload needs of the machine.
+/// Requirements of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     /// Its name.
@@ -208,7 +208,7 @@ pub struct ThreadSetup {
     pub is_urgent: bool,
 }
 
-/// What a workload may know of the machine.
+/// The state of the machine that a workload can see.
 #[derive(Debug)]
 pub struct View<'a> {
     pub(crate) now: Nanos,

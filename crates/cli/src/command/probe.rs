@@ -350,7 +350,7 @@ fn measured_cores() -> Result<Vec<CoreCost>> {
     cores::measure(&mut || go_on().map_err(|Interrupted| Error::Interrupted)).map_err(unless_interrupted)
 }
 
-/// What messages between two cores cost; none if nothing could be measured.
+/// Costs of messages between two cores; `None` if nothing could be measured.
 fn in_a_sentence(cost: &CoreCost) -> Option<String> {
     let time = |ns: f64| Nanos(ns.round() as u64).to_string();
     let hop = cost.hop_ns.map(|ns| format!("takes {} while the receiver spins", time(ns)));

@@ -1,4 +1,4 @@
-//! What every device says of itself holds: its capacity, its depth, its busy time.
+//! Every device honors the capacity, depth and busy time that it reports.
 
 use crate::common::{Random, bare, with};
 use proptest::prelude::*;

@@ -99,7 +99,7 @@ fn a_caller_that_waits_until_few_are_live_is_woken() {
     }
 }
 
-/// Has `main` use an executor with this thread, another that computes, and so many of a lane.
+/// Runs `main` on an executor with the calling thread, one more compute thread, and `lane` I/O threads.
 fn on_threads(lane: usize, main: impl FnOnce(&Executor<'static>)) {
     let lanes: Vec<usize> = (lane > 0).then_some(lane).into_iter().collect();
     let pool = std::sync::Arc::new(Pool::new(2, &lanes));

@@ -53,7 +53,7 @@ impl Home {
         Home(())
     }
 
-    /// What this thread serves for this executor, and its number, if it is one of its threads.
+    /// The role and number of the current thread in this executor; `None` for any other thread.
     pub(super) fn within(executor: usize) -> Option<(Server, usize)> {
         let (now, server, index) = HOME.with(Cell::get)?;
         (now == executor).then_some((server, index))

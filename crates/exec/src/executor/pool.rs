@@ -140,7 +140,7 @@ impl<R: Served> Pool<R> {
         self.sleep.close();
     }
 
-    /// Has a run's caller look whether it is enough.
+    /// Wakes the caller of a run to check its condition again.
     pub(super) fn wake_caller(&self, run: &R) {
         self.sleep.wake_caller(run.seat());
     }

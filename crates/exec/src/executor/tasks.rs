@@ -264,8 +264,8 @@ impl<'env> Tasks<'env> {
         let _ = self.noted(Failure::catch(&name, || drop(task)));
     }
 
-    /// What thread `me` does next, that has just made `task` active: this one, which need not go through its queue, unless
-    /// something else goes before it.
+    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the queue,
+    /// unless another task takes precedence.
     fn instead_of(&self, me: usize, task: Task<'env>) -> Task<'env> {
         match self.queues.find_pressing(me) {
             None => task,

@@ -154,7 +154,7 @@ impl Threads {
             .map_or(Ok(()), |&core| Err(Failure::no_core(core)))
     }
 
-    /// What a thread does.
+    /// The activity of a thread.
     fn life<'env>(
         &self,
         executor: &Executor<'env>,

@@ -43,7 +43,7 @@ pub(super) fn all<T: Send>(work: Work<'_, T>, inputs: Vec<Input<'_>>) -> Result<
     Ok(run??)
 }
 
-/// What is to be loaded after the resident parts have been processed.
+/// Parts to load after the resident ones have been processed.
 struct Later<'w> {
     before: Handle<'w, ()>,
     fetch: Arc<Fetch>,

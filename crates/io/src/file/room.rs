@@ -36,7 +36,7 @@ pub fn free_bytes(directory: &Path) -> io::Result<u64> {
     Ok(free_of(&statvfs(directory)?).unwrap_or(u64::MAX))
 }
 
-/// What a file system has left, in bytes; none if it has no limit.
+/// Free space of a file system in bytes; `None` if it has no limit.
 pub(crate) fn free_of(found: &StatVfs) -> Option<u64> {
     (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }

@@ -38,7 +38,7 @@ impl<J: Job> JobPool<J> {
         Ok(pool)
     }
 
-    /// Has a thread perform a job; blocks while the queue is full.
+    /// Queues a job; blocks while the queue is full.
     pub fn submit(&self, job: J) {
         let mut state = self.shared.lock();
         while state.todo.len() >= self.queue_max {

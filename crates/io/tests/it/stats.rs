@@ -91,7 +91,7 @@ fn cpu_time_is_told_of_the_threads_that_belong_to_an_engine() {
         } else {
             assert_eq!(kernel_threads.is_some(), has_kernel, "{engine}");
         }
-        // One that has no caller to leave work to has done all of it.
+        // A kernel thread of a ring performs all operations.
         assert!(kernel_threads.is_none_or(|time| time > Duration::ZERO), "{engine}: after {counted} looks");
     }
 }

@@ -160,7 +160,7 @@ impl<F: Syncable> BackingIo for Sync<F> {
     }
 }
 
-/// What can be brought onto the medium.
+/// A file that can be synchronized with the medium.
 pub(super) trait Syncable: Send + 'static {
     fn sync(&self, data_only: bool) -> io::Result<()>;
 }

@@ -50,7 +50,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.regulation.owners.stop();
         if let Some(thread) = self.thread.take() {
-            // One that has panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What every calibration promises to those who calculate with it.
+//! Invariants of every calibration that cost models rely on.
 
 use sakiyomi_io::engine::DEPTH_MAX;
 

@@ -31,7 +31,7 @@ pub struct Query {
     pub block_bytes: u64,
 }
 
-/// What operations cost.
+/// Costs of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Bytes a second.
@@ -86,7 +86,7 @@ pub enum EstimateError {
 }
 
 impl DeviceCosts {
-    /// What operations cost on this device.
+    /// Costs of operations on this device.
     ///
     /// # Errors
     /// If nothing like it was measured, or nothing near enough.

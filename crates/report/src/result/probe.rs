@@ -100,7 +100,7 @@ pub struct ProbeCase {
     /// Throughput with the best buffers over this, less one; none where these are the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_buffers_gain_ratio: Option<f64>,
-    /// What limits this case.
+    /// The limiting resource of this case.
     pub verdict: ProbeVerdict,
     /// Why, and what would help: one sentence.
     pub reason: String,
@@ -124,7 +124,7 @@ pub struct ProbeLatency {
     pub p99: u64,
 }
 
-/// What limits a case.
+/// The limiting resource of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeVerdict {
@@ -139,7 +139,7 @@ pub enum ProbeVerdict {
     Undecided,
 }
 
-/// What to choose for a target and a way of access.
+/// The recommended setting for a target and a kind of access.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeChoice {
     /// The target's name.

@@ -25,7 +25,7 @@ pub fn iorate_lines(result: &IorateResult) -> String {
 /// One who uses the device, in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
 #[must_use]
 pub fn iorate_owner(owner: &IorateOwner) -> String {
-    // Of one that has ended it may not be known.
+    // It may be unknown for a process that has exited.
     let name = if owner.name.is_empty() { String::new() } else { format!(" ({})", one_line(&owner.name)) };
     let mut text = match &owner.target {
         IorateTarget::Process { pid } => format!("process {pid}{name}: "),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::spec::{JobSpec, ReadMethod};
 use crate::workload::ThreadIndex;
 
-/// What a thread does. Positions and lengths are in bytes.
+/// An action of a thread. Positions and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Reads so much into the buffer: a block, or with [`ReadMethod::Read`] the file.

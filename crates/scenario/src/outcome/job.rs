@@ -4,7 +4,7 @@ use sakiyomi_model::Nanos;
 
 use crate::spec::ReadMethod;
 
-/// What came of one job.
+/// The result of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutcome {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What came of a workload, whatever it is.
+//! The result of a workload of any kind.
 
 use sakiyomi_model::Nanos;
 

@@ -1,4 +1,4 @@
-//! What is wrong with an experiment.
+//! Errors in an experiment.
 
 /// An experiment that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

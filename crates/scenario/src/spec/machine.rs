@@ -18,7 +18,7 @@ pub enum CoreScheduler {
     PerCore,
 }
 
-/// What it takes to go from one core to another, by how far they are apart.
+/// Costs of moving from one core to another, by distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HopSpec {
@@ -45,7 +45,7 @@ pub struct MachineSpec {
     pub cores_per_node: Option<u32>,
     /// What a hop takes, on the core that it leads to: of a thread that goes on elsewhere, and of what a thread hands over.
     pub hop: HopSpec,
-    /// What it takes to wake up a core that has had nothing to do, on that core.
+    /// Latency of waking up an idle core, spent on that core.
     pub wake: Nanos,
     /// For how long a core with nothing to do spins, which spares it the wake-up.
     pub spin: Nanos,
@@ -103,7 +103,7 @@ impl MachineSpec {
         Ok(())
     }
 
-    /// What a hop from core to core takes.
+    /// Latency of a hop between cores.
     pub(crate) fn hop(&self, from: usize, to: usize) -> Nanos {
         let is_within = |cores: usize| from / cores == to / cores;
         match self.cores_per_node {

@@ -7,7 +7,7 @@ use super::pages::Reader;
 use crate::cache::FileId;
 use crate::workload::Completed;
 
-/// What a thread is at.
+/// The progress of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Nothing,

@@ -86,7 +86,7 @@ impl World<'_> {
         self.workloads[index].wakes = self.threads[first..end].iter().filter_map(Thread::next_event).min();
     }
 
-    /// What threads of a workload wait for may be there.
+    /// Whether completions for threads of a workload may be available.
     pub(super) fn resume(&mut self, index: usize) {
         let (first, end) = self.workloads[index].threads;
         let mut has_gone_on = false;
@@ -193,7 +193,7 @@ impl World<'_> {
         self.device.clear_rate(self.now, Owner(index as u32));
     }
 
-    /// What came of a workload so far.
+    /// The result of a workload so far.
     pub(super) fn workload_outcome(&self, index: usize) -> WorkloadOutcome {
         let state = &self.workloads[index];
         let threads = &self.threads[state.threads.0..state.threads.1];

@@ -124,7 +124,7 @@ struct Restless {
     sizes: Vec<u64>,
     cores: u32,
     is_idle: Vec<bool>,
-    /// What is left of a partial read.
+    /// The rest of a partial read.
     left: Vec<u64>,
     actions: u32,
     due: Option<Nanos>,
@@ -372,7 +372,7 @@ struct Pipeline {
     random: Pcg64,
     mean_interval: u64,
     is_poisson: bool,
-    /// What each operator takes for a tuple, and on which core.
+    /// Processing time of each operator for a tuple, and its core.
     operators: Vec<(Nanos, u32)>,
     queues: Vec<VecDeque<Nanos>>,
     working: Vec<Option<Nanos>>,

@@ -3,7 +3,7 @@
 /// Names with `::` between them.
 pub(crate) type Path = Vec<String>;
 
-/// What the `use` statements of `code` import: the name it gets, and the path.
+/// Imports of `code`: the local name, and the path.
 pub(crate) fn imported(code: &str) -> Vec<(String, Path)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {

@@ -7,7 +7,7 @@ use crate::source::sources;
 use crate::table::{quoted, rows};
 use crate::{assert_none, root};
 
-/// What a module does not name that is told the time and all else, and returns what is to be done.
+/// Names that a pure module must not use.
 const IMPURE: [&str; 10] = [
     "std::fs",
     "std::thread",

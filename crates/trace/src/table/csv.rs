@@ -12,7 +12,7 @@ const VALUE_BYTES_MAX: usize = 336;
 #[derive(Debug)]
 pub(super) struct CsvSink<W> {
     writer: W,
-    /// What is laid out but not handed on; space for more behind `used`.
+    /// Formatted bytes that are not yet written; free space follows `used`.
     buffer: Vec<u8>,
     used: usize,
 }

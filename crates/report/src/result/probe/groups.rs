@@ -137,7 +137,7 @@ impl Group<'_> {
 const VERDICTS: [ProbeVerdict; 4] =
     [ProbeVerdict::StorageBound, ProbeVerdict::CpuBound, ProbeVerdict::LatencyBound, ProbeVerdict::Undecided];
 
-/// What limits a case.
+/// The limiting resource of a case.
 pub(crate) fn limit_name(verdict: ProbeVerdict) -> &'static str {
     match verdict {
         ProbeVerdict::StorageBound => "storage-bound",

@@ -9,7 +9,7 @@ use crate::rows::Rows;
 use crate::section::Table;
 use crate::value::Value;
 
-/// What came of one job.
+/// The result of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioJob {
     /// Its name.
