@@ -227,11 +227,16 @@ fn a_file_that_is_read_in_sequence_by_pread_is_read_ahead() {
 #[test]
 fn what_is_read_in_long_reads_is_counted_once() {
     if can_trace("what_is_read_in_long_reads") {
-        let own = |path: &Path| Some(own(&format!("in-long-reads:{}", path.display())));
-        let summary = in_a_slow_file("long-reads", 32, own, || ()).unwrap();
-        let told: Vec<_> = summary.readings.iter().map(|told| (&told.name, told.read)).collect();
-        let of_it = told.iter().filter(|(name, _)| name.ends_with("mounted/file"));
-        assert_eq!(of_it.map(|(_, read)| read).sum::<u64>(), 32 * MIB, "{told:?}");
+        unless_too_busy(|| {
+            let own = |path: &Path| Some(own(&format!("in-long-reads:{}", path.display())));
+            let summary = in_a_slow_file("long-reads", 32, own, || ()).unwrap();
+            let told: Vec<_> = summary.readings.iter().map(|told| (&told.name, told.read)).collect();
+            let of_it = told.iter().filter(|(name, _)| name.ends_with("mounted/file"));
+            let read = of_it.map(|(_, read)| read).sum::<u64>();
+            assert!(read <= 32 * MIB, "counted twice: {told:?}");
+            // The program ends right after its last read: a follower that gets no CPU then does not see that end.
+            if read == 32 * MIB { Ok(()) } else { Err(format!("{told:?}")) }
+        });
     }
 }
 
