@@ -1,0 +1,45 @@
+//! Errors: what is wrong, where, and what to do.
+
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be taken as a table, or as part of it.
+    #[error("{}: {reason}", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// A column, an expression or an order does not fit the table.
+    #[error("{0}")]
+    Query(String),
+    /// The job cannot be done within its memory limit.
+    #[error("{what} needs {needed} bytes of memory, and the limit leaves {available}; raise --memory")]
+    Memory {
+        /// The operation: `sorting a row of 52,428,800 bytes`.
+        what: String,
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that it may use.
+        available: u64,
+    },
+    /// Reading, writing or spilling failed.
+    #[error(transparent)]
+    Io(#[from] sakiyomi_io::Error),
+    /// A file's contents are damaged, or a computation failed.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// A Parquet file is damaged, or uses what is not supported.
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+    /// The job was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,40 @@
+//! Relational operators on Arrow batches: they keep a memory limit, and count the CPU time of their I/O (Ueda 2013).
+//!
+//! ```text
+//! Table ─► Scan ─► Transform ─► sort | join | aggregate ─► Output
+//! files    decode  filter, project      spill ▲ │           encode, write
+//!                                             └─┘
+//! ```
+//!
+//! | subject | module |
+//! |---|---|
+//! | a stream of record batches, and what a job shares: engine, threads, memory, spill directories | [`batches`], [`job`] |
+//! | files as tables: Parquet, Arrow IPC, CSV; which bytes a scan reads | [`table`] |
+//! | files as results: encoding on many threads, appended in order | [`output`] |
+//! | `--where`, `--select`: SQL expressions over batches (pure) | [`expression`] |
+//! | `--by`: which columns, in which direction, where nulls go (pure) | [`order`] |
+//! | external sort | [`sort`] |
+//! | merge join of sorted streams | [`join`] |
+//! | hash and sorted aggregation | [`aggregate`] |
+//! | what each phase took: bytes, seconds, CPU time, waiting | [`phase`] |
+//! | predictions and choices from a calibration (pure) | [`cost`] |
+//! | TPC-H tables | [`generate`] |
+
+pub mod aggregate;
+pub mod batches;
+pub mod cost;
+pub mod expression;
+pub mod generate;
+pub mod job;
+pub mod join;
+pub mod order;
+pub mod output;
+pub mod phase;
+pub mod sort;
+pub mod table;
+
+mod error;
+
+pub use batches::Batches;
+pub use error::Error;
+pub use job::{Job, JobOptions};

@@ -1,0 +1,56 @@
+//! What each phase of a job took: bytes, seconds, CPU time and waiting.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// The figures of one phase, summed over its threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Phase {
+    /// Its name: `read`, `write runs`.
+    pub name: String,
+    /// Bytes transferred by its I/O.
+    pub bytes: u64,
+    /// From its beginning to its end, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// CPU time of its threads in the program, those of the I/O engine included, in nanoseconds.
+    pub user_ns: u64,
+    /// CPU time of its threads in the kernel, those of the I/O engine included, in nanoseconds.
+    pub system_ns: u64,
+    /// Time that its computing threads waited for I/O, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// The phases of a job, in the order in which they began.
+#[derive(Debug, Default)]
+pub struct Phases {
+    phases: Mutex<Vec<Phase>>,
+}
+
+impl Phases {
+    /// Adds figures to the phase of that name, which begins with its first figures.
+    pub fn add(&self, phase: Phase) {
+        let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = phases.iter_mut().find(|known| known.name == phase.name) else {
+            return phases.push(phase);
+        };
+        known.bytes += phase.bytes;
+        known.elapsed_ns += phase.elapsed_ns;
+        known.user_ns += phase.user_ns;
+        known.system_ns += phase.system_ns;
+        known.waited_ns += phase.waited_ns;
+    }
+
+    /// All phases so far.
+    #[must_use]
+    pub fn list(&self) -> Vec<Phase> {
+        self.phases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Nanoseconds of a duration, as figures have them.
+#[must_use]
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
