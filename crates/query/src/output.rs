@@ -102,7 +102,12 @@ impl Output {
     ///
     /// # Errors
     /// If the file cannot be made, or the format cannot hold the schema.
-    pub fn create(job: &Job, target: &Target, schema: &SchemaRef, options: &OutputOptions) -> Result<Output, Error> {
+    pub fn create(
+        job: &Job,
+        target: &Target,
+        schema: &SchemaRef,
+        options: &OutputOptions,
+    ) -> Result<Output, Error> {
         // What cannot be written is refused before anything is opened.
         let encoder = Encoder::new(job, schema, options)?;
         Output::over(Sink::create(job, target)?, encoder, options)
@@ -180,15 +185,21 @@ impl Output {
 impl Encoder {
     fn new(job: &Job, schema: &SchemaRef, options: &OutputOptions) -> Result<Encoder, Error> {
         if let Some((column, data_type)) = find_type(schema, is_impossible) {
-            return Err(Error::Query(format!("column {column}: there is no type {data_type}; the input is damaged")));
+            return Err(Error::Query(format!(
+                "column {column}: there is no type {data_type}; the input is damaged"
+            )));
         }
         let schema = Arc::new(plain_schema(schema));
         let compression = options.compression;
         let kind = match options.format {
             Format::Parquet => EncoderKind::Parquet(parquet::Encoder::new(&schema, compression)?),
-            Format::ArrowFile | Format::ArrowStream => EncoderKind::Ipc(ipc::Encoder::new(&schema, compression)?),
+            Format::ArrowFile | Format::ArrowStream => {
+                EncoderKind::Ipc(ipc::Encoder::new(&schema, compression)?)
+            }
             Format::Csv if compression != Compression::None => {
-                return Err(Error::Query("CSV is written without compression; use none, or pipe it".to_owned()));
+                return Err(Error::Query(
+                    "CSV is written without compression; use none, or pipe it".to_owned(),
+                ));
             }
             Format::Csv => EncoderKind::Csv(csv::Encoder::new(&schema)?),
         };
@@ -240,7 +251,9 @@ impl Encoder {
     fn check_columns(&self, batches: &[RecordBatch]) -> Result<(), Error> {
         let columns = self.schema.fields().len();
         match batches.iter().map(RecordBatch::num_columns).find(|&given| given != columns) {
-            Some(given) => Err(Error::Query(format!("a batch has {given} columns, and the result has {columns}"))),
+            Some(given) => {
+                Err(Error::Query(format!("a batch has {given} columns, and the result has {columns}")))
+            }
             None => Ok(()),
         }
     }

@@ -36,7 +36,7 @@ impl Encoder {
     /// Appends the rows of some batches as lines.
     pub(crate) fn encode(&self, batches: &[RecordBatch], out: &mut Buf) -> Result<(), Error> {
         for batch in batches {
-            let columns: Result<Vec<Column<'_>>, Error> = batch.columns().iter().map(|array| Column::new(array)).collect();
+            let columns: Result<Vec<Column<'_>>, Error> = batch.columns().iter().map(Column::new).collect();
             let mut columns = columns?;
             for row in 0..batch.num_rows() {
                 for column in &mut columns {

@@ -149,7 +149,9 @@ impl Writer {
         let is_file = options.format == Format::ArrowFile;
         let is_plain = options.compression == Compression::None;
         let alignment = if is_plain { options.alignment } else { BUFFER_ALIGNMENT_BYTES };
-        if !alignment.is_power_of_two() || !(BUFFER_ALIGNMENT_BYTES..=ALIGNMENT_MAX_BYTES).contains(&alignment) {
+        if !alignment.is_power_of_two()
+            || !(BUFFER_ALIGNMENT_BYTES..=ALIGNMENT_MAX_BYTES).contains(&alignment)
+        {
             return Err(Error::Query(format!(
                 "buffers cannot be aligned to {alignment} bytes; use a power of two from 64 to 2,097,152"
             )));
@@ -170,7 +172,8 @@ impl Writer {
         let offset = self.sink.written();
         let (metadata, body) = self.append_message(&message.0, self.alignment)?;
         if self.is_file {
-            let too_long = |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
+            let too_long =
+                |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
             let metadata = i32::try_from(metadata).map_err(too_long)?;
             self.blocks.push(Block::new(offset as i64, metadata, body as i64));
         }

@@ -118,7 +118,10 @@ pub(crate) struct Writer {
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("rows", &self.rows).field("groups", &self.groups.len()).finish_non_exhaustive()
+        f.debug_struct("Writer")
+            .field("rows", &self.rows)
+            .field("groups", &self.groups.len())
+            .finish_non_exhaustive()
     }
 }
 

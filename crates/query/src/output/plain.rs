@@ -63,21 +63,29 @@ pub(crate) fn find_type<'a>(
     schema: &'a Schema,
     is_refused: impl Fn(&DataType) -> bool + Copy,
 ) -> Option<(&'a str, &'a DataType)> {
-    let found = |field: &'a FieldRef| find_in(field.data_type(), is_refused).map(|found| (field.name().as_str(), found));
+    let found = |field: &'a FieldRef| {
+        find_in(field.data_type(), is_refused).map(|found| (field.name().as_str(), found))
+    };
     schema.fields().iter().find_map(found)
 }
 
 fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) -> Option<&DataType> {
     use DataType::{
-        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct, Union,
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
+        Union,
     };
     if is_refused(data_type) {
         return Some(data_type);
     }
     match data_type {
         Dictionary(_, values) => find_in(values, is_refused),
-        List(field) | LargeList(field) | ListView(field) | LargeListView(field) | FixedSizeList(field, _)
-        | Map(field, _) | RunEndEncoded(_, field) => find_in(field.data_type(), is_refused),
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _)
+        | RunEndEncoded(_, field) => find_in(field.data_type(), is_refused),
         Struct(fields) => fields.iter().find_map(|field| find_in(field.data_type(), is_refused)),
         Union(fields, _) => fields.iter().find_map(|(_, field)| find_in(field.data_type(), is_refused)),
         _ => None,
@@ -90,7 +98,9 @@ pub(crate) fn is_impossible(data_type: &DataType) -> bool {
     match data_type {
         DataType::Time32(unit) => matches!(unit, Microsecond | Nanosecond),
         DataType::Time64(unit) => matches!(unit, Second | Millisecond),
-        DataType::Map(field, _) => !matches!(field.data_type(), DataType::Struct(fields) if fields.len() == 2),
+        DataType::Map(field, _) => {
+            !matches!(field.data_type(), DataType::Struct(fields) if fields.len() == 2)
+        }
         DataType::FixedSizeBinary(size) | DataType::FixedSizeList(_, size) => *size < 0,
         _ => false,
     }

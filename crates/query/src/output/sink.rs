@@ -39,7 +39,10 @@ enum Writer {
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sink").field("path", &self.path).field("written", &self.written).finish_non_exhaustive()
+        f.debug_struct("Sink")
+            .field("path", &self.path)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,8 +95,11 @@ impl Sink {
     /// Keeps an error for the caller; gives one for the libraries between.
     fn fail(&mut self, error: io::Error, length: usize) -> io::Error {
         let (kind, path, offset) = (error.kind(), self.path.clone(), self.written);
-        let error = error.downcast().unwrap_or_else(|source| {
-            sakiyomi_io::Error::Write { path, offset, length, source }
+        let error = error.downcast().unwrap_or_else(|source| sakiyomi_io::Error::Write {
+            path,
+            offset,
+            length,
+            source,
         });
         self.failure.get_or_insert(error.into());
         self.has_failed = true;
@@ -109,7 +115,7 @@ impl Sink {
         match std::mem::replace(&mut self.writer, Writer::Finished) {
             Writer::Stream { stream, file } => {
                 stream.finish()?;
-                file.map_or(Ok(()), |file| commit(file))
+                file.map_or(Ok(()), commit)
             }
             Writer::InPlace(mut writer) => writer.flush().map_err(|error| {
                 let _ = self.fail(error, 0);
@@ -134,7 +140,8 @@ fn create_file(path: &Path) -> Result<AtomicFile, Error> {
 
 fn commit(file: AtomicFile) -> Result<(), Error> {
     let path = file.target().display().to_string();
-    let failed = |source| sakiyomi_io::Error::System { what: format!("put the result in place as {path}"), source };
+    let failed =
+        |source| sakiyomi_io::Error::System { what: format!("put the result in place as {path}"), source };
     Ok(file.commit().map_err(failed)?)
 }
 
@@ -154,7 +161,9 @@ impl SharedSink {
     /// Appends bytes.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<(), Error> {
         let outcome = self.lock().append(bytes);
-        self.check(outcome.map_err(|source| sakiyomi_io::Error::System { what: "write the result".into(), source }))
+        self.check(
+            outcome.map_err(|source| sakiyomi_io::Error::System { what: "write the result".into(), source }),
+        )
     }
 
     /// The sink's own error instead of what became of it in other libraries.

@@ -10,7 +10,11 @@ use super::validity::Validity;
 use crate::Error;
 
 /// Writes a column chunk of booleans.
-pub(super) fn encode(mut chunk: ChunkWriter<'_>, arrays: &[ArrayRef], validity: &Validity) -> Result<Chunk, Error> {
+pub(super) fn encode(
+    mut chunk: ChunkWriter<'_>,
+    arrays: &[ArrayRef],
+    validity: &Validity,
+) -> Result<Chunk, Error> {
     let mut values = BooleanBufferBuilder::new(validity.values());
     for array in arrays {
         let array = array.as_boolean();

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use parquet::basic::{self, BoundaryOrder, Encoding, PageType};
-use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder, PageEncodingStats};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder, PageEncodingStats,
+};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::statistics::Statistics;
@@ -77,7 +79,11 @@ pub(super) struct ChunkWriter<'a> {
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(super) fn new(sink: PageSink<'a>, descr: &'a ColumnDescPtr, validity: &'a Validity) -> ChunkWriter<'a> {
+    pub(super) fn new(
+        sink: PageSink<'a>,
+        descr: &'a ColumnDescPtr,
+        validity: &'a Validity,
+    ) -> ChunkWriter<'a> {
         let start = sink.out.len();
         let index = ColumnIndexBuilder::new(descr.physical_type());
         let offsets = OffsetIndexBuilder::new();
@@ -96,8 +102,18 @@ impl<'a> ChunkWriter<'a> {
         }
     }
 
+    /// The column.
+    pub(super) fn descr(&self) -> &'a ColumnDescPtr {
+        self.descr
+    }
+
     /// Writes the dictionary, whose values `bytes` has without an encoding.
-    pub(super) fn dictionary_page(&mut self, bytes: &[u8], values: usize, is_sorted: bool) -> Result<(), Error> {
+    pub(super) fn dictionary_page(
+        &mut self,
+        bytes: &[u8],
+        values: usize,
+        is_sorted: bool,
+    ) -> Result<(), Error> {
         self.dictionary = Some(self.sink.out.len());
         self.count(PageType::DICTIONARY_PAGE, Encoding::PLAIN);
         let values = self.size(values)?;
@@ -145,7 +161,8 @@ impl<'a> ChunkWriter<'a> {
             fill(&mut self.sink.buffers.uncompressed);
             let PageBuffers { uncompressed, compressed } = &mut *self.sink.buffers;
             self.sink.codec.compress(uncompressed.as_slice(), compressed)?;
-            let sizes = self.sizes(uncompressed.len(), compressed.len())?;
+            let sizes = (uncompressed.len(), compressed.len());
+            let sizes = self.sizes(sizes.0, sizes.1)?;
             self.header(|out| header::data_page(out, sizes, values, encoding));
             self.sink.out.extend(self.sink.buffers.compressed.as_slice());
         }
@@ -153,7 +170,12 @@ impl<'a> ChunkWriter<'a> {
         self.index_page(rows, bounds, at)
     }
 
-    fn index_page(&mut self, rows: &Range<usize>, bounds: Option<PageBounds>, at: usize) -> Result<(), Error> {
+    fn index_page(
+        &mut self,
+        rows: &Range<usize>,
+        bounds: Option<PageBounds>,
+        at: usize,
+    ) -> Result<(), Error> {
         let nulls = self.validity.nulls_in(rows);
         match bounds {
             _ if nulls == rows.len() => self.index.append(true, Vec::new(), Vec::new(), nulls as i64),
@@ -174,7 +196,10 @@ impl<'a> ChunkWriter<'a> {
     }
 
     fn count(&mut self, page_type: PageType, encoding: Encoding) {
-        let known = self.encodings.iter_mut().find(|known| (known.page_type, known.encoding) == (page_type, encoding));
+        let known = self
+            .encodings
+            .iter_mut()
+            .find(|known| (known.page_type, known.encoding) == (page_type, encoding));
         match known {
             Some(known) => known.count += 1,
             None => self.encodings.push(PageEncodingStats { page_type, encoding, count: 1 }),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lz4_flex::block::{get_maximum_output_size, compress_into};
+use lz4_flex::block::{compress_into, get_maximum_output_size};
 use parquet::basic;
 
 use crate::Error;
@@ -45,7 +45,7 @@ impl Codec {
     pub(super) fn new(compression: Compression) -> Result<Codec, Error> {
         Ok(match compression {
             Compression::None => Codec::None,
-            Compression::Snappy => Codec::Snappy(Box::default()),
+            Compression::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compression::Lz4 => Codec::Lz4,
             Compression::Zstd => Codec::Zstd(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?),
         })

@@ -40,15 +40,23 @@ struct Column {
 
 #[derive(Debug)]
 enum Kind {
-    Boolean(ColumnDescPtr),
-    Int32(ColumnDescPtr, Storage),
-    Int64(ColumnDescPtr, Storage),
-    /// Decimals of more than 18 digits.
-    Decimal(ColumnDescPtr, Storage),
-    Float(ColumnDescPtr, Storage),
-    Double(ColumnDescPtr, Storage),
-    Bytes(ColumnDescPtr, bool),
+    Leaf(ColumnDescPtr, Leaf),
     Nested(Box<Nested>),
+}
+
+/// The encoder of a column that is one column of the file.
+#[derive(Clone, Copy, Debug)]
+enum Leaf {
+    Boolean,
+    Int32(Storage),
+    Int64(Storage),
+    /// Decimals of more than 18 digits.
+    Decimal(Storage),
+    Float(Storage),
+    Double(Storage),
+    Bytes {
+        is_text: bool,
+    },
 }
 
 /// Memory of one thread that encodes.
@@ -115,7 +123,8 @@ impl Columns {
         let mut chunks = Vec::with_capacity(self.descr.num_columns());
         for (column, arrays) in self.columns.iter().zip(arrays) {
             column.check(&arrays)?;
-            let arrays = converted(arrays, |array| column.kind.takes(column.field.data_type(), array.data_type()), &column.field)?;
+            let is_taken = |array: &DataType| column.kind.takes(column.field.data_type(), array);
+            let arrays = converted(arrays, is_taken, &column.field)?;
             chunks.extend(column.encode(&arrays, scratch, self.name, out)?);
         }
         Ok(chunks)
@@ -129,9 +138,13 @@ impl Column {
 
     /// Refuses nulls where there may be none.
     fn check(&self, arrays: &[ArrayRef]) -> Result<(), Error> {
-        let has_nulls = !self.field.is_nullable() && arrays.iter().any(|array| array.logical_null_count() > 0);
+        let has_nulls =
+            !self.field.is_nullable() && arrays.iter().any(|array| array.logical_null_count() > 0);
         if has_nulls {
-            return Err(Error::Query(format!("column {} has nulls, which its schema excludes", self.field.name())));
+            return Err(Error::Query(format!(
+                "column {} has nulls, which its schema excludes",
+                self.field.name()
+            )));
         }
         Ok(())
     }
@@ -146,52 +159,45 @@ impl Column {
         let Scratch { codec: Some(codec), buffers, validity, tables, strings, numbers } = scratch else {
             unreachable!("a codec is made first")
         };
-        if let Kind::Nested(nested) = &self.kind {
-            return nested.encode(arrays, out);
-        }
+        let (descr, leaf) = match &self.kind {
+            Kind::Leaf(descr, leaf) => (descr, leaf),
+            Kind::Nested(nested) => return nested.encode(arrays, out),
+        };
         validity.gather(arrays, self.field.is_nullable());
-        let name = self.field.name();
-        let writer = |descr| ChunkWriter::new(PageSink { out, buffers, codec, compression }, descr, validity);
-        let chunk = match &self.kind {
-            Kind::Boolean(descr) => booleans::encode(writer(descr), arrays, validity),
-            Kind::Bytes(descr, is_text) => {
-                strings::encode(writer(descr), arrays, validity, *is_text, tables, strings)
+        let chunk = ChunkWriter::new(PageSink { out, buffers, codec, compression }, descr, validity);
+        let chunk = match *leaf {
+            Leaf::Boolean => booleans::encode(chunk, arrays, validity),
+            Leaf::Bytes { is_text } => strings::encode(chunk, arrays, validity, is_text, tables, strings),
+            Leaf::Int32(storage) => {
+                encode_numbers(chunk, arrays, validity, storage, tables, &mut numbers.i32)
             }
-            Kind::Int32(descr, storage) => {
-                encode_numbers(writer(descr), descr, arrays, name, validity, *storage, tables, &mut numbers.i32)
+            Leaf::Int64(storage) => {
+                encode_numbers(chunk, arrays, validity, storage, tables, &mut numbers.i64)
             }
-            Kind::Int64(descr, storage) => {
-                encode_numbers(writer(descr), descr, arrays, name, validity, *storage, tables, &mut numbers.i64)
+            Leaf::Decimal(storage) => {
+                encode_numbers(chunk, arrays, validity, storage, tables, &mut numbers.i128)
             }
-            Kind::Decimal(descr, storage) => {
-                encode_numbers(writer(descr), descr, arrays, name, validity, *storage, tables, &mut numbers.i128)
+            Leaf::Float(storage) => {
+                encode_numbers(chunk, arrays, validity, storage, tables, &mut numbers.f32)
             }
-            Kind::Float(descr, storage) => {
-                encode_numbers(writer(descr), descr, arrays, name, validity, *storage, tables, &mut numbers.f32)
+            Leaf::Double(storage) => {
+                encode_numbers(chunk, arrays, validity, storage, tables, &mut numbers.f64)
             }
-            Kind::Double(descr, storage) => {
-                encode_numbers(writer(descr), descr, arrays, name, validity, *storage, tables, &mut numbers.f64)
-            }
-            Kind::Nested(_) => unreachable!("handled above"),
         };
         Ok(vec![chunk?])
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "all parts of one thread's memory, borrowed apart")]
 fn encode_numbers<T: Gather>(
     chunk: ChunkWriter<'_>,
-    descr: &ColumnDescPtr,
     arrays: &[ArrayRef],
-    name: &str,
     validity: &Validity,
     storage: Storage,
     tables: &mut CodeTables,
     memory: &mut Vec<T>,
 ) -> Result<Chunk, Error> {
-    let values = gather(arrays, name, memory)?;
-    let is_signed_order = descr.sort_order().is_signed();
-    let chunk = numbers::encode(chunk, &values, validity, storage, is_signed_order, tables);
+    let values = gather(arrays, chunk.descr().name(), memory)?;
+    let chunk = numbers::encode(chunk, &values, validity, storage, tables);
     release(values, memory);
     chunk
 }
@@ -205,31 +211,29 @@ impl Kind {
     ) -> Result<Kind, Error> {
         use DataType::{
             Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Float32,
-            Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64, Timestamp, UInt8, UInt16,
-            UInt32, UInt64, Utf8, Utf8View,
+            Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Time32, Time64, Timestamp, UInt8,
+            UInt16, UInt32, UInt64, Utf8, Utf8View,
         };
-        let column = || descr.column(leaf);
+        let descr = || descr.column(leaf);
         let storage = |is_unsigned, length| Storage { is_unsigned, length };
-        Ok(match field.data_type() {
-            Boolean => Kind::Boolean(column()),
-            Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => Kind::Int32(column(), storage(false, 4)),
-            UInt32 => Kind::Int32(column(), storage(true, 4)),
-            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => Kind::Int64(column(), storage(false, 8)),
-            UInt64 => Kind::Int64(column(), storage(true, 8)),
-            Float32 => Kind::Float(column(), storage(false, 4)),
-            Float64 => Kind::Double(column(), storage(false, 8)),
-            Decimal32(..) | Decimal64(..) | Decimal128(..) => match column().physical_type() {
-                basic::Type::INT32 => Kind::Int32(column(), storage(false, 4)),
-                basic::Type::INT64 => Kind::Int64(column(), storage(false, 8)),
-                _ => {
-                    let length = usize::try_from(column().type_length()).unwrap_or(0);
-                    Kind::Decimal(column(), storage(false, length))
-                }
+        let leaf = match field.data_type() {
+            Boolean => Leaf::Boolean,
+            Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => Leaf::Int32(storage(false, 4)),
+            UInt32 => Leaf::Int32(storage(true, 4)),
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => Leaf::Int64(storage(false, 8)),
+            UInt64 => Leaf::Int64(storage(true, 8)),
+            Float32 => Leaf::Float(storage(false, 4)),
+            Float64 => Leaf::Double(storage(false, 8)),
+            Decimal32(..) | Decimal64(..) | Decimal128(..) => match descr().physical_type() {
+                basic::Type::INT32 => Leaf::Int32(storage(false, 4)),
+                basic::Type::INT64 => Leaf::Int64(storage(false, 8)),
+                _ => Leaf::Decimal(storage(false, usize::try_from(descr().type_length()).unwrap_or(0))),
             },
-            Utf8 | LargeUtf8 | Utf8View => Kind::Bytes(column(), true),
-            Binary | LargeBinary | BinaryView => Kind::Bytes(column(), false),
-            _ => Kind::Nested(Box::new(Nested::new(field, compression)?)),
-        })
+            Utf8 | LargeUtf8 | Utf8View => Leaf::Bytes { is_text: true },
+            Binary | LargeBinary | BinaryView => Leaf::Bytes { is_text: false },
+            _ => return Ok(Kind::Nested(Box::new(Nested::new(field, compression)?))),
+        };
+        Ok(Kind::Leaf(descr(), leaf))
     }
 
     /// Whether the encoder takes arrays of a type as they are for a column of a type.
@@ -241,8 +245,10 @@ impl Kind {
         };
         match self {
             // Bytes of which nobody knows that they are text do not become it.
-            Kind::Bytes(_, is_text) => is_visited(array) && (!is_text || is_text_type(array)),
-            Kind::Int32(..) | Kind::Int64(..) | Kind::Decimal(..) if scale_of(array).is_some() => {
+            Kind::Leaf(_, Leaf::Bytes { is_text }) => is_visited(array) && (!is_text || is_text_type(array)),
+            Kind::Leaf(_, Leaf::Int32(_) | Leaf::Int64(_) | Leaf::Decimal(_))
+                if scale_of(array).is_some() =>
+            {
                 scale_of(column) == scale_of(array)
             }
             _ => column == array,

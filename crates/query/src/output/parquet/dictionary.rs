@@ -1,8 +1,5 @@
 //! Codes for the distinct values of a column chunk, given up early where they do not pay.
 
-/// Entries of a dictionary at most: codes are of 16 bits.
-pub(super) const ENTRIES_MAX: usize = 1 << 16;
-
 /// Bytes of a dictionary at most, which readers keep in memory while they read the chunk; that of other writers.
 pub(super) const DICTIONARY_MAX_BYTES: usize = 1 << 20;
 

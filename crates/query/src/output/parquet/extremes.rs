@@ -117,7 +117,8 @@ impl Extremes {
     /// Statistics of a chunk with so many nulls.
     pub(super) fn statistics(&self, is_text: bool, nulls: u64) -> Statistics {
         let (least, greatest) = self.bounds(is_text).unzip();
-        let is_exact = self.0.map_or((false, false), |(least, greatest)| (!least.is_cut(), !greatest.is_cut()));
+        let is_exact =
+            self.0.map_or((false, false), |(least, greatest)| (!least.is_cut(), !greatest.is_cut()));
         let (least, greatest) = (least.map(ByteArray::from), greatest.map(ByteArray::from));
         let statistics = ValueStatistics::new(least, greatest, None, Some(nulls), false);
         Statistics::ByteArray(statistics.with_min_is_exact(is_exact.0).with_max_is_exact(is_exact.1))
@@ -149,7 +150,6 @@ fn incremented_text(text: &str) -> Option<Vec<u8>> {
         (text.len() <= at + character.len_utf8()).then(|| text.into_bytes())
     })
 }
-
 
 #[cfg(test)]
 mod tests;

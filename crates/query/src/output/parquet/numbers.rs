@@ -47,12 +47,10 @@ pub(super) fn encode<T: Physical>(
     values: &ScalarBuffer<T>,
     validity: &Validity,
     storage: Storage,
-    is_signed_order: bool,
     tables: &mut CodeTables,
 ) -> Result<Chunk, Error> {
     debug_assert_eq!(values.len(), validity.values());
-    let extremes: Vec<_> =
-        validity.pages().map(|(_, range)| T::extremes(&values[range], storage)).collect();
+    let extremes: Vec<_> = validity.pages().map(|(_, range)| T::extremes(&values[range], storage)).collect();
     let ordered: Vec<(T, T)> = extremes.iter().copied().flatten().collect();
     let all = merged(&ordered, storage);
     if all.is_some_and(|(least, greatest)| !least.fits(storage) || !greatest.fits(storage)) {
@@ -63,13 +61,15 @@ pub(super) fn encode<T: Physical>(
         chunk.dictionary_page(tables.entries.as_slice(), entries, is_sorted)?;
     }
     for ((rows, range), extremes) in validity.pages().zip(extremes) {
-        let bounds = extremes.map(|(least, greatest)| (bytes_of(least, storage), bytes_of(greatest, storage)));
+        let bounds =
+            extremes.map(|(least, greatest)| (bytes_of(least, storage), bytes_of(greatest, storage)));
         match &dictionary {
             Some(dictionary) => {
                 let packed = &mut tables.packed;
                 pack(packed, &tables.codes[range], dictionary.entries);
                 let encoding = Encoding::RLE_DICTIONARY;
-                chunk.data_page(&rows, bounds, encoding, packed.len(), |out| out.extend(packed.as_slice()))?;
+                chunk
+                    .data_page(&rows, bounds, encoding, packed.len(), |out| out.extend(packed.as_slice()))?;
             }
             None => {
                 let bytes = range.len() * storage.length;
@@ -80,7 +80,8 @@ pub(super) fn encode<T: Physical>(
         }
     }
     let order = boundary_order(&ordered, |one, other| one.is_less(other, storage));
-    let statistics = T::statistics(all, validity.nulls() as u64, is_signed_order, storage.length);
+    let statistics =
+        T::statistics(all, validity.nulls() as u64, chunk.descr().sort_order().is_signed(), storage.length);
     chunk.finish(statistics, order)
 }
 

@@ -41,14 +41,24 @@ pub(super) trait Physical: ArrowNativeType {
     fn append(values: &[Self], storage: Storage, out: &mut Buf);
 
     /// The same for a range of a buffer, whose bytes may be those of the file.
-    fn append_range(values: &ScalarBuffer<Self>, range: std::ops::Range<usize>, storage: Storage, out: &mut Buf) {
+    fn append_range(
+        values: &ScalarBuffer<Self>,
+        range: std::ops::Range<usize>,
+        storage: Storage,
+        out: &mut Buf,
+    ) {
         let (from, to) = (range.start * size_of::<Self>(), range.end * size_of::<Self>());
         out.extend(&values.inner().as_slice()[from..to]);
         let _ = storage;
     }
 
     /// Statistics of a column chunk.
-    fn statistics(extremes: Option<(Self, Self)>, nulls: u64, is_signed_order: bool, length: usize) -> Statistics;
+    fn statistics(
+        extremes: Option<(Self, Self)>,
+        nulls: u64,
+        is_signed_order: bool,
+        length: usize,
+    ) -> Statistics;
 }
 
 macro_rules! integer {
@@ -85,7 +95,12 @@ macro_rules! integer {
                 append_little_endian(values.iter().map(|value| value.to_le_bytes()), out);
             }
 
-            fn statistics(extremes: Option<($type, $type)>, nulls: u64, is_signed: bool, _: usize) -> Statistics {
+            fn statistics(
+                extremes: Option<($type, $type)>,
+                nulls: u64,
+                is_signed: bool,
+                _: usize,
+            ) -> Statistics {
                 statistics_of(extremes, nulls, is_signed).into()
             }
         }
@@ -133,7 +148,12 @@ macro_rules! float {
                 append_little_endian(values.iter().map(|value| value.to_le_bytes()), out);
             }
 
-            fn statistics(extremes: Option<($type, $type)>, nulls: u64, is_signed: bool, _: usize) -> Statistics {
+            fn statistics(
+                extremes: Option<($type, $type)>,
+                nulls: u64,
+                is_signed: bool,
+                _: usize,
+            ) -> Statistics {
                 statistics_of(extremes, nulls, is_signed).into()
             }
         }
@@ -176,15 +196,20 @@ impl Physical for i128 {
         }
     }
 
-    fn append_range(values: &ScalarBuffer<i128>, range: std::ops::Range<usize>, storage: Storage, out: &mut Buf) {
+    fn append_range(
+        values: &ScalarBuffer<i128>,
+        range: std::ops::Range<usize>,
+        storage: Storage,
+        out: &mut Buf,
+    ) {
         i128::append(&values[range], storage, out);
     }
 
     fn statistics(extremes: Option<(i128, i128)>, nulls: u64, is_signed: bool, length: usize) -> Statistics {
-        let bytes = |value: i128| {
-            FixedLenByteArray::from(value.to_be_bytes()[size_of::<i128>() - length..].to_vec())
-        };
-        statistics_of(extremes.map(|(least, greatest)| (bytes(least), bytes(greatest))), nulls, is_signed).into()
+        let bytes =
+            |value: i128| FixedLenByteArray::from(value.to_be_bytes()[size_of::<i128>() - length..].to_vec());
+        statistics_of(extremes.map(|(least, greatest)| (bytes(least), bytes(greatest))), nulls, is_signed)
+            .into()
     }
 }
 
@@ -197,5 +222,6 @@ fn append_little_endian<const N: usize>(values: impl ExactSizeIterator<Item = [u
 
 fn statistics_of<T>(extremes: Option<(T, T)>, nulls: u64, is_signed: bool) -> ValueStatistics<T> {
     let (least, greatest) = extremes.unzip();
-    ValueStatistics::new(least, greatest, None, Some(nulls), false).with_backwards_compatible_min_max(is_signed)
+    ValueStatistics::new(least, greatest, None, Some(nulls), false)
+        .with_backwards_compatible_min_max(is_signed)
 }

@@ -119,7 +119,8 @@ fn build(arrays: &[ArrayRef], tables: &mut CodeTables, strings: &mut StringTable
     strings.starts.clear();
     let mut plain_bytes = 0;
     for array in arrays {
-        let is_small = array.as_any_dictionary_opt().is_some_and(|dictionary| dictionary.values().len() <= array.len());
+        let is_small =
+            array.as_any_dictionary_opt().is_some_and(|dictionary| dictionary.values().len() <= array.len());
         if is_small {
             plain_bytes += map_dictionary(array, tables, strings)?;
             continue;
@@ -216,7 +217,11 @@ fn map_dictionary(array: &dyn Array, tables: &mut CodeTables, strings: &mut Stri
 }
 
 /// Adds the codes of keys; gives the bytes that their values take without a dictionary.
-fn map_keys<K: ArrowDictionaryKeyType>(array: &dyn Array, tables: &mut CodeTables, strings: &StringTables) -> usize {
+fn map_keys<K: ArrowDictionaryKeyType>(
+    array: &dyn Array,
+    tables: &mut CodeTables,
+    strings: &StringTables,
+) -> usize {
     let keys = array.as_dictionary::<K>().keys();
     let before = tables.codes.len();
     let mut bytes = 0;
@@ -314,7 +319,8 @@ fn visit_rows(arrays: &[ArrayRef], rows: &Range<usize>, visitor: &mut impl FnMut
 fn spans(validity: &Validity, lengths: &[u32]) -> Vec<Span> {
     let mut spans = Vec::new();
     for (rows, values) in validity.pages() {
-        let bytes_of = |lengths: &[u32]| lengths.iter().map(|&length| length as usize + PREFIX_BYTES).sum::<usize>();
+        let bytes_of =
+            |lengths: &[u32]| lengths.iter().map(|&length| length as usize + PREFIX_BYTES).sum::<usize>();
         let bytes = bytes_of(&lengths[values.clone()]);
         if bytes <= PAGE_BYTES {
             spans.push(Span { rows, bytes });

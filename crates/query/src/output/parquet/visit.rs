@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ByteArrayType, ByteViewType, GenericBinaryType, GenericStringType};
 use arrow_array::types::{BinaryViewType, StringViewType};
-use arrow_array::{Array, GenericByteArray, GenericByteViewArray, OffsetSizeTrait};
-use arrow_buffer::NullBuffer;
+use arrow_array::types::{ByteArrayType, ByteViewType, GenericBinaryType, GenericStringType};
+use arrow_array::{Array, GenericByteArray, GenericByteViewArray};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::DataType;
 
@@ -58,7 +58,11 @@ fn valid_rows(nulls: Option<&NullBuffer>, rows: Range<usize>, mut call: impl FnM
     }
 }
 
-fn visit_bytes<T: ByteArrayType>(array: &GenericByteArray<T>, rows: Range<usize>, visitor: &mut impl Visitor) {
+fn visit_bytes<T: ByteArrayType>(
+    array: &GenericByteArray<T>,
+    rows: Range<usize>,
+    visitor: &mut impl Visitor,
+) {
     let (offsets, source) = (array.value_offsets(), array.value_data());
     valid_rows(array.nulls(), rows, |row| {
         let start = offsets[row].as_usize();
@@ -66,7 +70,11 @@ fn visit_bytes<T: ByteArrayType>(array: &GenericByteArray<T>, rows: Range<usize>
     });
 }
 
-fn visit_views<T: ByteViewType>(array: &GenericByteViewArray<T>, rows: Range<usize>, visitor: &mut impl Visitor) {
+fn visit_views<T: ByteViewType>(
+    array: &GenericByteViewArray<T>,
+    rows: Range<usize>,
+    visitor: &mut impl Visitor,
+) {
     let (views, buffers) = (array.views(), array.data_buffers());
     valid_rows(array.nulls(), rows, |row| {
         let view = views[row];
