@@ -39,8 +39,11 @@ impl BatchWriter {
     /// # Errors
     /// If the budget has no room for another stream, or the schema cannot be written.
     pub(crate) fn create(spill: &Spill, schema: &Schema) -> Result<BatchWriter, Error> {
-        let options =
-            WriteOptions { block: BATCH_BLOCK_BYTES, in_flight: BATCH_BLOCKS_AHEAD, ..WriteOptions::default() };
+        let options = WriteOptions {
+            block: BATCH_BLOCK_BYTES,
+            in_flight: BATCH_BLOCKS_AHEAD,
+            ..WriteOptions::default()
+        };
         let writer = StreamWriter::try_new(spill.run(&options)?, schema).map_err(write_error)?;
         Ok(BatchWriter { writer })
     }
@@ -91,11 +94,6 @@ pub(crate) struct BatchRun {
 }
 
 impl BatchRun {
-    /// Its length in bytes.
-    pub(crate) fn len(&self) -> u64 {
-        self.run.len()
-    }
-
     /// Reads the batches, and leaves them as they are.
     ///
     /// # Errors

@@ -183,10 +183,12 @@ struct Items<T> {
     total: u64,
     /// Rows that were generated before the first item.
     before: u64,
+    /// Memory of parts; a shuffle has its own.
+    _memory: Option<Reservation>,
 }
 
 enum Source<T> {
-    Parts(Ordered<T>, Reservation),
+    Parts(Ordered<T>),
     Shuffled(Box<Shuffle<T>>),
 }
 
@@ -200,21 +202,23 @@ impl<T: Send + 'static> Items<T> {
         let rows = plan.rows();
         if let Some(seed) = shuffle {
             let total = 2 * rows;
-            let shuffle = Shuffle::start(&plan, seed, finish, &mut |rows| progress(Progress { rows, total }))?;
-            return Ok(Items { source: Source::Shuffled(Box::new(shuffle)), total, before: rows });
+            let shuffle =
+                Shuffle::start(&plan, seed, finish, &mut |rows| progress(Progress { rows, total }))?;
+            let source = Source::Shuffled(Box::new(shuffle));
+            return Ok(Items { source, total, before: rows, _memory: None });
         }
         let part_bytes = plan.bytes(rows.div_ceil(plan.parts.max(1) as u64)) * PART_COPIES;
         let window = plan.window(part_bytes);
         let memory = plan.job().reserve(part_bytes * window, GENERATOR_MEMORY)?;
         let (threads, parts) = (plan.job().options().threads.min(window), plan.parts);
         let make: Make<T> = Arc::new(move |part| finish(plan.part(part)?));
-        let source = Source::Parts(Ordered::start(threads, window, parts, &make), memory);
-        Ok(Items { source, total: rows, before: 0 })
+        let source = Source::Parts(Ordered::start(threads, window, parts, &make));
+        Ok(Items { source, total: rows, before: 0, _memory: Some(memory) })
     }
 
     fn next(&mut self) -> Result<Option<T>, Error> {
         match &mut self.source {
-            Source::Parts(parts, _) => parts.next().transpose(),
+            Source::Parts(parts) => parts.next().transpose(),
             Source::Shuffled(shuffle) => shuffle.next(),
         }
     }

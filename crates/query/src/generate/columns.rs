@@ -113,16 +113,17 @@ pub(super) fn to_codes(batch: &RecordBatch, codes: &SchemaRef) -> Result<RecordB
 
 /// The batch that [`to_codes`] was given. All batches have the same dictionaries again, whatever was copied between.
 pub(super) fn from_codes(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
-    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| -> Result<ArrayRef, Error> {
-        let known = CODED_COLUMNS.iter().position(|(coded, _)| coded == field.name());
-        match (field.data_type(), known) {
-            (DataType::Dictionary(..), Some(known)) => {
-                let codes = column.as_primitive::<UInt8Type>().clone();
-                Ok(Arc::new(DictionaryArray::try_new(codes, CODED_VALUES[known].clone())?))
+    let columns =
+        batch.columns().iter().zip(schema.fields()).map(|(column, field)| -> Result<ArrayRef, Error> {
+            let known = CODED_COLUMNS.iter().position(|(coded, _)| coded == field.name());
+            match (field.data_type(), known) {
+                (DataType::Dictionary(..), Some(known)) => {
+                    let codes = column.as_primitive::<UInt8Type>().clone();
+                    Ok(Arc::new(DictionaryArray::try_new(codes, CODED_VALUES[known].clone())?))
+                }
+                _ => Ok(column.clone()),
             }
-            _ => Ok(column.clone()),
-        }
-    });
+        });
     Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, Error>>()?)?)
 }
 

@@ -260,7 +260,11 @@ impl Scatter {
         let spill = create_spill(shuffle.plan.job())?;
         let count = rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX);
         let writer = |_| Ok((BatchWriter::create(&spill, &shuffle.codes)?, 0));
-        Ok(Scatter { writers: (0..count).map(writer).collect::<Result<_, Error>>()?, written: 0, _spill: spill })
+        Ok(Scatter {
+            writers: (0..count).map(writer).collect::<Result<_, Error>>()?,
+            written: 0,
+            _spill: spill,
+        })
     }
 
     fn write(&mut self, rows: &Scattered) -> Result<(), Error> {

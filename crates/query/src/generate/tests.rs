@@ -50,7 +50,10 @@ fn texts(batches: &[RecordBatch]) -> Vec<String> {
 }
 
 fn numbers(batches: &[RecordBatch], column: usize) -> Vec<i64> {
-    batches.iter().flat_map(|batch| batch.column(column).as_primitive::<Int64Type>().values().to_vec()).collect()
+    batches
+        .iter()
+        .flat_map(|batch| batch.column(column).as_primitive::<Int64Type>().values().to_vec())
+        .collect()
 }
 
 #[test]
@@ -74,7 +77,8 @@ fn tables_have_the_rows_of_the_specification() {
 #[test]
 fn parts_together_are_the_table_of_the_generator() {
     // Several parts, and no comments, whose text takes a second to make.
-    let (scale, columns) = (0.05, ["l_orderkey", "l_linenumber", "l_extendedprice", "l_shipmode", "l_shipdate"]);
+    let (scale, columns) =
+        (0.05, ["l_orderkey", "l_linenumber", "l_extendedprice", "l_shipmode", "l_shipdate"]);
     let plan_parts = TpchTable::Lineitem.parts(scale);
     assert!(plan_parts > 1, "{plan_parts}");
     let found = texts(&generate(2, &options(TpchTable::Lineitem, scale, &columns, None)));
@@ -122,7 +126,8 @@ fn the_columns_of_q1_have_38_bytes_a_row() {
 #[test]
 fn a_shuffled_table_is_a_permutation_that_its_seed_decides() {
     let columns = ["l_orderkey", "l_linenumber", "l_returnflag"];
-    let shuffled = |threads, seed| generate(threads, &options(TpchTable::Lineitem, 0.05, &columns, Some(seed)));
+    let shuffled =
+        |threads, seed| generate(threads, &options(TpchTable::Lineitem, 0.05, &columns, Some(seed)));
     let (first, again, other) = (shuffled(1, 7), shuffled(3, 7), shuffled(2, 8));
     assert!(texts(&first) == texts(&again), "the number of threads does not matter");
     assert!(texts(&first) != texts(&other), "the seed does");
@@ -149,7 +154,8 @@ fn buckets_that_are_too_large_are_scattered_again() {
     let scratch = Scratch::new("generate");
     let columns = ["o_orderkey".to_owned()];
     let job = job(&scratch, 2, TEST_MEMORY_BYTES);
-    let options = GenerateOptions { columns: columns.to_vec(), ..options(TpchTable::Orders, 0.2, &[], Some(1)) };
+    let options =
+        GenerateOptions { columns: columns.to_vec(), ..options(TpchTable::Orders, 0.2, &[], Some(1)) };
     let plan = Plan::new(&job, &options).unwrap();
     let (mut keys, mut sizes) = (Vec::new(), Vec::new());
     let mut shuffle = Shuffle::start(&plan, 1, Arc::new(Ok), &mut |_| ()).unwrap();
@@ -174,7 +180,10 @@ fn options_that_are_not_possible_are_refused_with_a_sentence() {
         assert!(error.contains("scale factor"), "{error}");
     }
     let error = refused(&options(TpchTable::Nation, 1.0, &["x"], None));
-    assert_eq!(error, "nation has no column `x`; its columns are n_nationkey, n_name, n_regionkey, n_comment");
+    assert_eq!(
+        error,
+        "nation has no column `x`; its columns are n_nationkey, n_name, n_regionkey, n_comment"
+    );
     assert!("line".parse::<TpchTable>().unwrap_err().to_string().contains("lineitem"));
     // So small that it has no rows.
     let none = options(TpchTable::Supplier, 1e-9, &["s_suppkey"], None);
@@ -200,7 +209,8 @@ fn a_cancelled_generator_ends_with_an_error() {
     let scratch = Scratch::new("generate");
     let job = job(&scratch, 2, TEST_MEMORY_BYTES);
     for shuffle in [None, Some(3)] {
-        let mut rows = Generator::new(&job, &options(TpchTable::Orders, 0.3, &["o_orderkey"], shuffle)).unwrap();
+        let mut rows =
+            Generator::new(&job, &options(TpchTable::Orders, 0.3, &["o_orderkey"], shuffle)).unwrap();
         assert!(shuffle.is_some() || rows.next().unwrap().is_some());
         job.cancel();
         let end = loop {

@@ -19,9 +19,7 @@ pub(super) fn assemble(
     let columns = layout.origins.iter().map(|origin| match *origin {
         Origin::Left(place) => ours.gather(left.column(place)),
         Origin::Right(place) => theirs.gather(right.column(place)),
-        Origin::Merged(place, other) => {
-            merged(left.column(place), &ours, right.column(other), &theirs, rows)
-        }
+        Origin::Merged(place, other) => merged(left.column(place), &ours, right.column(other), &theirs, rows),
     });
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
     pairs.recycle(ours, theirs);

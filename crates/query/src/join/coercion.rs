@@ -113,13 +113,16 @@ fn decimal(left: &DataType, right: &DataType) -> Option<DataType> {
     let scale = after.max(other_after);
     let precision = u8::try_from(before.max(other_before) + scale).ok()?.max(1);
     let scale = i8::try_from(scale).ok()?;
-    match precision {
-        _ if i16::from(precision) < i16::from(scale) => None,
-        ..=DECIMAL_64_DIGITS => Some(DataType::Decimal64(precision, scale)),
-        ..=DECIMAL_128_DIGITS => Some(DataType::Decimal128(precision, scale)),
-        ..=DECIMAL_256_DIGITS => Some(DataType::Decimal256(precision, scale)),
-        _ => None,
+    if i16::from(precision) < i16::from(scale) || precision > DECIMAL_256_DIGITS {
+        return None;
     }
+    Some(if precision <= DECIMAL_64_DIGITS {
+        DataType::Decimal64(precision, scale)
+    } else if precision <= DECIMAL_128_DIGITS {
+        DataType::Decimal128(precision, scale)
+    } else {
+        DataType::Decimal256(precision, scale)
+    })
 }
 
 fn time(left: &DataType, right: &DataType) -> Option<DataType> {

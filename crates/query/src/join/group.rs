@@ -113,7 +113,7 @@ struct Cross {
 
 enum Inner {
     Memory(std::vec::IntoIter<RecordBatch>, Vec<RecordBatch>),
-    Spilled(BatchReader, BatchRun),
+    Spilled(Box<BatchReader>, BatchRun),
 }
 
 impl Inner {
@@ -131,7 +131,7 @@ impl Inner {
     fn rewind(&mut self) -> Result<(), Error> {
         match self {
             Inner::Memory(rest, batches) => *rest = batches.clone().into_iter(),
-            Inner::Spilled(reader, run) => *reader = run.read()?,
+            Inner::Spilled(reader, run) => **reader = run.read()?,
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Cross {
                 let run = spill_group(job, sides.right, right, key)?;
                 // The block may be as large as what was reserved before.
                 reservation.resize(left_bytes.min(reservation.bytes()), GROUP_MEMORY)?;
-                break (Inner::Spilled(run.read()?, run), Side::Left, left, 0);
+                break (Inner::Spilled(Box::new(run.read()?), run), Side::Left, left, 0);
             }
         };
         let has_more = true;
@@ -227,7 +227,8 @@ impl Cross {
 fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize), pairs: &mut Pairs) {
     let (place, mut row, mut other) = *at;
     let mut room = pairs.room();
-    let mut cross = |outer, inner| if is_left { pairs.cross(outer, inner) } else { pairs.cross(inner, outer) };
+    let mut cross =
+        |outer, inner| if is_left { pairs.cross(outer, inner) } else { pairs.cross(inner, outer) };
     while room > 0 && row < outer {
         if other == 0 && inner <= room {
             // Whole rows of the outer side.

@@ -120,15 +120,6 @@ impl KeyValues {
             _ => unreachable!("all keys of a join have one form"),
         }
     }
-
-    /// Bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            KeyValues::Narrow(values) => values.capacity() * size_of::<u64>(),
-            KeyValues::Wide(values) => values.capacity() * size_of::<u128>(),
-            KeyValues::Rows(rows) => rows.size(),
-        }
-    }
 }
 
 /// Makes keys of batches of both sides of a join, which compare with each other.
@@ -230,8 +221,12 @@ fn canonical(array: &ArrayRef) -> ArrayRef {
         std::sync::Arc::new(array.as_primitive::<T>().unary::<_, T>(map))
     }
     match array.data_type() {
-        DataType::Float32 => of::<Float32Type>(array, |value| if value.is_nan() { f32::NAN } else { value + 0.0 }),
-        DataType::Float64 => of::<Float64Type>(array, |value| if value.is_nan() { f64::NAN } else { value + 0.0 }),
+        DataType::Float32 => {
+            of::<Float32Type>(array, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })
+        }
+        DataType::Float64 => {
+            of::<Float64Type>(array, |value| if value.is_nan() { f64::NAN } else { value + 0.0 })
+        }
         _ => array.clone(),
     }
 }

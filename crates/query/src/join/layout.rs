@@ -55,7 +55,10 @@ impl Layout {
         }
         if kind.gives_pairs() {
             for (place, field) in right.fields().iter().enumerate() {
-                if layout.origins.iter().any(|origin| matches!(origin, Origin::Merged(_, theirs) if *theirs == place))
+                if layout
+                    .origins
+                    .iter()
+                    .any(|origin| matches!(origin, Origin::Merged(_, theirs) if *theirs == place))
                 {
                     continue;
                 }

@@ -123,7 +123,11 @@ impl MergeJoin {
         if !left.is_empty() {
             if self.kind.keeps_left() { self.take_left(left)? } else { self.left.advance_to(left.end)? }
         } else if !right.is_empty() {
-            if self.kind.keeps_right() { self.take_right(right)? } else { self.right.advance_to(right.end)? }
+            if self.kind.keeps_right() {
+                self.take_right(right)?
+            } else {
+                self.right.advance_to(right.end)?
+            }
         } else {
             return Ok(false);
         }

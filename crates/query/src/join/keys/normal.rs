@@ -110,8 +110,12 @@ pub(super) fn append<W: Word>(
         Physical::Unsigned32 => fold.append_values(array, |value: u32| W::from(u64::from(value))),
         Physical::Unsigned64 => fold.append_values(array, |value: u64| W::from(value)),
         Physical::Signed8 => fold.append_values(array, |value: i8| W::from(u64::from(value as u8 ^ 1 << 7))),
-        Physical::Signed16 => fold.append_values(array, |value: i16| W::from(u64::from(value as u16 ^ 1 << 15))),
-        Physical::Signed32 => fold.append_values(array, |value: i32| W::from(u64::from(value as u32 ^ 1 << 31))),
+        Physical::Signed16 => {
+            fold.append_values(array, |value: i16| W::from(u64::from(value as u16 ^ 1 << 15)))
+        }
+        Physical::Signed32 => {
+            fold.append_values(array, |value: i32| W::from(u64::from(value as u32 ^ 1 << 31)))
+        }
         Physical::Signed64 => fold.append_values(array, |value: i64| W::from(value as u64 ^ 1 << 63)),
         Physical::Signed128 => fold.append_values(array, |value: i128| W::low(value as u128 ^ 1 << 127)),
         Physical::Float32 => fold.append_values(array, |value: f32| W::from(float32(value))),

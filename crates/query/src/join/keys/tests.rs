@@ -7,8 +7,10 @@ use super::*;
 
 fn encode(columns: Vec<ArrayRef>, options: SortOptions) -> (KeyValues, Option<NullBuffer>) {
     let types: Vec<_> = columns.iter().map(|column| (column.data_type().clone(), options)).collect();
-    let fields: Vec<_> =
-        columns.iter().enumerate().map(|(place, column)| Field::new(format!("{place}"), column.data_type().clone(), true));
+    let fields = columns
+        .iter()
+        .enumerate()
+        .map(|(place, column)| Field::new(format!("{place}"), column.data_type().clone(), true));
     let fields = fields.collect::<Vec<_>>();
     let places: Vec<usize> = (0..columns.len()).collect();
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();

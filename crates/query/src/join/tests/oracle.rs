@@ -48,7 +48,8 @@ pub(super) fn joined(
     condition: &Condition,
     schema: &Schema,
 ) -> Vec<Vec<String>> {
-    let (ours, theirs) = (keys(left, &condition.left(), condition), keys(right, &condition.right(), condition));
+    let (ours, theirs) =
+        (keys(left, &condition.left(), condition), keys(right, &condition.right(), condition));
     let mut pairs = Vec::new();
     let mut has_partner = vec![false; right.num_rows()];
     for (row, key) in ours.iter().enumerate() {
@@ -57,13 +58,17 @@ pub(super) fn joined(
         partners.iter().for_each(|&other| has_partner[other] = true);
         match kind {
             JoinKind::Semi if !partners.is_empty() => pairs.push((Some(row), None)),
-            JoinKind::Anti | JoinKind::Left | JoinKind::Full if partners.is_empty() => pairs.push((Some(row), None)),
+            JoinKind::Anti | JoinKind::Left | JoinKind::Full if partners.is_empty() => {
+                pairs.push((Some(row), None))
+            }
             JoinKind::Semi | JoinKind::Anti => {}
             _ => pairs.extend(partners.into_iter().map(|other| (Some(row), Some(other)))),
         }
     }
     if matches!(kind, JoinKind::Right | JoinKind::Full) {
-        pairs.extend((0..right.num_rows()).filter(|&other| !has_partner[other]).map(|other| (None, Some(other))));
+        pairs.extend(
+            (0..right.num_rows()).filter(|&other| !has_partner[other]).map(|other| (None, Some(other))),
+        );
     }
     let (our_rows, their_rows) = (rows_of(left), rows_of(right));
     let row = |(ours, theirs): (Option<usize>, Option<usize>)| {
@@ -74,7 +79,8 @@ pub(super) fn joined(
         let columns = schema.fields().iter().map(|field| match our_schema.index_of(field.name()) {
             Ok(place) => {
                 // A key that both sides have as one column.
-                let is_merged = kind.gives_pairs() && schema.index_of(&format!("{}_right", field.name())).is_err();
+                let is_merged =
+                    kind.gives_pairs() && schema.index_of(&format!("{}_right", field.name())).is_err();
                 let other = their_schema.index_of(field.name());
                 match (ours, other) {
                     (None, Ok(other)) if is_merged => value(&their_rows, theirs, other),

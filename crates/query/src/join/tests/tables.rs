@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow_array::cast::AsArray;
 use arrow_cast::cast;
 use arrow_ord::sort::{SortColumn, lexsort_to_indices};
 use arrow_schema::{DataType, Field, Schema, SortOptions, TimeUnit};
@@ -72,7 +72,9 @@ fn keys(numbers: &[Option<i64>], data_type: &DataType) -> ArrayRef {
             let days = cast(&cast(&column, &DataType::Int32).unwrap(), &DataType::Date32).unwrap();
             cast(&days, data_type).unwrap()
         }
-        DataType::Dictionary(..) | DataType::Binary | DataType::LargeBinary => cast(&text(), data_type).unwrap(),
+        DataType::Dictionary(..) | DataType::Binary | DataType::LargeBinary => {
+            cast(&text(), data_type).unwrap()
+        }
         other => cast(&column, other).unwrap(),
     }
 }
@@ -85,7 +87,7 @@ fn floats<T: ArrowPrimitiveType>(column: &ArrayRef, nan: T::Native, zero: T::Nat
     let value = |row: usize| match numbers.value(row) {
         _ if numbers.is_null(row) => None,
         5 => Some(nan),
-        0 if row % 2 == 0 => Some(zero),
+        0 if row.is_multiple_of(2) => Some(zero),
         _ => Some(values.value(row)),
     };
     Arc::new((0..numbers.len()).map(value).collect::<arrow_array::PrimitiveArray<T>>())
@@ -94,11 +96,24 @@ fn floats<T: ArrowPrimitiveType>(column: &ArrayRef, nan: T::Native, zero: T::Nat
 /// The rows in the order of their first columns.
 pub(super) fn sorted(table: &RecordBatch, keys: usize, order: &[SortOptions]) -> RecordBatch {
     let columns = (0..keys).map(|place| {
-        let values = table.column(place).clone();
+        let values = with_one_zero(table.column(place));
         SortColumn { values, options: Some(order[place]) }
     });
     let order = lexsort_to_indices(&columns.collect::<Vec<_>>(), None).unwrap();
     take_record_batch(table, &order).unwrap()
+}
+
+/// A column in which both zeros are the same, so that they do not separate rows that differ in the next column.
+fn with_one_zero(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float64 => {
+            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| value + 0.0))
+        }
+        DataType::Float32 => {
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| value + 0.0))
+        }
+        _ => column.clone(),
+    }
 }
 
 /// Batches of a number of rows.
