@@ -50,7 +50,7 @@ fn short_interrupted_and_late_transfers_give_the_right_rows() {
 fn a_disk_that_fails_anywhere_or_becomes_full_gives_an_error() {
     let batches = batches();
     for sample in [None, Some(batches[0].clone())] {
-        for byte in (0..180_000).step_by(20_000) {
+        for byte in (0..140_000).step_by(20_000) {
             let faults = Faults { errors: vec![(byte, 5)], ..Faults::default() };
             let error = sorted_with(faults, sample.clone(), &batches).err().expect("a failed write");
             assert!(matches!(error, Error::Io(sakiyomi_io::Error::Write { .. })), "{error}");

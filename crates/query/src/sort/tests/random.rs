@@ -5,7 +5,7 @@ use arrow_array::builder::{
     Int64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder, StringViewBuilder, UInt32Builder,
 };
 use arrow_array::types::{Int32Type, UInt8Type};
-use arrow_array::{Array, NullArray};
+use arrow_array::NullArray;
 
 use super::*;
 
