@@ -27,6 +27,13 @@ pub fn user_and_system_of_this_thread() -> (Duration, Duration) {
     (thread.user, thread.system)
 }
 
+/// Time that all threads of this process have spent in the program, and in the kernel.
+#[must_use]
+pub fn user_and_system_of_this_process() -> (Duration, Duration) {
+    let process = own_process();
+    (process.user, process.system)
+}
+
 /// Watches CPU time from a moment on.
 #[derive(Debug)]
 pub struct Meter {

@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 pub use sorted::{Partition, Sorted, SortedBatches};
 
@@ -206,7 +206,9 @@ impl Sorter {
         });
         let method = match sample {
             Some(sample) => {
-                let splitters = Splitters::new(job, sample, keys, memory.partitions)?;
+                let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
+                let types: Vec<DataType> = types.collect();
+                let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
                 Method::Partition(Arc::new(Partitions::new(&context, splitters)?))
             }
             None => Method::Runs(Arc::new(ChunkMemory::new(job, memory.bytes, memory.chunk_bytes)?)),

@@ -7,10 +7,13 @@ use arrow_schema::{DataType, SchemaRef};
 use super::key::Keys;
 use super::plan::MemoryPlan;
 use super::row::dictionary::Dictionary;
-use super::row::layout::Layout;
+use super::row::layout::{Form, Layout};
 use super::spill::Spills;
 use crate::order::SortKey;
 use crate::{Error, Job};
+
+/// Places in rows, the columns that order them, and their dictionaries.
+pub(crate) type RowParts = (Arc<Layout>, Keys, Arc<[Dictionary]>);
 
 /// What the parts of one sort share.
 #[derive(Debug)]
@@ -37,17 +40,15 @@ impl Context {
         schema: &SchemaRef,
         keys: &[SortKey],
         numbered: bool,
-    ) -> Result<(Arc<Layout>, Keys, Arc<[Dictionary]>), Error> {
+    ) -> Result<RowParts, Error> {
         let layout = Layout::new(schema, keys, numbered)?;
         let keys = Keys::new(&layout, keys)?;
-        let dictionaries = schema.fields().iter().zip(&layout.columns).filter_map(|(field, column)| {
-            let is_code = matches!(column.form, super::row::layout::Form::Code { .. });
-            match field.data_type() {
-                DataType::Dictionary(keys, values) if is_code => {
-                    Some(Dictionary::new(job, field.name(), keys, values))
-                }
-                _ => None,
+        let columns = schema.fields().iter().zip(&layout.columns);
+        let dictionaries = columns.filter_map(|(field, column)| match (field.data_type(), &column.form) {
+            (DataType::Dictionary(keys, values), Form::Code { width, .. }) => {
+                Some(Dictionary::new(job, field.name(), keys, values, *width))
             }
+            _ => None,
         });
         let dictionaries = dictionaries.collect();
         Ok((Arc::new(layout), keys, dictionaries))

@@ -162,7 +162,8 @@ impl Sorted {
             if let Some(merger) = &mut state.merger {
                 match merger.next_group(context.memory.load_rows.min(GROUP_ROWS))? {
                     Some(group) => {
-                        let taken = Taken::Ready(Partition::new(context, group.chunks, group.places));
+                        let taken =
+                            Taken::Ready(Box::new(Partition::new(context, group.chunks, group.places)));
                         return Ok(Some(state.number(taken)));
                     }
                     None => state.merger = None,
@@ -180,7 +181,7 @@ impl Sorted {
             if state.pieces.front().is_some_and(|next| next.is_small(context)) {
                 state.ahead = state.next_piece(context)?;
             }
-            return Ok(Some(state.number(Taken::Loading(loading))));
+            return Ok(Some(state.number(Taken::Loading(Box::new(loading)))));
         }
     }
 
@@ -195,8 +196,8 @@ impl Sorted {
 const GROUP_ROWS: usize = 122_880;
 
 enum Taken {
-    Ready(Partition),
-    Loading(Loading),
+    Ready(Box<Partition>),
+    Loading(Box<Loading>),
 }
 
 impl Taken {

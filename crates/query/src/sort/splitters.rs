@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 
 use super::context::Context;
 use super::in_memory::Coder;
@@ -26,14 +28,15 @@ pub(crate) struct Splitters {
 }
 
 impl Splitters {
-    /// Splitters for about `partitions` partitions, from a sample of rows that has only the key columns, in their order.
-    /// A key that a partition is too small for gets one of its own.
+    /// Splitters for about `partitions` partitions, from a sample of rows that has only the key columns, in their order,
+    /// whose types in the rows may be others. A key that a partition is too small for gets one of its own.
     ///
     /// # Errors
     /// If the sample does not have the columns.
     pub(crate) fn new(
         job: &Job,
         sample: &RecordBatch,
+        types: &[DataType],
         keys: &[SortKey],
         partitions: usize,
     ) -> Result<Splitters, Error> {
@@ -43,8 +46,9 @@ impl Splitters {
         let columns = keys.iter().enumerate().filter(is_new);
         let keys: Vec<SortKey> =
             columns.map(|(column, key)| SortKey { column, options: key.options }).collect();
+        let sample = converted(sample, types)?;
         let (layout, keys, dictionaries) = Context::rows(job, &sample.schema(), &keys, false)?;
-        let view = Viewer::new(&layout, &dictionaries).view(sample)?;
+        let view = Viewer::new(&layout, &dictionaries).view(&sample)?;
         let mut ranges = vec![Range::none(); keys.columns.len()];
         let mut stage = Stage::new(&layout);
         let mut each_block = |take: &mut dyn FnMut(&[RowView<'_>])| {
@@ -87,6 +91,20 @@ impl Splitters {
             _ => false,
         }
     }
+}
+
+/// A sample with columns of other types.
+fn converted(sample: &RecordBatch, types: &[DataType]) -> Result<RecordBatch, Error> {
+    if sample.num_columns() != types.len() {
+        let (has, needs) = (sample.num_columns(), types.len());
+        return Err(Error::Query(format!("the sample has {has} columns, and the order {needs}")));
+    }
+    let columns = sample.columns().iter().zip(types).map(|(column, wanted)| cast(column, wanted));
+    let fields = types.iter().map(|wanted| Field::new("key", wanted.clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(sample.num_rows()));
+    let columns = columns.collect::<Result<_, ArrowError>>()?;
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
 fn add_ranges(layout: &Arc<Layout>, keys: &Keys, views: &[RowView<'_>], ranges: &mut [Range]) {

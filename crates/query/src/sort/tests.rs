@@ -151,6 +151,20 @@ fn partitions_are_taken_by_many_threads_and_their_numbers_give_the_order() {
 }
 
 #[test]
+fn a_sample_may_be_of_other_types_than_the_rows() {
+    let scratch = Scratch::new("sort-types");
+    let batches: Vec<RecordBatch> = (0..20)
+        .map(|batch| numbers((0..1000).map(move |row| shuffled(batch * 1000 + row, 19_997))))
+        .collect();
+    let sample = arrow_cast::cast(batches[0].column(0), &DataType::Decimal128(20, 0)).unwrap();
+    let sample = RecordBatch::try_from_iter([("d", sample)]).unwrap();
+    let sorted = sort(&job(&scratch, 1), inputs(&batches, 1), &[ascending(0)], &tiny(Some(sample))).unwrap();
+    let (_, first) = sorted.next_partition().unwrap().unwrap();
+    assert!(first.rows() < 5000, "all rows are in one partition");
+    drop(first);
+}
+
+#[test]
 fn equal_rows_of_any_number_stream_through_little_memory() {
     let scratch = Scratch::new("sort-equal");
     let mut batches: Vec<RecordBatch> = (0..40).map(|_| numbers((0..1000).map(|_| 5))).collect();
@@ -224,8 +238,9 @@ fn a_row_that_is_longer_than_a_chunk_has_one_of_its_own() {
     let batch = RecordBatch::try_from_iter([("text", Arc::new(column) as ArrayRef)]).unwrap();
     for sample in [None, Some(batch.slice(0, 100))] {
         let job = job(&scratch, 1);
-        let sorted = sort(&job, inputs(&[batch.clone()], 1), &[ascending(0)], &tiny(sample)).unwrap();
-        check(&[batch.clone()], &collect(sorted).unwrap(), &[ascending(0)]);
+        let sorted =
+            sort(&job, inputs(std::slice::from_ref(&batch), 1), &[ascending(0)], &tiny(sample)).unwrap();
+        check(std::slice::from_ref(&batch), &collect(sorted).unwrap(), &[ascending(0)]);
     }
     let long = StringArray::from_iter_values(["a".repeat(64 << 20), "b".to_owned()]);
     let long = RecordBatch::try_from_iter([("text", Arc::new(long) as ArrayRef)]).unwrap();
@@ -242,7 +257,8 @@ fn all_nan_come_last_and_first_if_descending() {
     let batch = RecordBatch::try_from_iter([("n", Arc::new(column) as ArrayRef)]).unwrap();
     for descending in [false, true] {
         let key = SortKey { column: 0, options: Direction { descending, nulls_first: false } };
-        let sorted = sort(&job(&scratch, 1), inputs(&[batch.clone()], 1), &[key], &tiny(None)).unwrap();
+        let sorted =
+            sort(&job(&scratch, 1), inputs(std::slice::from_ref(&batch), 1), &[key], &tiny(None)).unwrap();
         let output = collect(sorted).unwrap();
         let mut values =
             output[0].column(0).as_primitive::<arrow_array::types::Float64Type>().values().to_vec();
@@ -260,7 +276,8 @@ fn no_rows_and_no_columns_are_sorted_as_well() {
     let scratch = Scratch::new("sort-none");
     let empty = numbers(std::iter::empty());
     let sorted =
-        sort(&job(&scratch, 2), inputs(&[empty.clone()], 2), &[ascending(0)], &tiny(Some(empty))).unwrap();
+        sort(&job(&scratch, 2), inputs(std::slice::from_ref(&empty), 2), &[ascending(0)], &tiny(Some(empty)))
+            .unwrap();
     assert_eq!(sorted.rows(), 0);
     assert!(collect(sorted).unwrap().is_empty());
     let schema = Arc::new(Schema::empty());
@@ -274,8 +291,9 @@ fn no_rows_and_no_columns_are_sorted_as_well() {
 fn a_column_or_a_batch_that_does_not_fit_is_refused_with_a_sentence() {
     let scratch = Scratch::new("sort-refused");
     let batch = numbers(0..3);
-    let refused =
-        |key: usize| sort(&job(&scratch, 1), inputs(&[batch.clone()], 1), &[ascending(key)], &tiny(None));
+    let refused = |key: usize| {
+        sort(&job(&scratch, 1), inputs(std::slice::from_ref(&batch), 1), &[ascending(key)], &tiny(None))
+    };
     assert_eq!(refused(1).err().unwrap().to_string(), "the table has no column number 1");
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Utf8, false)]));
     let mut sorter = Sorter::new(&job(&scratch, 1), &schema, &[ascending(0)], &tiny(None)).unwrap();

@@ -38,8 +38,8 @@ impl Builder {
     pub(crate) fn new(column: &Column, rows: usize) -> Builder {
         let values = match column.form {
             Form::Fixed(1) | Form::Code { width: 1, .. } => Values::Fixed1(Vec::with_capacity(rows)),
-            Form::Fixed(2) | Form::Code { width: 2, .. } => Values::Fixed2(Vec::with_capacity(rows)),
-            Form::Fixed(4) | Form::Code { .. } => Values::Fixed4(Vec::with_capacity(rows)),
+            Form::Fixed(2) | Form::Code { .. } => Values::Fixed2(Vec::with_capacity(rows)),
+            Form::Fixed(4) => Values::Fixed4(Vec::with_capacity(rows)),
             Form::Fixed(8) => Values::Fixed8(Vec::with_capacity(rows)),
             Form::Fixed(16) => Values::Fixed16(Vec::with_capacity(rows)),
             Form::Fixed(_) => Values::Fixed32(Vec::with_capacity(rows)),
@@ -110,7 +110,10 @@ impl Builder {
     ) -> Result<ArrayData, ArrowError> {
         let (codes, nulls) = self.into_parts();
         let codes = match codes {
-            Values::Fixed4(codes) if keys.primitive_width() == Some(size_of::<u64>()) => {
+            Values::Fixed2(codes) if keys.primitive_width() == Some(size_of::<u32>()) => {
+                Buffer::from_vec(codes.into_iter().map(u32::from).collect())
+            }
+            Values::Fixed2(codes) if keys.primitive_width() == Some(size_of::<u64>()) => {
                 Buffer::from_vec(codes.into_iter().map(u64::from).collect())
             }
             codes => codes.into_buffer(),

@@ -37,10 +37,17 @@ struct Entries {
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 impl Dictionary {
-    /// An empty dictionary for a column of some type of dictionary.
-    pub(crate) fn new(job: &Job, column: &str, keys: &DataType, values: &DataType) -> Dictionary {
-        let bits = 8 * keys.primitive_width().unwrap_or(size_of::<u32>()).min(size_of::<u32>());
-        let bits = if keys.is_signed_integer() { bits - 1 } else { bits };
+    /// An empty dictionary for a column of some type of dictionary, with codes of some bytes.
+    pub(crate) fn new(
+        job: &Job,
+        column: &str,
+        keys: &DataType,
+        values: &DataType,
+        code_bytes: usize,
+    ) -> Dictionary {
+        let key_bits = 8 * keys.primitive_width().unwrap_or(code_bytes);
+        let key_bits = if keys.is_signed_integer() { key_bits - 1 } else { key_bits };
+        let bits = key_bits.min(8 * code_bytes);
         Dictionary {
             entries: Mutex::default(),
             job: job.clone(),
@@ -69,7 +76,7 @@ impl Dictionary {
         }
         if entries.values.len() == self.capacity {
             return Err(Error::Query(format!(
-                "column {:?} has more than {} different values, which its type of dictionary cannot hold; cast it to {}",
+                "column {:?} has more than {} different values, too many for a dictionary; cast it to {} with --select",
                 self.column, self.capacity, self.values_type
             )));
         }

@@ -73,7 +73,7 @@ pub(crate) enum Form {
     Bytes(usize),
     /// The code of a value in a dictionary of the whole sort, of `width` bytes; the place among the dictionaries.
     Code {
-        /// Bytes of a code: 1, 2 or 4.
+        /// Bytes of a code: 1 or 2.
         width: usize,
         /// The place among the dictionaries.
         dictionary: usize,
@@ -176,6 +176,9 @@ impl Layout {
     }
 }
 
+/// Bytes of a code, at most: dictionaries of more than 65,536 values are no help, and would not be bounded.
+const CODE_MAX_BYTES: usize = 2;
+
 /// What the form of a column depends on, beside its type.
 struct Place {
     variable: usize,
@@ -199,8 +202,7 @@ fn form_of(data_type: &DataType, place: &Place) -> Result<(Form, DataType), &'st
             Form::Bytes(place.variable)
         }
         Dictionary(keys, values) if place.key.is_none() && is_bytes(values) => {
-            // A wide key may have a dictionary without bounds; its codes are those of the values that are there.
-            let width = keys.primitive_width().unwrap_or(size_of::<u32>()).min(size_of::<u32>());
+            let width = keys.primitive_width().unwrap_or(CODE_MAX_BYTES).min(CODE_MAX_BYTES);
             Form::Code { width, dictionary: place.dictionary }
         }
         Dictionary(_, values) => return form_of(values, place),

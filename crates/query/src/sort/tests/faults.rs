@@ -52,10 +52,10 @@ fn a_disk_that_fails_anywhere_or_becomes_full_gives_an_error() {
     for sample in [None, Some(batches[0].clone())] {
         for byte in (0..140_000).step_by(20_000) {
             let faults = Faults { errors: vec![(byte, 5)], ..Faults::default() };
-            let error = sorted_with(faults, sample.clone(), &batches).err().expect("a failed write");
+            let error = sorted_with(faults, sample.clone(), &batches).expect_err("a failed write");
             assert!(matches!(error, Error::Io(sakiyomi_io::Error::Write { .. })), "{error}");
             let full = Faults { capacity: byte + 4096, ..Faults::default() };
-            let error = sorted_with(full, sample.clone(), &batches).err().expect("a full disk");
+            let error = sorted_with(full, sample.clone(), &batches).expect_err("a full disk");
             assert!(matches!(error, Error::Io(sakiyomi_io::Error::Full { .. })), "{error}");
         }
     }

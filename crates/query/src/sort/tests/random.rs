@@ -1,11 +1,11 @@
 //! Random schemas, rows, orders and limits.
 
+use arrow_array::NullArray;
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Decimal128Builder, FixedSizeBinaryBuilder, Float64Builder, Int8Builder,
     Int64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder, StringViewBuilder, UInt32Builder,
 };
 use arrow_array::types::{Int32Type, UInt8Type};
-use arrow_array::NullArray;
 
 use super::*;
 
@@ -105,7 +105,7 @@ fn table(columns: &[Column], sizes: &[usize], seed: u64) -> Vec<RecordBatch> {
             let draws: Vec<Option<u64>> = (first..first + rows as u64)
                 .map(|row| {
                     let value = mix(seed, row, index as u64);
-                    let is_null = column.nulls > 0 && (value >> 40) % u64::from(column.nulls) == 0;
+                    let is_null = column.nulls > 0 && (value >> 40).is_multiple_of(u64::from(column.nulls));
                     (!is_null).then(|| value % u64::from(column.values.max(1)))
                 })
                 .collect();
