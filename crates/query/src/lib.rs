@@ -33,6 +33,7 @@ pub mod phase;
 pub mod sort;
 pub mod table;
 
+mod columns;
 mod error;
 
 pub use batches::Batches;
