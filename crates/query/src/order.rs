@@ -87,7 +87,10 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
             .ok_or_else(|| Error::Query(format!("a quote in the order {whole} has no end; add a \"")))?;
         (item.name, item.quoted, rest) = (name, true, after.trim_start());
         if !rest.is_empty() && !rest.starts_with([',', ':']) {
-            return Err(Error::Query(format!("a comma or colon is missing after \"{}\" in the order {whole}", item.name)));
+            return Err(Error::Query(format!(
+                "a comma or colon is missing after \"{}\" in the order {whole}",
+                item.name
+            )));
         }
     } else {
         let end = rest.find([',', ':']).unwrap_or(rest.len());
@@ -95,7 +98,9 @@ fn split_item<'a>(text: &'a str, whole: &str) -> Result<(Item, &'a str), Error> 
         rest = &rest[end..];
     }
     if item.name.is_empty() && !item.quoted {
-        return Err(Error::Query(format!("a column is missing in the order '{whole}'; name columns with commas between")));
+        return Err(Error::Query(format!(
+            "a column is missing in the order '{whole}'; name columns with commas between"
+        )));
     }
     while let Some(after) = rest.strip_prefix(':') {
         let end = after.find([',', ':']).unwrap_or(after.len());
@@ -143,7 +148,11 @@ fn parse_key(item: &Item, schema: &Schema) -> Result<SortKey, Error> {
     }
     let field = schema.field(column);
     if !has_order(field.data_type()) {
-        return Err(Error::Query(format!("rows have no order by {}, which is of type {}", field.name(), field.data_type())));
+        return Err(Error::Query(format!(
+            "rows have no order by {}, which is of type {}",
+            field.name(),
+            field.data_type()
+        )));
     }
     let options =
         SortOptions { descending: descending.unwrap_or(false), nulls_first: nulls_first.unwrap_or(false) };

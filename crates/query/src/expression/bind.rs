@@ -56,8 +56,12 @@ impl Binder<'_> {
             Expr::IsFalse(input) => self.is_boolean(input, Test::False, false, depth),
             Expr::IsNotFalse(input) => self.is_boolean(input, Test::False, true, depth),
             Expr::IsDistinctFrom(left, right) => self.compared(Comparison::Distinct, left, right, depth),
-            Expr::IsNotDistinctFrom(left, right) => self.compared(Comparison::NotDistinct, left, right, depth),
-            Expr::Between { expr: input, negated, low, high } => self.between(input, low, high, *negated, depth),
+            Expr::IsNotDistinctFrom(left, right) => {
+                self.compared(Comparison::NotDistinct, left, right, depth)
+            }
+            Expr::Between { expr: input, negated, low, high } => {
+                self.between(input, low, high, *negated, depth)
+            }
             Expr::InList { expr: input, list, negated } => self.in_list(input, list, *negated, depth),
             Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), depth)
@@ -146,7 +150,14 @@ impl Binder<'_> {
         Ok(Node::Is { input: boolean(self.bind(input, depth)?)?.into(), test, negated })
     }
 
-    fn between(self, input: &Expr, low: &Expr, high: &Expr, negated: bool, depth: usize) -> Result<Node, Error> {
+    fn between(
+        self,
+        input: &Expr,
+        low: &Expr,
+        high: &Expr,
+        negated: bool,
+        depth: usize,
+    ) -> Result<Node, Error> {
         let input = self.bind(input, depth)?;
         let low = compare(Comparison::GreaterOrEqual, input.clone(), self.bind(low, depth)?)?;
         let high = compare(Comparison::LessOrEqual, input, self.bind(high, depth)?)?;
@@ -155,7 +166,8 @@ impl Binder<'_> {
 
     fn in_list(self, input: &Expr, list: &[Expr], negated: bool, depth: usize) -> Result<Node, Error> {
         let input = self.bind(input, depth)?;
-        let equals = list.iter().map(|item| compare(Comparison::Equal, input.clone(), self.bind(item, depth)?));
+        let equals =
+            list.iter().map(|item| compare(Comparison::Equal, input.clone(), self.bind(item, depth)?));
         Ok(negated_if(negated, Node::Any(equals.collect::<Result<_, _>>()?)))
     }
 
@@ -257,7 +269,9 @@ fn adapted(node: Node, other: &Node) -> Node {
     let to = match other_type {
         _ if literal.untyped && !types::is_string(other_type) => other_type.clone(),
         DataType::Float32 | DataType::Float16 if literal.value.data_type().is_numeric() => other_type.clone(),
-        _ if types::is_decimal(other_type) && digits.is_some() => DataType::Decimal64(digits.unwrap_or(1).min(18), 0),
+        _ if types::is_decimal(other_type) && digits.is_some() => {
+            DataType::Decimal64(digits.unwrap_or(1).min(18), 0)
+        }
         DataType::UInt64 if digits.is_some() => DataType::UInt64,
         _ => return node,
     };

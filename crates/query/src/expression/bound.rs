@@ -64,7 +64,8 @@ impl Expression {
     #[must_use]
     pub fn column(place: usize, schema: &Schema) -> Expression {
         let field = schema.field(place);
-        let (name, data_type, nullable) = (field.name().clone(), field.data_type().clone(), field.is_nullable());
+        let (name, data_type, nullable) =
+            (field.name().clone(), field.data_type().clone(), field.is_nullable());
         Expression { node: Node::Column { place, name, data_type, nullable } }
     }
 

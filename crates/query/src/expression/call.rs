@@ -3,8 +3,8 @@
 use arrow_cast::can_cast_types;
 use arrow_schema::DataType;
 use sqlparser::ast::{
-    CastKind, CeilFloorKind, DateTimeField, Expr, Function as Called, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Value,
+    CastKind, CeilFloorKind, DateTimeField, Expr, Function as Called, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Value,
 };
 
 use sakiyomi_model::suggest::{did_you_mean, similar};
@@ -29,7 +29,7 @@ pub(crate) fn bind(binder: Binder<'_>, expr: &Expr, depth: usize) -> Result<Node
             like(bind(input)?, bind(pattern)?, [*negated, true], escape_char.as_deref())
         }
         Expr::Cast { kind, expr: input, data_type, format: None } => {
-            cast(bind(input)?, &constant::target(data_type)?, *kind)
+            cast(bind(input)?, &constant::target(data_type)?, kind)
         }
         Expr::Extract { field, expr: input, .. } => extract(&field.to_string(), bind(input)?),
         Expr::Ceil { expr: input, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
@@ -89,7 +89,9 @@ fn function(binder: Binder<'_>, called: &Called, depth: usize) -> Result<Node, E
         return Err(Error::Query(format!("{name} with OVER, FILTER or WITHIN GROUP is not supported")));
     }
     let mut arguments = Vec::new();
-    for argument in expressions(called).ok_or_else(|| Error::Query(format!("the arguments of {name} are not supported")))? {
+    for argument in expressions(called)
+        .ok_or_else(|| Error::Query(format!("the arguments of {name} are not supported")))?
+    {
         arguments.push(binder.bind(argument, depth)?);
     }
     if name == "coalesce" && !arguments.is_empty() {
@@ -107,7 +109,9 @@ fn function(binder: Binder<'_>, called: &Called, depth: usize) -> Result<Node, E
             let input = arguments.pop();
             let part = arguments.pop().and_then(|part| part.as_literal().cloned());
             let (Some(input), Some(part)) = (input, part) else {
-                return Err(Error::Query("date_part takes the name of a part, such as 'year', and a date".into()));
+                return Err(Error::Query(
+                    "date_part takes the name of a part, such as 'year', and a date".into(),
+                ));
             };
             extract(super::literal::print(&part.value).trim_matches('\''), input)
         }
@@ -117,11 +121,16 @@ fn function(binder: Binder<'_>, called: &Called, depth: usize) -> Result<Node, E
 
 fn unknown(name: &str) -> Error {
     if ["sum", "avg", "min", "max", "count"].contains(&name) {
-        return Error::Query(format!("{name} is an aggregate, which sakiyomi aggregate computes by --{name}"));
+        return Error::Query(format!(
+            "{name} is an aggregate, which sakiyomi aggregate computes by --{name}"
+        ));
     }
     let known = || Function::NAMES.iter().map(|(known, ..)| *known).chain(["coalesce", "extract"]);
     match similar(name, known()).as_slice() {
-        [] => Error::Query(format!("no function is named {name}; there are {}", known().collect::<Vec<_>>().join(", "))),
+        [] => Error::Query(format!(
+            "no function is named {name}; there are {}",
+            known().collect::<Vec<_>>().join(", ")
+        )),
         meant => Error::Query(format!("no function is named {name}{}", did_you_mean(meant))),
     }
 }
@@ -154,7 +163,9 @@ fn string(node: Node, function: &str) -> Result<Node, Error> {
 
 fn integer(node: Node, function: &str) -> Result<Node, Error> {
     match flat(&node.data_type()) {
-        data_type if data_type.is_integer() || *data_type == DataType::Null => convert(node, &DataType::Int64),
+        data_type if data_type.is_integer() || *data_type == DataType::Null => {
+            convert(node, &DataType::Int64)
+        }
         _ => Err(mismatch(function, &node, "an integer")),
     }
 }
@@ -177,10 +188,13 @@ fn call(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
         Function::Abs | Function::Ceil | Function::Floor => return numeric(function, arguments),
         Function::Lower | Function::Upper | Function::Trim => (strings(arguments)?, DataType::Utf8),
         Function::Length => (strings(arguments)?, DataType::Int64),
-        Function::StartsWith | Function::EndsWith | Function::Contains => (strings(arguments)?, DataType::Boolean),
+        Function::StartsWith | Function::EndsWith | Function::Contains => {
+            (strings(arguments)?, DataType::Boolean)
+        }
         Function::Substring => {
             let mut rest = arguments.into_iter();
-            let mut converted: Vec<Node> = rest.next().map(|input| string(input, "substring")).transpose()?.into_iter().collect();
+            let mut converted: Vec<Node> =
+                rest.next().map(|input| string(input, "substring")).transpose()?.into_iter().collect();
             for number in rest {
                 converted.push(integer(number, "substring")?);
             }
@@ -218,7 +232,9 @@ fn numeric(function: Function, arguments: Vec<Node>) -> Result<Node, Error> {
             let input = convert(input, &DataType::Float64)?;
             Ok(Node::Call { function, arguments: vec![input], data_type: DataType::Float64 })
         }
-        DataType::Decimal32(precision, scale) => numeric(function, vec![convert(input, &DataType::Decimal64(*precision, *scale))?]),
+        DataType::Decimal32(precision, scale) => {
+            numeric(function, vec![convert(input, &DataType::Decimal64(*precision, *scale))?])
+        }
         _ if data_type.is_integer() => {
             let input = convert(input, &DataType::Int64)?;
             Ok(Node::Call { function, arguments: vec![input], data_type: DataType::Int64 })
@@ -237,7 +253,10 @@ fn extract(part: &str, input: Node) -> Result<Node, Error> {
     let found = Part::NAMES.iter().find(|(known, _)| *known == name);
     let Some((_, part)) = found else {
         let known: Vec<&str> = Part::NAMES.iter().map(|(known, _)| *known).collect();
-        return Err(Error::Query(format!("no part of a date is named {part}; there are {}", known.join(", "))));
+        return Err(Error::Query(format!(
+            "no part of a date is named {part}; there are {}",
+            known.join(", ")
+        )));
     };
     let data_type = input.data_type();
     let is_time = matches!(part, Part::Hour | Part::Minute | Part::Second);
@@ -250,7 +269,12 @@ fn extract(part: &str, input: Node) -> Result<Node, Error> {
     Ok(Node::Call { function: Function::Extract(*part), arguments: vec![input], data_type: DataType::Int64 })
 }
 
-fn like(input: Node, pattern: Node, [negated, any_case]: [bool; 2], escape: Option<&Expr>) -> Result<Node, Error> {
+fn like(
+    input: Node,
+    pattern: Node,
+    [negated, any_case]: [bool; 2],
+    escape: Option<&Expr>,
+) -> Result<Node, Error> {
     let is_backslash = |escape: &Expr| match escape {
         Expr::Value(value) => matches!(&value.value, Value::SingleQuotedString(text) if text == "\\"),
         _ => false,
@@ -265,14 +289,15 @@ fn like(input: Node, pattern: Node, [negated, any_case]: [bool; 2], escape: Opti
     };
     let (input, pattern) = unify(text(input)?, text(pattern)?, "LIKE")?;
     let is_dictionary = |node: &Node| matches!(node.data_type(), DataType::Dictionary(..));
-    let (input, pattern) = match is_dictionary(&input) != is_dictionary(&pattern) && pattern.as_literal().is_none() {
-        true => (string(input, "LIKE")?, string(pattern, "LIKE")?),
-        false => (input, pattern),
-    };
+    let (input, pattern) =
+        match is_dictionary(&input) != is_dictionary(&pattern) && pattern.as_literal().is_none() {
+            true => (string(input, "LIKE")?, string(pattern, "LIKE")?),
+            false => (input, pattern),
+        };
     Ok(Node::Like { input: input.into(), pattern: pattern.into(), negated, any_case })
 }
 
-fn cast(input: Node, to: &DataType, kind: CastKind) -> Result<Node, Error> {
+fn cast(input: Node, to: &DataType, kind: &CastKind) -> Result<Node, Error> {
     let from = input.data_type();
     if !can_cast_types(&from, to) {
         let text = shortened(&input.to_string());

@@ -32,9 +32,8 @@ fn unsupported(text: &str) -> Error {
 
 fn from_value(value: &Value) -> Result<Node, Error> {
     match value {
-        Value::Number(text, _) => {
-            literal::number(text).ok_or_else(|| Error::Query(format!("the number {} has too many digits", shortened(text))))
-        }
+        Value::Number(text, _) => literal::number(text)
+            .ok_or_else(|| Error::Query(format!("the number {} has too many digits", shortened(text)))),
         Value::SingleQuotedString(text) => Ok(literal::string(text)),
         Value::Boolean(value) => Ok(literal::boolean(*value)),
         Value::Null => Ok(literal::null()),
@@ -47,7 +46,8 @@ fn from_value(value: &Value) -> Result<Node, Error> {
 }
 
 fn hex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |place: usize| digits.get(place..place + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let digit =
+        |place: usize| digits.get(place..place + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     (0..digits.len()).step_by(2).map(digit).collect()
 }
 
@@ -125,7 +125,9 @@ pub(crate) fn target(data_type: &SqlType) -> Result<DataType, Error> {
         SqlType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => timestamp(*digits),
         SqlType::Datetime(digits) => timestamp(*digits),
         SqlType::Interval { fields: None, .. } => DataType::Interval(IntervalUnit::MonthDayNano),
-        other => return Err(Error::Query(format!("the type {} is not supported", shortened(&other.to_string())))),
+        other => {
+            return Err(Error::Query(format!("the type {} is not supported", shortened(&other.to_string()))));
+        }
     })
 }
 

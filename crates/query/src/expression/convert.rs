@@ -48,7 +48,9 @@ pub(crate) fn boolean(node: Node) -> Result<Node, Error> {
         DataType::Dictionary(_, values) if *values == DataType::Boolean => convert(node, &DataType::Boolean),
         other => {
             let text = shortened(&node.to_string());
-            Err(Error::Query(format!("{text} is of type {other} where a condition is needed; compare it to something")))
+            Err(Error::Query(format!(
+                "{text} is of type {other} where a condition is needed; compare it to something"
+            )))
         }
     }
 }
@@ -59,6 +61,14 @@ pub(crate) fn unify(left: Node, right: Node, sign: &str) -> Result<(Node, Node),
     let left = beside(left, flat(&b), &right);
     let right = beside(right, flat(&a), &left);
     let (a, b) = (left.data_type(), right.data_type());
+    for (node, other) in [(&left, &b), (&right, &a)] {
+        if node.as_literal().is_some_and(|literal| literal.untyped) && !is_string(flat(other)) {
+            return Err(Error::Query(format!(
+                "{node} cannot be read as {}",
+                literal::type_name(flat(other))
+            )));
+        }
+    }
     let same = common(&a, &b).filter(types::is_comparable);
     let same = same.ok_or_else(|| {
         let text = shortened(&format!("{left} {sign} {right}"));
@@ -92,10 +102,14 @@ fn beside(node: Node, to: &DataType, other: &Node) -> Node {
     let other_is_untyped = other.as_literal().is_some_and(|other| other.untyped);
     let value = match to {
         _ if from == to => return node,
-        _ if literal.untyped && !is_string(to) && *to != DataType::Null => literal::converted(&literal.value, to),
+        _ if literal.untyped && !is_string(to) && *to != DataType::Null => {
+            literal::converted(&literal.value, to)
+        }
         _ if other_is_untyped && !is_string(from) => None,
         _ if to.is_floating() && from.is_numeric() => literal::converted(&literal.value, to),
-        _ if other.as_literal().is_none() && common(from, to).is_some() => literal::exactly(&literal.value, to),
+        _ if other.as_literal().is_none() && common(from, to).is_some() => {
+            literal::exactly(&literal.value, to)
+        }
         _ => None,
     };
     value.map_or(node, literal::typed)

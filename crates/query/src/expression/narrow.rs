@@ -7,8 +7,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal32Type, Decimal64Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type,
+    Decimal32Type, Decimal64Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type,
 };
 use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
@@ -161,7 +161,9 @@ impl Register {
         self.nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         self.content = Content::Owned;
         match array.data_type() {
-            DataType::Int64 => self.content = Content::Shared(array.as_primitive::<Int64Type>().values().clone()),
+            DataType::Int64 => {
+                self.content = Content::Shared(array.as_primitive::<Int64Type>().values().clone())
+            }
             DataType::Decimal64(..) => {
                 self.content = Content::Shared(array.as_primitive::<Decimal64Type>().values().clone());
             }
@@ -189,7 +191,10 @@ impl Register {
     fn cut(&mut self, values: &[i128]) {
         self.owned.clear();
         self.owned.extend(values.iter().map(|&value| value as i64));
-        let lost = values.iter().zip(&self.owned).fold(false, |lost, (&wide, &cut)| lost | (wide != i128::from(cut)));
+        let lost = values
+            .iter()
+            .zip(&self.owned)
+            .fold(false, |lost, (&wide, &cut)| lost | (wide != i128::from(cut)));
         if lost {
             self.content = Content::Unfit;
         }
@@ -261,7 +266,9 @@ fn bound(values: &[i64]) -> u64 {
 /// Decimal places of a type that 64 bits may hold.
 fn scale(data_type: &DataType) -> Option<i8> {
     match *data_type {
-        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => Some(scale),
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+            Some(scale)
+        }
         DataType::Int64 | DataType::Int32 | DataType::Int16 | DataType::Int8 => Some(0),
         DataType::UInt32 | DataType::UInt16 | DataType::UInt8 => Some(0),
         _ => None,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use sqlparser::keywords::ALL_KEYWORDS;
 
 use super::literal;
 use super::types::Arithmetic;
@@ -12,25 +13,63 @@ use super::types::Arithmetic;
 /// An expression over the columns of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    Column { place: usize, name: String, data_type: DataType, nullable: bool },
+    Column {
+        place: usize,
+        name: String,
+        data_type: DataType,
+        nullable: bool,
+    },
     Literal(Literal),
-    Cast { input: Box<Node>, to: DataType, kind: Conversion },
-    Arithmetic { operator: Arithmetic, left: Box<Node>, right: Box<Node>, data_type: DataType },
+    Cast {
+        input: Box<Node>,
+        to: DataType,
+        kind: Conversion,
+    },
+    Arithmetic {
+        operator: Arithmetic,
+        left: Box<Node>,
+        right: Box<Node>,
+        data_type: DataType,
+    },
     Negate(Box<Node>),
-    Compare { operator: Comparison, left: Box<Node>, right: Box<Node> },
+    Compare {
+        operator: Comparison,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
     /// AND of all, from left to right.
     All(Vec<Node>),
     /// OR of all, from left to right.
     Any(Vec<Node>),
     Not(Box<Node>),
     /// Never null.
-    Is { input: Box<Node>, test: Test, negated: bool },
-    Like { input: Box<Node>, pattern: Box<Node>, negated: bool, any_case: bool },
+    Is {
+        input: Box<Node>,
+        test: Test,
+        negated: bool,
+    },
+    Like {
+        input: Box<Node>,
+        pattern: Box<Node>,
+        negated: bool,
+        any_case: bool,
+    },
     /// The result of the first branch whose condition is true, else the last one.
-    Case { branches: Vec<(Node, Node)>, otherwise: Box<Node>, data_type: DataType },
+    Case {
+        branches: Vec<(Node, Node)>,
+        otherwise: Box<Node>,
+        data_type: DataType,
+    },
     /// The first value that is not null.
-    Coalesce { inputs: Vec<Node>, data_type: DataType },
-    Call { function: Function, arguments: Vec<Node>, data_type: DataType },
+    Coalesce {
+        inputs: Vec<Node>,
+        data_type: DataType,
+    },
+    Call {
+        function: Function,
+        arguments: Vec<Node>,
+        data_type: DataType,
+    },
 }
 
 /// A constant: an array of one row.
@@ -65,7 +104,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    fn sign(self) -> &'static str {
+    pub(crate) fn sign(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
             Comparison::NotEqual => "<>",
@@ -193,7 +232,9 @@ impl Node {
         match self {
             Node::Column { nullable, .. } => *nullable,
             Node::Literal(literal) => literal.is_null(),
-            Node::Cast { kind: Conversion::TryCast, .. } | Node::Call { function: Function::NullIf, .. } => true,
+            Node::Cast { kind: Conversion::TryCast, .. } | Node::Call { function: Function::NullIf, .. } => {
+                true
+            }
             Node::Is { .. }
             | Node::Compare { operator: Comparison::Distinct | Comparison::NotDistinct, .. } => false,
             Node::Case { branches, otherwise, .. } => {
@@ -248,7 +289,9 @@ impl Node {
             Node::All(inputs)
             | Node::Any(inputs)
             | Node::Coalesce { inputs, .. }
-            | Node::Call { arguments: inputs, .. } => inputs.iter_mut().for_each(|input| input.move_columns(to)),
+            | Node::Call { arguments: inputs, .. } => {
+                inputs.iter_mut().for_each(|input| input.move_columns(to))
+            }
             Node::Case { branches, otherwise, .. } => {
                 for (condition, result) in branches {
                     condition.move_columns(to);
@@ -273,13 +316,13 @@ impl Literal {
     }
 }
 
-/// A name as SQL has it: in quotes unless it is a plain word.
+/// A name as SQL has it: in quotes unless it is a plain word that the parser takes for nothing else.
 pub(crate) fn quoted(name: &str) -> String {
-    let mut letters = name.chars();
-    let is_plain = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
-        && letters.all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
-    // Words that the parser takes for something else are not told apart: a name with an underscore is none of them.
-    if is_plain && name.contains('_') { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let is_word = name.starts_with(is_letter)
+        && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit());
+    let is_keyword = ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
+    if is_word && !is_keyword { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// Prints an expression inside another one.
@@ -289,7 +332,9 @@ impl fmt::Display for Inner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Node::Cast { input, kind: Conversion::Implicit, .. } => write!(f, "{}", Inner(input)),
-            Node::Column { .. } | Node::Literal(_) | Node::Call { .. } | Node::Cast { .. } => write!(f, "{}", self.0),
+            Node::Column { .. } | Node::Literal(_) | Node::Call { .. } | Node::Cast { .. } => {
+                write!(f, "{}", self.0)
+            }
             Node::Case { .. } | Node::Coalesce { .. } => write!(f, "{}", self.0),
             other => write!(f, "({other})"),
         }
@@ -347,8 +392,12 @@ impl fmt::Display for Node {
             Node::Call { function: Function::Extract(part), arguments, .. } => {
                 write!(f, "extract({} FROM {})", part.name(), list(arguments, ", "))
             }
-            Node::Call { function: Function::Concat, arguments, .. } => write!(f, "({})", list(arguments, " || ")),
-            Node::Call { function, arguments, .. } => write!(f, "{}({})", function.name(), list(arguments, ", ")),
+            Node::Call { function: Function::Concat, arguments, .. } => {
+                write!(f, "({})", list(arguments, " || "))
+            }
+            Node::Call { function, arguments, .. } => {
+                write!(f, "{}({})", function.name(), list(arguments, ", "))
+            }
         }
     }
 }

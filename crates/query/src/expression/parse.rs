@@ -12,9 +12,9 @@ const TEXT_MAX_BYTES: usize = 64 << 10;
 /// Words and signs of an expression, at most. A chain of operators is a tree as deep as half of them, which is dropped
 /// by recursion.
 const TOKENS_MAX: usize = 2048;
-/// Levels of parentheses and operators, at most: a level takes up to 20 KiB of stack in a debug build, and a thread has
-/// 2 MiB.
-const NESTING_MAX: usize = 40;
+/// Levels of parentheses, functions and NOT, at most: a level takes up to 80 KiB of stack in a debug build of the parser,
+/// and a thread has 2 MiB.
+const NESTING_MAX: usize = 20;
 /// Characters of an expression that an error repeats.
 const QUOTED_CHARS_MAX: usize = 80;
 

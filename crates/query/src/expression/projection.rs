@@ -44,7 +44,9 @@ impl Projection {
                     let kept = (0..schema.fields().len()).filter(|place| !left_out.contains(place));
                     items.extend(kept.map(|place| named_column(place, schema)));
                 }
-                _ => return Err(Error::Query("only * without a table and single names are supported".into())),
+                _ => {
+                    return Err(Error::Query("only * without a table and single names are supported".into()));
+                }
             }
         }
         Projection::new(items, schema)
@@ -57,7 +59,9 @@ impl Projection {
     pub fn new(items: Vec<(String, Expression)>, schema: &Schema) -> Result<Projection, Error> {
         let mut names = BTreeSet::new();
         if let Some((name, _)) = items.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            return Err(Error::Query(format!("two columns of the result are named {name}; rename one by AS")));
+            return Err(Error::Query(format!(
+                "two columns of the result are named {name}; rename one by AS"
+            )));
         }
         let fields: Vec<_> = items.iter().map(|(name, expression)| expression.field(name, schema)).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
@@ -142,7 +146,8 @@ fn left_out(options: &WildcardAdditionalOptions, schema: &Schema) -> Result<BTre
         None => Vec::new(),
     };
     let excluded = excluded.into_iter().collect::<Option<Vec<Ident>>>();
-    let excluded = excluded.ok_or_else(|| Error::Query("a column after EXCLUDE has no table before it".into()))?;
+    let excluded =
+        excluded.ok_or_else(|| Error::Query("a column after EXCLUDE has no table before it".into()))?;
     let all = names.into_iter().chain(&excluded);
     all.map(|name| columns::find(&name.value, name.quote_style.is_some(), schema)).collect()
 }

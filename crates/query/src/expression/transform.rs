@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 

@@ -78,7 +78,11 @@ impl Decimal {
             _ => None,
         }
         .map(|decimal| match decimal.scale < 0 {
-            true => Decimal { precision: decimal.precision.saturating_add(decimal.scale.unsigned_abs()), scale: 0, ..decimal },
+            true => Decimal {
+                precision: decimal.precision.saturating_add(decimal.scale.unsigned_abs()),
+                scale: 0,
+                ..decimal
+            },
             false => decimal,
         })
     }
@@ -113,7 +117,10 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 }
 
 pub(crate) fn is_binary(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
+    matches!(
+        data_type,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
+    )
 }
 
 pub(crate) fn is_decimal(data_type: &DataType) -> bool {
@@ -127,11 +134,15 @@ pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
         _ if a == b => Some(a.clone()),
         (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
-        _ if a.is_floating() && b.is_numeric() || a.is_numeric() && b.is_floating() => Some(DataType::Float64),
+        _ if a.is_floating() && b.is_numeric() || a.is_numeric() && b.is_floating() => {
+            Some(DataType::Float64)
+        }
         _ if a.is_integer() && b.is_integer() => Some(common_integer(a, b)),
         _ if a.is_numeric() && b.is_numeric() => common_decimal(Decimal::of(a)?, Decimal::of(b)?),
         _ if is_string(a) && is_string(b) => Some(wider(a, b, &[DataType::LargeUtf8, DataType::Utf8View])),
-        _ if is_binary(a) && is_binary(b) => Some(wider(a, b, &[DataType::LargeBinary, DataType::BinaryView, DataType::Binary])),
+        _ if is_binary(a) && is_binary(b) => {
+            Some(wider(a, b, &[DataType::LargeBinary, DataType::BinaryView, DataType::Binary]))
+        }
         (DataType::Date32 | DataType::Date64, DataType::Date32 | DataType::Date64) => Some(DataType::Date64),
         (DataType::Date32 | DataType::Date64, DataType::Timestamp(unit, None))
         | (DataType::Timestamp(unit, None), DataType::Date32 | DataType::Date64) => {

@@ -57,9 +57,7 @@ impl Value {
         match self {
             Value::Array(array) => Ok(array),
             Value::Scalar(array) if rows == 1 => Ok(array),
-            Value::Scalar(array) => {
-                arrow_select::take::take(&array, &UInt32Array::from(vec![0; rows]), None)
-            }
+            Value::Scalar(array) => arrow_select::take::take(&array, &UInt32Array::from(vec![0; rows]), None),
         }
     }
 

@@ -24,11 +24,19 @@ fn directions_nulls_and_quotes_are_read() {
 #[test]
 fn bad_orders_are_refused_with_a_sentence() {
     let nested = DataType::Map(
-        Field::new("entries", DataType::Struct(Fields::from(vec![
-            Field::new("k", DataType::Utf8, false), Field::new("v", DataType::Utf8, true)])), false).into(),
+        Field::new(
+            "entries",
+            DataType::Struct(Fields::from(vec![
+                Field::new("k", DataType::Utf8, false),
+                Field::new("v", DataType::Utf8, true),
+            ])),
+            false,
+        )
+        .into(),
         false,
     );
-    let schema = Schema::new(vec![Field::new("price", DataType::Int64, true), Field::new("map", nested, true)]);
+    let schema =
+        Schema::new(vec![Field::new("price", DataType::Int64, true), Field::new("map", nested, true)]);
     let refused = |text| parse(text, &schema).unwrap_err().to_string();
     assert_eq!(refused("prize"), "no column is named prize; did you mean price?");
     assert_eq!(refused("zzz"), "no column is named zzz; the columns are price, map");

@@ -26,9 +26,11 @@ pub(super) fn compute(
             let days = |value: &Value| value.map(|array| as_days(array));
             numeric::sub(&days(left)?, &days(right)?)
         }
-        (DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..), _, Arithmetic::Divide) => {
-            fitted(divide(left, right, to)?, to)
-        }
+        (
+            DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..),
+            _,
+            Arithmetic::Divide,
+        ) => fitted(divide(left, right, to)?, to),
         _ => {
             let kernel = match operator {
                 Arithmetic::Add => numeric::add,
@@ -63,7 +65,9 @@ pub(super) fn relabelled(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         (from <= to).then(|| Some(Arc::new(array.with_precision_and_scale(to, scale).ok()?) as ArrayRef))?
     }
     match (array.data_type(), to) {
-        (DataType::Decimal64(p, s), DataType::Decimal64(q, t)) if s == t => more::<Decimal64Type>(array, [*p, *q], *s),
+        (DataType::Decimal64(p, s), DataType::Decimal64(q, t)) if s == t => {
+            more::<Decimal64Type>(array, [*p, *q], *s)
+        }
         (DataType::Decimal128(p, s), DataType::Decimal128(q, t)) if s == t => {
             more::<Decimal128Type>(array, [*p, *q], *s)
         }
@@ -98,7 +102,9 @@ fn divide(left: &Value, right: &Value, to: &DataType) -> Result<ArrayRef, ArrowE
     let (scales, to_scale) = match (left.data_type(), right.data_type(), to) {
         (DataType::Decimal64(_, a), DataType::Decimal64(_, b), DataType::Decimal64(_, c))
         | (DataType::Decimal128(_, a), DataType::Decimal128(_, b), DataType::Decimal128(_, c))
-        | (DataType::Decimal256(_, a), DataType::Decimal256(_, b), DataType::Decimal256(_, c)) => ([*a, *b], *c),
+        | (DataType::Decimal256(_, a), DataType::Decimal256(_, b), DataType::Decimal256(_, c)) => {
+            ([*a, *b], *c)
+        }
         (a, b, _) => return Err(ArrowError::InvalidArgumentError(format!("{a} / {b} is not defined"))),
     };
     let shift = u32::try_from(i32::from(to_scale) - i32::from(scales[0]) + i32::from(scales[1]));
@@ -108,7 +114,9 @@ fn divide(left: &Value, right: &Value, to: &DataType) -> Result<ArrayRef, ArrowE
             let quotient = divide_128(a.into(), b.into(), shift)?;
             quotient.try_into().ok()
         }),
-        DataType::Decimal128(..) => divided::<Decimal128Type>(left, right, shift, |a, b| divide_128(a, b, shift)),
+        DataType::Decimal128(..) => {
+            divided::<Decimal128Type>(left, right, shift, |a, b| divide_128(a, b, shift))
+        }
         _ => divided::<Decimal256Type>(left, right, shift, |a, b| divide_256(a, b, shift)),
     }
 }

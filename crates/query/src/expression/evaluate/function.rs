@@ -44,7 +44,8 @@ pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Resul
         }
         Function::Concat => {
             let (left, right) = (array(0)?, array(1)?);
-            let joined = concat_elements::concat_elements_utf8(left.as_string::<i32>(), right.as_string::<i32>())?;
+            let joined =
+                concat_elements::concat_elements_utf8(left.as_string::<i32>(), right.as_string::<i32>())?;
             Ok(Arc::new(joined))
         }
         Function::StartsWith => Ok(Arc::new(like::starts_with(&values[0], &values[1])?)),
@@ -78,29 +79,29 @@ fn absolute(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let overflow = || ArrowError::ArithmeticOverflow(String::new());
     Ok(match *array.data_type() {
         DataType::Int64 => {
-            let result = array.as_primitive::<Int64Type>().try_unary::<_, Int64Type, _>(|value| {
-                value.checked_abs().ok_or_else(overflow)
-            })?;
+            let result = array
+                .as_primitive::<Int64Type>()
+                .try_unary::<_, Int64Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
             Arc::new(result)
         }
         DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(f32::abs)),
         DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::abs)),
         DataType::Decimal64(precision, scale) => {
-            let result = array.as_primitive::<Decimal64Type>().try_unary::<_, Decimal64Type, _>(|value| {
-                value.checked_abs().ok_or_else(overflow)
-            })?;
+            let result = array
+                .as_primitive::<Decimal64Type>()
+                .try_unary::<_, Decimal64Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
             Arc::new(result.with_precision_and_scale(precision, scale)?)
         }
         DataType::Decimal128(precision, scale) => {
-            let result = array.as_primitive::<Decimal128Type>().try_unary::<_, Decimal128Type, _>(|value| {
-                value.checked_abs().ok_or_else(overflow)
-            })?;
+            let result = array
+                .as_primitive::<Decimal128Type>()
+                .try_unary::<_, Decimal128Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
             Arc::new(result.with_precision_and_scale(precision, scale)?)
         }
         DataType::Decimal256(precision, scale) => {
-            let result = array.as_primitive::<Decimal256Type>().try_unary::<_, Decimal256Type, _>(|value| {
-                value.checked_abs().ok_or_else(overflow)
-            })?;
+            let result = array
+                .as_primitive::<Decimal256Type>()
+                .try_unary::<_, Decimal256Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
             Arc::new(result.with_precision_and_scale(precision, scale)?)
         }
         ref other => return Err(ArrowError::InvalidArgumentError(format!("abs of {other} is not defined"))),
