@@ -33,6 +33,7 @@ pub mod phase;
 pub mod sort;
 pub mod table;
 
+mod batch_bytes;
 mod batch_spill;
 mod error;
 
