@@ -79,7 +79,11 @@ struct Parts {
 enum Stage {
     Probe(Box<Probe>),
     /// Rows of the probe side are given by themselves: those that come, and the number of those before.
-    Alone { rows: Box<RunBatches>, found: Found, before: usize },
+    Alone {
+        rows: Box<RunBatches>,
+        found: Found,
+        before: usize,
+    },
     Ended,
 }
 

@@ -138,7 +138,8 @@ fn rows_of_one_key_that_exceed_memory_are_joined_in_parts() {
     let _rest = job.reserve(job.available() - (20 << 10), "a test").unwrap();
     let (left, right) = (ints("k", &[Some(7); 700]), ints("k", &[Some(7); 900]));
     let (left_more, right_more) = (ints("k", &[Some(1), None]), ints("k", &[Some(2), None]));
-    let concat = |a: &RecordBatch, b: &RecordBatch| arrow_select::concat::concat_batches(&a.schema(), [a, b]).unwrap();
+    let concat =
+        |a: &RecordBatch, b: &RecordBatch| arrow_select::concat::concat_batches(&a.schema(), [a, b]).unwrap();
     let (left, right) = (concat(&left, &left_more), concat(&right, &right_more));
     let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
     let pairs = 700 * 900;

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat;
 
 use super::rule::{Alone, JoinSide, Rule};
-use super::table::{CHAIN_END, HashTable, HashSlice, hash_all};
+use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
 use crate::job::Reservation;
 use crate::join::assemble::assemble;
 use crate::join::keys::{KeyEncoder, KeyValues};
@@ -26,7 +26,12 @@ pub(super) struct Context {
 
 impl Context {
     /// The rows of a build and a probe batch that are paired.
-    pub(super) fn assemble(&self, build: &RecordBatch, probe: &RecordBatch, pairs: &mut Pairs) -> Result<RecordBatch, Error> {
+    pub(super) fn assemble(
+        &self,
+        build: &RecordBatch,
+        probe: &RecordBatch,
+        pairs: &mut Pairs,
+    ) -> Result<RecordBatch, Error> {
         let (left, right) = if self.rule.build == JoinSide::Left { (build, probe) } else { (probe, build) };
         Ok(assemble(&self.layout, left, right, pairs)?)
     }
@@ -69,7 +74,8 @@ fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Reco
     }
     let mut sources: Vec<_> = batches.into_iter().map(|batch| batch.columns().to_vec().into_iter()).collect();
     let columns = schema.fields().iter().map(|_| {
-        let parts: Vec<_> = sources.iter_mut().map(|source| source.next().expect("a column of the schema")).collect();
+        let parts: Vec<_> =
+            sources.iter_mut().map(|source| source.next().expect("a column of the schema")).collect();
         concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     });
     let columns = columns.collect::<Result<_, _>>()?;
@@ -123,14 +129,35 @@ struct Position {
 }
 
 impl Probe {
-    pub(super) fn new(context: &Context, build: Build, input: Box<dyn Batches>, found: Option<Found>) -> Probe {
+    pub(super) fn new(
+        context: &Context,
+        build: Build,
+        input: Box<dyn Batches>,
+        found: Option<Found>,
+    ) -> Probe {
         let (batch, keys) = (RecordBatch::new_empty(input.schema()), context.encoder.empty());
         let (hashes, heads, at) = (Vec::new(), Vec::new(), Position::default());
-        Probe { build, input, batch, keys, hashes, heads, at, rows_before: 0, has_ended: false, found, leftover: 0 }
+        Probe {
+            build,
+            input,
+            batch,
+            keys,
+            hashes,
+            heads,
+            at,
+            rows_before: 0,
+            has_ended: false,
+            found,
+            leftover: 0,
+        }
     }
 
     /// The next batch of the result; none at the end.
-    pub(super) fn next(&mut self, context: &Context, pairs: &mut Pairs) -> Result<Option<RecordBatch>, Error> {
+    pub(super) fn next(
+        &mut self,
+        context: &Context,
+        pairs: &mut Pairs,
+    ) -> Result<Option<RecordBatch>, Error> {
         while self.load(context)? {
             self.scan(context.rule, pairs);
             if !pairs.is_empty() {
@@ -221,7 +248,13 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     /// Compares rows until all were, or there is no more room; returns where to go on.
-    fn scan<K: HashSlice + ?Sized>(&mut self, probe: &K, build: &K, heads: &[u32], mut at: Position) -> Position {
+    fn scan<K: HashSlice + ?Sized>(
+        &mut self,
+        probe: &K,
+        build: &K,
+        heads: &[u32],
+        mut at: Position,
+    ) -> Position {
         while at.row < heads.len() {
             let key = probe.key(at.row);
             let mut candidate = at.candidate.unwrap_or(heads[at.row]);

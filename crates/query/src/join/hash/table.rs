@@ -72,7 +72,8 @@ impl HashTable {
     /// Of rows with some hashes, fewer than 2^32 - 1, but those whose key is null. Chains are in the order of the rows.
     pub(super) fn new(hashes: &[u64], nulls: Option<&NullBuffer>) -> HashTable {
         let slots = hashes.len().next_power_of_two().max(1);
-        let mut table = HashTable { heads: vec![CHAIN_END; slots], next: vec![CHAIN_END; hashes.len()], mask: slots - 1 };
+        let mut table =
+            HashTable { heads: vec![CHAIN_END; slots], next: vec![CHAIN_END; hashes.len()], mask: slots - 1 };
         for (row, &hash) in hashes.iter().enumerate().rev() {
             if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
                 let head = &mut table.heads[hash as usize & table.mask];
