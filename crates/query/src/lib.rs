@@ -36,7 +36,9 @@ pub mod progress;
 pub mod sort;
 pub mod table;
 
+mod batch_bytes;
 mod batch_spill;
+mod columns;
 mod error;
 
 pub use batches::Batches;
