@@ -31,7 +31,7 @@ pub(super) struct CodeTables {
 impl CodeTables {
     pub(super) fn memory(&self) -> usize {
         let codes = (self.codes.capacity() + self.range.capacity()) * size_of::<u16>();
-        self.table.memory() + codes + self.entries.capacity() + self.packed.capacity()
+        self.table.memory() + codes + self.entries.memory() + self.packed.memory()
     }
 }
 
