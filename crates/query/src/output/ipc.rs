@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
@@ -112,7 +112,10 @@ impl Encoder {
             let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
             Ok(compact(&array[0]))
         });
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns.collect::<Result<_, Error>>()?)?)
+        // A table may have rows and no columns.
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect::<Result<_, Error>>()?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }
 
