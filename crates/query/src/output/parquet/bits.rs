@@ -9,7 +9,7 @@ const GROUP_VALUES: usize = 8;
 
 /// Bits of equal codes from which they are a run: packed, they would take twice as much as its header, the code, and the
 /// header of the next literal run.
-const RUN_MIN_BITS: usize = 128;
+const RUN_MIN_BITS: usize = 64;
 
 /// Bits that numbers up to `max` need; at least one, as some readers stumble over none.
 pub(super) fn width_of(max: usize) -> u32 {
