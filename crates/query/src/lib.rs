@@ -38,6 +38,7 @@ pub mod table;
 
 mod batch_bytes;
 mod batch_spill;
+mod columns;
 mod error;
 
 pub use batches::Batches;
