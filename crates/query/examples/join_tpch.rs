@@ -36,7 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let condition = Condition::parse("l_orderkey=o_orderkey", &left[0].schema(), &right[0].schema())?;
     let order = [arrow_schema::SortOptions::default()];
     for kind in [JoinKind::Inner, JoinKind::Full, JoinKind::Semi, JoinKind::Anti] {
-        for (name, table) in [("merge, in order", &left), ("hash, in order", &left), ("hash, shuffled", &shuffled)] {
+        for (name, table) in
+            [("merge, in order", &left), ("hash, in order", &left), ("hash, shuffled", &shuffled)]
+        {
             let (ours, theirs) = (stream(table), stream(&right));
             let begun = process_cpu()?;
             let found = if name.starts_with("merge") {
@@ -46,7 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let spent = process_cpu()? - begun;
             let each = spent.as_nanos() as f64 / rows as f64;
-            writeln!(stdout(), "{kind:6} {name}: {found} rows, {:.3} CPU s, {each:.1} ns/row", spent.as_secs_f64())?;
+            writeln!(
+                stdout(),
+                "{kind:6} {name}: {found} rows, {:.3} CPU s, {each:.1} ns/row",
+                spent.as_secs_f64()
+            )?;
         }
     }
     Ok(())

@@ -190,13 +190,12 @@ impl Encoder {
             )));
         }
         let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
-        let schema = Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));
+        let schema =
+            Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));
         let compression = options.compression;
         let kind = match options.format {
             Format::Parquet => EncoderKind::Parquet(parquet::Encoder::new(&schema, compression)?),
-            Format::ArrowFile | Format::ArrowStream => {
-                EncoderKind::Ipc(ipc::Encoder::new(&schema, options)?)
-            }
+            Format::ArrowFile | Format::ArrowStream => EncoderKind::Ipc(ipc::Encoder::new(&schema, options)?),
             Format::Csv if compression != Compression::None => {
                 return Err(Error::Query(
                     "CSV is written without compression; use none, or pipe it".to_owned(),

@@ -80,14 +80,17 @@ impl Encoder {
         StreamEncoder::try_new_with_options(schema, options.clone())?;
         let dictionaries = Arc::new(output.dictionaries.clone());
         for (&place, values) in &*dictionaries {
-            let is_known = |field: &FieldRef| {
-                matches!(field.data_type(), DataType::Dictionary(_, data_type) if **data_type == *values.data_type())
-            };
+            let is_known = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(_, data_type) if **data_type == *values.data_type());
             if !schema.fields().get(place).is_some_and(is_known) {
                 return Err(Error::Query(format!("column {place} does not have the type of its dictionary")));
             }
         }
-        Ok(Encoder { schema: Arc::clone(schema), options, is_compressed: compression.is_some(), dictionaries })
+        Ok(Encoder {
+            schema: Arc::clone(schema),
+            options,
+            is_compressed: compression.is_some(),
+            dictionaries,
+        })
     }
 
     /// Encodes the rows of some batches as one record batch.
@@ -100,7 +103,8 @@ impl Encoder {
         let is_copied =
             self.is_compressed || given.len() > 1 || given.iter().any(|batch| batch.schema() != self.schema);
         let last = self.messages(&batch)?.pop();
-        let last = last.ok_or_else(|| Error::Query("a record batch became no message of Arrow IPC".to_owned()))?;
+        let last =
+            last.ok_or_else(|| Error::Query("a record batch became no message of Arrow IPC".to_owned()))?;
         Ok(Message { is_copied, ..last })
     }
 
@@ -112,13 +116,14 @@ impl Encoder {
 
     /// The messages before the first batch.
     fn first_messages(&self) -> Result<Vec<Message>, Error> {
-        let columns = self.schema.fields().iter().enumerate().map(|(place, field)| -> Result<ArrayRef, Error> {
-            let none = new_empty_array(field.data_type());
-            match self.dictionaries.get(&place) {
-                Some(values) => Ok(none.as_any_dictionary().with_values(Arc::clone(values))),
-                None => Ok(none),
-            }
-        });
+        let columns =
+            self.schema.fields().iter().enumerate().map(|(place, field)| -> Result<ArrayRef, Error> {
+                let none = new_empty_array(field.data_type());
+                match self.dictionaries.get(&place) {
+                    Some(values) => Ok(none.as_any_dictionary().with_values(Arc::clone(values))),
+                    None => Ok(none),
+                }
+            });
         let options = RecordBatchOptions::new().with_row_count(Some(0));
         let columns = columns.collect::<Result<_, Error>>()?;
         let none = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
@@ -129,13 +134,14 @@ impl Encoder {
 
     /// The columns in the types of the schema, without bytes that no row needs.
     fn plain(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
-        let columns = self.schema.fields().iter().zip(batch.columns()).enumerate().map(|(place, (field, array))| {
-            if let Some(values) = self.dictionaries.get(&place) {
-                return with_dictionary(array, values, field);
-            }
-            let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
-            Ok(compact(&array[0]))
-        });
+        let columns =
+            self.schema.fields().iter().zip(batch.columns()).enumerate().map(|(place, (field, array))| {
+                if let Some(values) = self.dictionaries.get(&place) {
+                    return with_dictionary(array, values, field);
+                }
+                let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
+                Ok(compact(&array[0]))
+            });
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns.collect::<Result<_, Error>>()?)?)
     }
 }
