@@ -71,8 +71,9 @@ pub(super) fn scan(
     let places = options.columns.iter().map(place).collect();
     let shape = Shape { schema: scan_schema(table, &options.columns, options.representation), places };
     let workers = if options.ordered { 1 } else { options.streams.max(1) };
-    // Half of the memory is for bytes of files, and half for what is decoded from them.
-    let (io_bytes, decoder_bytes) = (options.memory / 2, options.memory / 2 / workers);
+    // Half of the memory is for bytes of files, and half for what is decoded from them; less where the job has less left.
+    let io_bytes = (options.memory / 2).min(job.io().pool().budget() / 2);
+    let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
     let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
     match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => {

@@ -1,5 +1,6 @@
 //! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -120,15 +121,19 @@ pub(super) struct Cut {
     pub(super) next: usize,
     /// Bytes that are reserved for it.
     pub(super) reserved: usize,
+    pub(super) path: PathBuf,
 }
 
 impl Cut {
     /// The next rows; none at its end.
-    pub(super) fn next(&mut self, rows: usize) -> Option<RecordBatch> {
+    pub(super) fn next(&mut self, rows: usize, shape: &Shape) -> Result<Option<RecordBatch>, Error> {
         let count = rows.min(self.batch.num_rows() - self.next);
         let part = self.batch.slice(self.next, count);
         self.next += count;
-        (count > 0).then_some(part)
+        if count == 0 {
+            return Ok(None);
+        }
+        decode(&self.path, || shape.apply(&part)).map_err(named(&self.path)).map(Some)
     }
 }
 
@@ -154,7 +159,8 @@ impl ArrowScan {
             });
         };
         let (batch, reserved) = file.decode(index, &self.plan.columns, parts, &self.allowance)?;
-        Ok(Some(Cut { batch, next: 0, reserved }))
+        let path = file.source.path.clone();
+        Ok(Some(Cut { batch, next: 0, reserved, path }))
     }
 }
 
@@ -167,9 +173,9 @@ impl Batches for ArrowScan {
         self.job.check()?;
         loop {
             if let Some(current) = &mut self.current
-                && let Some(batch) = current.next(self.plan.batch_rows)
+                && let Some(batch) = current.next(self.plan.batch_rows, &self.plan.shape)?
             {
-                return self.plan.shape.apply(&batch).map(Some);
+                return Ok(Some(batch));
             }
             if let Some(done) = self.current.take() {
                 let reserved = done.reserved;

@@ -183,7 +183,7 @@ impl StreamScan {
             other => other,
         });
         let (batch, more) = decoded?;
-        Ok(Cut { batch, next: 0, reserved: reserved + more })
+        Ok(Cut { batch, next: 0, reserved: reserved + more, path: self.path.clone() })
     }
 }
 
@@ -196,9 +196,9 @@ impl Batches for StreamScan {
         self.job.check()?;
         loop {
             if let Some(current) = &mut self.current
-                && let Some(batch) = current.next(self.batch_rows)
+                && let Some(batch) = current.next(self.batch_rows, &self.shape)?
             {
-                return self.shape.apply(&batch).map(Some);
+                return Ok(Some(batch));
             }
             if let Some(done) = self.current.take() {
                 let reserved = done.reserved;

@@ -53,8 +53,8 @@ type OfWindow = fn(&mut Window, u64, usize) -> Result<Bytes, Error>;
 
 #[derive(Default)]
 struct State {
-    /// Where the header ends that was given last.
-    header_end: Option<u64>,
+    /// Where the header ends that was given last, and the bytes of its page.
+    header: Option<(u64, i64)>,
     /// Bytes of the pages that the decoder has: the dictionary, and a data page.
     dictionary: usize,
     page: usize,
@@ -215,14 +215,20 @@ impl ChunkReader for Chunk {
     type T = Reader<Bytes>;
 
     /// The header of a page. The page reader asks once more behind a header that it has looked at before, and then reads
-    /// nothing.
+    /// nothing; behind that of an empty page the next header follows, and it may mean either.
     fn get_read(&self, start: u64) -> Result<Reader<Bytes>, ParquetError> {
-        if self.state().header_end == Some(start) {
+        let last = self.state().header;
+        let is_behind = last.is_some_and(|(end, _)| end == start);
+        if is_behind && last.is_some_and(|(_, compressed)| compressed > 0) {
             return Ok(Bytes::new().reader());
         }
-        let (header, bytes) = self.header(start)?;
+        let header = self.header(start);
+        let (header, bytes) = match header {
+            Err(_) if is_behind => return Ok(Bytes::new().reader()),
+            header => header?,
+        };
         self.check(start, &header)?;
-        self.state().header_end = Some(start + header.length as u64);
+        self.state().header = Some((start + header.length as u64, header.compressed));
         Ok(bytes.reader())
     }
 
