@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use sakiyomi_io::IoStats;
 use serde::Serialize;
 
 /// The figures of one phase, summed over its threads.
@@ -46,6 +47,14 @@ impl Phases {
     #[must_use]
     pub fn list(&self) -> Vec<Phase> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Phases {
+    /// Adds the transfers and the waiting of a stream to a phase.
+    pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
+        let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
+        self.add(Phase { name: name.to_owned(), bytes, waited_ns, ..Phase::default() });
     }
 }
 

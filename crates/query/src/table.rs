@@ -187,8 +187,12 @@ impl Table {
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
         match &self.content {
-            Content::Parquet(files, _) => Some(files.iter().map(parquet::ParquetFile::rows).fold(0, u64::saturating_add)),
-            Content::Arrow(files) => Some(files.iter().map(arrow::ArrowFile::rows).fold(0, u64::saturating_add)),
+            Content::Parquet(files, _) => {
+                Some(files.iter().map(parquet::ParquetFile::rows).fold(0, u64::saturating_add))
+            }
+            Content::Arrow(files) => {
+                Some(files.iter().map(arrow::ArrowFile::rows).fold(0, u64::saturating_add))
+            }
             Content::Csv(_) | Content::Stream(_) => None,
         }
     }

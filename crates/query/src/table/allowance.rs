@@ -32,7 +32,12 @@ impl Allowance {
     }
 
     /// Replaces bytes in use by others. It is unchanged after an error.
-    pub(super) fn exchange(&self, old: usize, new: usize, what: impl FnOnce() -> String) -> Result<(), Error> {
+    pub(super) fn exchange(
+        &self,
+        old: usize,
+        new: usize,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let used = state.used.saturating_sub(old).saturating_add(new);
         let wanted = used.max(self.share);

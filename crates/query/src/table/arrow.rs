@@ -8,6 +8,7 @@ mod column;
 mod index;
 mod layout;
 mod message;
+mod rows;
 mod scan;
 mod stream;
 

@@ -48,11 +48,6 @@ impl Claims {
         // It never counts as idle again.
         state.held[worker] = usize::MAX;
     }
-
-    /// Whether all splits are taken.
-    pub(super) fn is_empty(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).next == self.splits
-    }
 }
 
 #[cfg(test)]
@@ -67,7 +62,6 @@ mod tests {
         assert_eq!(claims.claim(0), None);
         assert_eq!(claims.claim(1), Some(2));
         assert_eq!(claims.claim(1), None);
-        assert!(claims.is_empty());
     }
 
     #[test]

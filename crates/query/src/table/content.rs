@@ -1,6 +1,6 @@
 //! The files of a table, opened and compared.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::{Schema, SchemaRef};
@@ -87,8 +87,8 @@ fn joined<'a>(files: impl Iterator<Item = (&'a PathBuf, &'a SchemaRef)>) -> Resu
     Ok(known.expect("a file at least"))
 }
 
-fn joined_with(known: &Schema, path: &PathBuf, schema: &Schema) -> Result<Schema, Error> {
-    types::join(known, schema).map_err(|reason| Error::Table { path: path.clone(), reason })
+fn joined_with(known: &Schema, path: &Path, schema: &Schema) -> Result<Schema, Error> {
+    types::join(known, schema).map_err(|reason| Error::Table { path: path.to_owned(), reason })
 }
 
 fn csv_file(source: Source) -> Result<(Source, Inferred), Error> {

@@ -9,11 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sakiyomi_io::read::FileRange;
-use sakiyomi_io::{Block, Io, IoFile, IoStats, ReadStream, SharedOptions};
+use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
 
 use super::claims::Claims;
 use super::source::Source;
-use crate::Error;
+use crate::{Error, Job};
+
+/// The phase of a job that the reads of tables belong to.
+pub(super) const READ_PHASE_NAME: &str = "read";
 
 /// Smallest size of reads, where memory is short.
 const READ_MIN_BYTES: usize = 64 << 10;
@@ -168,6 +171,7 @@ pub(super) struct Fetched {
 
 /// The splits of one worker.
 pub(super) struct Fetcher {
+    job: Job,
     shared: Arc<Shared>,
     worker: usize,
     claimed: Arc<Mutex<Claimed>>,
@@ -181,7 +185,7 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    pub(super) fn new(io: &Io, shared: &Arc<Shared>, worker: usize) -> Result<Fetcher, Error> {
+    pub(super) fn new(job: &Job, shared: &Arc<Shared>, worker: usize) -> Result<Fetcher, Error> {
         let claimed = Arc::new(Mutex::new(Claimed::default()));
         let ranges = Ranges {
             shared: Arc::clone(shared),
@@ -192,19 +196,14 @@ impl Fetcher {
         };
         let ahead = (shared.share as usize / shared.block).clamp(2, AHEAD_MAX);
         let options = SharedOptions { block: shared.block, ahead, ..SharedOptions::default() };
-        let stream = ReadStream::ranges(io, ranges, &options)?;
-        let shared = Arc::clone(shared);
-        Ok(Fetcher { shared, worker, claimed, stream, early: None, unwanted: 0, current: None })
+        let stream = ReadStream::ranges(job.io(), ranges, &options)?;
+        let (job, shared) = (job.clone(), Arc::clone(shared));
+        Ok(Fetcher { job, shared, worker, claimed, stream, early: None, unwanted: 0, current: None })
     }
 
     /// Bytes of the files that one worker may have in memory.
     pub(super) fn share(&self) -> usize {
         self.shared.share as usize
-    }
-
-    /// Counters of its reads.
-    pub(super) fn stats(&self) -> IoStats {
-        self.stream.stats()
     }
 
     /// The next split; the one before is done with.
@@ -285,6 +284,7 @@ impl Fetcher {
 
 impl Drop for Fetcher {
     fn drop(&mut self) {
+        self.job.phases().add_io(READ_PHASE_NAME, self.stream.stats());
         self.shared.claims.leave(self.worker);
     }
 }

@@ -120,7 +120,7 @@ impl Scan<'_> {
         let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
         let fetchers = (0..workers).map(|worker| {
             let allowance = Allowance::new(self.job, self.decoder_bytes)?;
-            Ok((Fetcher::new(self.job.io(), &shared, worker)?, allowance))
+            Ok((Fetcher::new(self.job, &shared, worker)?, allowance))
         });
         let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?;
         match &self.table.content {

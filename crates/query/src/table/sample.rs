@@ -30,6 +30,9 @@ const TEXT_PLACE_BYTES: u64 = 64 << 10;
 /// Line ends at a place of a text that are tried as the beginning of a record.
 const TEXT_TRIALS: usize = 8;
 
+/// Rows of a place that are decoded at a time.
+const TEXT_BATCH_ROWS: usize = 1024;
+
 /// Memory of a sample's scan: a part of the least that a job can have.
 const SAMPLE_BYTES: usize = 8 << 20;
 
@@ -40,12 +43,7 @@ const SAMPLE_SEED: u128 = 0x5a4d_1e5e_ed00;
 const SAMPLE_STREAM: u128 = 1;
 
 /// About `rows` rows of a table.
-pub(super) fn sample(
-    table: &Table,
-    job: &Job,
-    columns: &[usize],
-    rows: usize,
-) -> Result<RecordBatch, Error> {
+pub(super) fn sample(table: &Table, job: &Job, columns: &[usize], rows: usize) -> Result<RecordBatch, Error> {
     let schema = table.scan_schema(columns, super::Representation::STORED);
     let found = match &table.content {
         Content::Parquet(..) | Content::Arrow(_) => of_splits(table, job, columns, rows)?,
@@ -64,7 +62,8 @@ pub(super) fn sample(
 
 /// Rows of some row groups or record batches, spread over each of them.
 fn of_splits(table: &Table, job: &Job, columns: &[usize], rows: usize) -> Result<Vec<RecordBatch>, Error> {
-    let all: Vec<Split> = plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
+    let all: Vec<Split> =
+        plan::splits(table).into_iter().filter(|&split| rows_of(table, split) > 0).collect();
     let count = all.len().min(SPLITS_MAX);
     // The middle one of each of `count` parts.
     let chosen: Vec<Split> = (0..count).map(|at| all[(2 * at + 1) * all.len() / (2 * count)]).collect();
@@ -164,7 +163,9 @@ fn records_at(
 
 fn records(text: &[u8], is_last: bool, stored: &SchemaRef, columns: &[usize]) -> Option<RecordBatch> {
     let end = if is_last { text.len() } else { super::csv::last_record_end(text)? };
-    let builder = ReaderBuilder::new(Arc::clone(stored)).with_header(false).with_batch_size(end.max(1).min(8192));
+    let builder = ReaderBuilder::new(Arc::clone(stored))
+        .with_header(false)
+        .with_batch_size(end.clamp(1, TEXT_BATCH_ROWS));
     let reader = builder.with_projection(columns.to_vec()).build(&text[..end]).ok()?;
     let batches = reader.collect::<Result<Vec<_>, _>>().ok()?;
     let schema: Schema = stored.project(columns).ok()?;

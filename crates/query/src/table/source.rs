@@ -1,7 +1,7 @@
 //! Files of a table: which they are, and how their bytes are reached.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,8 +52,11 @@ impl Source {
             Place::Named(access) => IoFile::open(&self.path, *access)?,
         };
         if file.size() != self.size {
-            let reason =
-                format!("the file had {} bytes when the table was opened, and has {} now", self.size, file.size());
+            let reason = format!(
+                "the file had {} bytes when the table was opened, and has {} now",
+                self.size,
+                file.size()
+            );
             return Err(Error::Table { path: self.path.clone(), reason });
         }
         Ok(Arc::new(file))
@@ -81,8 +84,12 @@ pub(super) struct SourceReader {
 impl SourceReader {
     /// Some bytes; an error if the file does not have them.
     pub(super) fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
-        let failed =
-            |source| sakiyomi_io::Error::Read { path: self.path.clone(), offset, length: length as usize, source };
+        let failed = |source| sakiyomi_io::Error::Read {
+            path: self.path.clone(),
+            offset,
+            length: length as usize,
+            source,
+        };
         if offset.checked_add(length).is_none_or(|end| end > self.size) {
             let message = format!("the file ends at {}", self.size);
             return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, message)).into());
@@ -193,9 +200,4 @@ pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Resu
 /// Whether bytes can begin a text: no control characters but those of lines.
 fn is_text(head: &[u8]) -> bool {
     head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'))
-}
-
-/// The file's bytes from its beginning, which a spooled file needs after it was written.
-pub(super) fn rewind(file: &mut File) -> io::Result<()> {
-    file.seek(SeekFrom::Start(0)).map(drop)
 }

@@ -33,7 +33,10 @@ pub(super) struct Stream {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("path", &self.path).field("format", &self.format).finish_non_exhaustive()
+        f.debug_struct("Stream")
+            .field("path", &self.path)
+            .field("format", &self.format)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,10 +97,12 @@ impl Stream {
         let directory = options.spool.clone().unwrap_or_else(|| PathBuf::from(SPOOL_DIRECTORY));
         let path = self.path.clone();
         let refused = |source: std::io::Error, doing: &str| {
-            let reason = format!("the stream cannot be {doing} an unnamed file in {}: {source}", directory.display());
+            let reason =
+                format!("the stream cannot be {doing} an unnamed file in {}: {source}", directory.display());
             Error::Table { path: path.clone(), reason }
         };
-        let file = create_unnamed(&directory, Access::Buffered).map_err(|error| refused(error, "copied into"))?;
+        let file =
+            create_unnamed(&directory, Access::Buffered).map_err(|error| refused(error, "copied into"))?;
         copy(&mut *self.into_reader(), &file).map_err(|error| refused(error, "copied into"))?;
         let file = IoFile::from_file(file, &path, Access::Buffered)?;
         Ok(Source::unnamed(&path, file))

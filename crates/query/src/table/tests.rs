@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::file::properties::WriterProperties;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_select::concat::concat_batches;
-use ::parquet::arrow::ArrowWriter;
-use ::parquet::file::properties::WriterProperties;
 use sakiyomi_testing::Scratch;
 
 use super::*;

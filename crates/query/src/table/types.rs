@@ -94,7 +94,11 @@ pub(super) fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef,
 }
 
 /// A batch that may have no columns.
-pub(super) fn with_rows(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, Error> {
+pub(super) fn with_rows(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch, Error> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }

@@ -96,7 +96,8 @@ impl Index {
         let version = footer.version();
         let file = ArrowFile { source: source.clone(), schema, version, batches: Vec::new() };
         let mut index = Index { reader, file, dictionaries: Arc::default() };
-        let blocks = footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
+        let blocks =
+            footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
         for block in blocks {
             let place = index.place(block)?;
             index.add(place)?;
@@ -108,7 +109,12 @@ impl Index {
         let reader = source.reader()?;
         let path = source.path.clone();
         let version = MetadataVersion::V5;
-        let file = ArrowFile { source, schema: Arc::new(arrow_schema::Schema::empty()), version, batches: Vec::new() };
+        let file = ArrowFile {
+            source,
+            schema: Arc::new(arrow_schema::Schema::empty()),
+            version,
+            batches: Vec::new(),
+        };
         let mut index = Index { reader, file, dictionaries: Arc::default() };
         let first = index.place_at(0)?.ok_or_else(|| damaged(&path, "it has no schema"))?;
         let header = message::parse(&first.header).map_err(|how| damaged(&path, how))?;
@@ -137,7 +143,8 @@ impl Index {
 
     /// The message of a block of the footer.
     fn place(&self, block: &Block) -> Result<Place, Error> {
-        let offset = u64::try_from(block.offset()).map_err(|_| self.damaged("a block has a negative offset"))?;
+        let offset =
+            u64::try_from(block.offset()).map_err(|_| self.damaged("a block has a negative offset"))?;
         let place = self.place_at(offset.min(self.reader.size))?;
         let place = place.ok_or_else(|| self.damaged("a block of the footer has no message"))?;
         let length = i64::from(block.metaDataLength());
@@ -174,11 +181,10 @@ impl Index {
     fn add_dictionary(&mut self, header: &Message<'_>, body: u64, length: u64) -> Result<(), Error> {
         let bytes = self.reader.read(body, length)?;
         let dictionaries = Arc::make_mut(&mut self.dictionaries);
-        load_dictionary(header, bytes, &self.file.schema, dictionaries)
-            .map_err(|error| match error {
-                Error::Query(how) => damaged(&self.file.source.path, how),
-                other => other,
-            })
+        load_dictionary(header, bytes, &self.file.schema, dictionaries).map_err(|error| match error {
+            Error::Query(how) => damaged(&self.file.source.path, how),
+            other => other,
+        })
     }
 
     fn damaged(&self, how: &str) -> Error {

@@ -50,9 +50,12 @@ impl Walk {
         self.nodes += 1;
         match data_type {
             DataType::Null => {}
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => self.buffers += 3,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+                self.buffers += 3
+            }
             DataType::Utf8View | DataType::BinaryView => {
-                let count = self.counts.get(self.variadic).copied().and_then(|count| usize::try_from(count).ok());
+                let count =
+                    self.counts.get(self.variadic).copied().and_then(|count| usize::try_from(count).ok());
                 let count = count.ok_or("a record batch does not say how many buffers its views have")?;
                 self.variadic += 1;
                 self.buffers = self.buffers.saturating_add(count).saturating_add(2);

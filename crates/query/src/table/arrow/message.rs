@@ -75,7 +75,10 @@ pub(super) fn check_batch(batch: &RecordBatch<'_>, body: u64) -> Result<(), Stri
     let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
         return Err("a record batch has no list of buffers".into());
     };
-    if nodes.iter().any(|node| node.length() < 0 || node.null_count() < 0 || node.null_count() > node.length()) {
+    if nodes
+        .iter()
+        .any(|node| node.length() < 0 || node.null_count() < 0 || node.null_count() > node.length())
+    {
         return Err("an array of a record batch has an impossible length or number of nulls".into());
     }
     let is_within = |buffer: &arrow_ipc::Buffer| {

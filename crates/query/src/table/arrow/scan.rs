@@ -1,6 +1,6 @@
 //! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -11,6 +11,7 @@ use super::column::{Column, Dictionaries, decompressed_bytes};
 use super::index::{ArrowFile, Batch};
 use super::layout::{column_ranges, layouts};
 use super::message;
+use super::rows::Rows;
 use crate::table::allowance::Allowance;
 use crate::table::fetch::{Fetched, Fetcher};
 use crate::table::guard::{damaged, decode, named};
@@ -63,10 +64,7 @@ impl ArrowFile {
             decode_columns(&self.schema, &batch.header, self.version, parts, &batch.dictionaries, allowance)
         })
         .map_err(named(path))
-        .map_err(|error| match error {
-            Error::Query(how) => damaged(path, how),
-            other => other,
-        })
+        .map_err(|error| named_query(path, error))
     }
 }
 
@@ -113,6 +111,8 @@ pub(in crate::table) struct ArrowScan {
     fetcher: Fetcher,
     allowance: Allowance,
     current: Option<Cut>,
+    /// A record batch that is larger than the memory.
+    rows: Option<(Rows, PathBuf)>,
 }
 
 /// A record batch of which batches are cut.
@@ -144,23 +144,54 @@ impl ArrowScan {
         fetcher: Fetcher,
         allowance: Allowance,
     ) -> ArrowScan {
-        ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, allowance, current: None }
+        ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, allowance, current: None, rows: None }
     }
 
-    fn begin(&mut self) -> Result<Option<Cut>, Error> {
-        let Some(Fetched { split, parts, bytes, .. }) = self.fetcher.next()? else { return Ok(None) };
+    /// Begins the next record batch; false if there is none.
+    fn begin(&mut self) -> Result<bool, Error> {
+        let Some(Fetched { split, parts, bytes, file: open }) = self.fetcher.next()? else {
+            return Ok(false);
+        };
         let (file, index) = (&self.plan.files[split.file], split.index);
-        let Some(parts) = parts else {
-            let path = file.source.path.display();
+        let columns = &self.plan.columns;
+        let path = &file.source.path;
+        if let Some(parts) = parts {
+            let (batch, reserved) = file.decode(index, columns, parts, &self.allowance)?;
+            self.current = Some(Cut { batch, next: 0, reserved, path: path.clone() });
+            return Ok(true);
+        }
+        let memory = self.fetcher.share() / 2;
+        let rows = Rows::new(&self.job, file, index, columns, &open, memory)
+            .map_err(|error| named_query(path, error))?;
+        let Some(rows) = rows else {
             return Err(Error::Memory {
-                what: format!("reading record batch {index} of {path}"),
-                needed: bytes * 2,
+                what: format!("reading record batch {index} of {}", path.display()),
+                needed: bytes.saturating_mul(2),
                 available: self.fetcher.share() as u64,
             });
         };
-        let (batch, reserved) = file.decode(index, &self.plan.columns, parts, &self.allowance)?;
-        let path = file.source.path.clone();
-        Ok(Some(Cut { batch, next: 0, reserved, path }))
+        self.rows = Some((rows, path.clone()));
+        Ok(true)
+    }
+
+    /// The next part of a record batch that is larger than the memory; false at its end.
+    fn next_part(&mut self) -> Result<bool, Error> {
+        let Some((rows, path)) = &mut self.rows else { return Ok(false) };
+        let part =
+            decode(path, || rows.next()).map_err(named(path)).map_err(|error| named_query(path, error))?;
+        match part {
+            Some(batch) => self.current = Some(Cut { batch, next: 0, reserved: 0, path: path.clone() }),
+            None => self.rows = None,
+        }
+        Ok(self.rows.is_some())
+    }
+}
+
+/// Names the file in what is wrong with its messages.
+fn named_query(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Query(how) => damaged(path, how),
+        other => other,
     }
 }
 
@@ -182,9 +213,8 @@ impl Batches for ArrowScan {
                 drop(done);
                 self.allowance.exchange(reserved, 0, String::new)?;
             }
-            match self.begin()? {
-                None => return Ok(None),
-                next => self.current = next,
+            if !self.next_part()? && !self.begin()? {
+                return Ok(None);
             }
         }
     }

@@ -43,7 +43,10 @@ struct Raw {
 
 impl ArrowStream {
     /// Reads the schema.
-    pub(in crate::table) fn open(path: &Path, mut reader: Box<dyn Read + Send>) -> Result<ArrowStream, Error> {
+    pub(in crate::table) fn open(
+        path: &Path,
+        mut reader: Box<dyn Read + Send>,
+    ) -> Result<ArrowStream, Error> {
         let header = read_header(path, &mut *reader)?.ok_or_else(|| damaged(path, "it has no schema"))?;
         let (schema, version) = decode(path, || {
             let parsed = message::parse(&header).map_err(|how| damaged(path, how))?;
@@ -162,7 +165,18 @@ impl StreamScan {
         let (path, stored, version) = (locked.path.clone(), Arc::clone(&locked.schema), locked.version);
         drop(locked);
         let (job, stream, columns) = (job.clone(), Arc::clone(stream), Arc::clone(columns));
-        StreamScan { job, stream, path, stored, version, columns, shape, batch_rows, allowance, current: None }
+        StreamScan {
+            job,
+            stream,
+            path,
+            stored,
+            version,
+            columns,
+            shape,
+            batch_rows,
+            allowance,
+            current: None,
+        }
     }
 
     fn decode(&self, raw: Raw) -> Result<Cut, Error> {

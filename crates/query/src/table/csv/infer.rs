@@ -90,7 +90,8 @@ fn is_integer(text: &str) -> bool {
 /// Numbers with a point or an exponent, which no integer beyond 64 bits has, and `NaN`, `inf`.
 fn is_float(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let has_leading_zero = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
+    let has_leading_zero =
+        digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
     let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_name = matches!(digits, "NaN" | "inf");
     let is_number = digits.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -168,7 +169,8 @@ pub(in crate::table) fn infer(path: &Path, head: &[u8], is_whole: bool) -> Resul
         let (named, _) = named.map_err(|error| bad(format!("the header is not readable: {error}")))?;
         let names: Vec<String> = named.fields().iter().map(|field| field.name().clone()).collect();
         let records = &text[header..];
-        let end = if is_whole { records.len() } else { Scanner::default().last_record_end(records).unwrap_or(0) };
+        let end =
+            if is_whole { records.len() } else { Scanner::default().last_record_end(records).unwrap_or(0) };
         let kinds = kinds(&names, &records[..end])
             .map_err(|error| bad(format!("the first records are not readable as CSV: {error}")))?;
         Ok(Inferred { header_bytes: mark + header, names, kinds })

@@ -13,6 +13,7 @@ use sakiyomi_io::{Block, ReadStream, SharedOptions};
 
 use super::records::Scanner;
 use crate::job::Reservation;
+use crate::table::fetch::READ_PHASE_NAME;
 use crate::table::guard::decode;
 use crate::table::source::Source;
 use crate::table::types::{Shape, with_rows};
@@ -177,6 +178,7 @@ impl Reader {
                 match stream.next().transpose()? {
                     Some(block) => Ok(Some((path, Chunk::Block(block)))),
                     None => {
+                        self.job.phases().add_io(READ_PHASE_NAME, stream.stats());
                         self.current = None;
                         Ok(Some((path, Chunk::None)))
                     }

@@ -45,7 +45,7 @@ pub(super) struct Chunk {
 
 enum Storage {
     Whole(Bytes),
-    Window(Mutex<Window>),
+    Window(Box<Mutex<Window>>),
 }
 
 /// How bytes are taken from a window.
@@ -78,7 +78,7 @@ impl Chunk {
         allowance: &Arc<Allowance>,
         fault: &Fault,
     ) -> Chunk {
-        Chunk::new(metadata, Storage::Window(Mutex::new(window)), allowance, fault)
+        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), allowance, fault)
     }
 
     fn new(

@@ -44,7 +44,8 @@ impl RowBytes {
     /// Adds a column of whose pages nothing is known.
     pub(super) fn add_unseen(&mut self, chunk: &ColumnChunkMetaData, rows: u64) {
         let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
-            let strings = chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
+            let strings =
+                chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
             let average = strings.max(0) / chunk.num_values().max(1);
             OFFSET_BYTES + usize::try_from(average).unwrap_or(usize::MAX / 4) * UNSEEN_STRING_FACTOR
         });

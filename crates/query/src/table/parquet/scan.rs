@@ -112,7 +112,7 @@ impl ParquetScan {
                     let block = (share + 1).next_power_of_two() / 2;
                     let block = block.clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
                     let range = start..start + length;
-                    let window = Window::open(self.job.io(), &fetched.file, range, block)?;
+                    let window = Window::open(&self.job, &fetched.file, range, block)?;
                     row_bytes.add_unseen(chunk, group.rows_left);
                     Chunk::windowed(chunk, window, &self.allowance, &group.fault)
                 }
@@ -123,7 +123,8 @@ impl ParquetScan {
         }
         let rows = row_bytes.batch_rows(self.plan.batch_rows, self.allowance.share() / 2);
         let bytes = rows.saturating_mul(row_bytes.of_row());
-        self.allowance.exchange(0, bytes, || format!("decoding {rows} rows of {} bytes", row_bytes.of_row()))?;
+        self.allowance
+            .exchange(0, bytes, || format!("decoding {rows} rows of {} bytes", row_bytes.of_row()))?;
         group.batch_bytes = bytes;
         let levels = self.levels(group.file)?;
         let chunks = std::sync::Mutex::new(chunks.into_iter().collect());

@@ -14,6 +14,7 @@ use crate::Error;
 use crate::order::SortKey;
 use crate::table::ColumnStatistics;
 use crate::table::guard::decode;
+use crate::table::types::converted;
 
 /// Largest dictionary page, in bytes of the file, of a column that comes as dictionaries: its values stay in the
 /// first-level cache while rows are compared or written.
@@ -32,8 +33,10 @@ fn gather(files: &[ParquetFile], column: usize) -> ColumnStatistics {
             return ColumnStatistics::default();
         }
     }
-    let min = known.min.and_then(|arrays| extreme(&arrays, false));
-    let max = known.max.and_then(|arrays| extreme(&arrays, true));
+    let stored = files[0].schema.field(column).data_type();
+    let bound = |arrays: Vec<ArrayRef>, greatest| converted(&extreme(&arrays, greatest)?, stored).ok();
+    let min = known.min.and_then(|arrays| bound(arrays, false));
+    let max = known.max.and_then(|arrays| bound(arrays, true));
     let exact = known.exact && min.is_some() && max.is_some();
     ColumnStatistics { min, max, exact, nulls: known.nulls }
 }
@@ -62,7 +65,9 @@ impl Known {
         // A row group of nulls alone has no bounds, and needs none.
         let of_values = || {
             let with_nulls = groups().zip(nulls.iter());
-            with_nulls.filter(|(group, nulls)| *nulls != Some(group.num_rows() as u64)).map(|(group, _)| group)
+            with_nulls
+                .filter(|(group, nulls)| *nulls != Some(group.num_rows() as u64))
+                .map(|(group, _)| group)
         };
         push_known(&mut self.min, converter.row_group_mins(of_values())?);
         push_known(&mut self.max, converter.row_group_maxes(of_values())?);
@@ -126,9 +131,7 @@ fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
 /// Whether no data page has the values themselves, by the statistics of its encodings.
 fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
     match chunk.page_encoding_stats_mask() {
-        Some(mask) => {
-            mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY)
-        }
+        Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
         None => false,
     }
 }

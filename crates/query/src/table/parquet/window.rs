@@ -4,15 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sakiyomi_io::{Block, Io, IoFile, ReadStream, SharedOptions};
+use sakiyomi_io::{Block, IoFile, ReadStream, SharedOptions};
 
-use crate::Error;
+use crate::table::fetch::READ_PHASE_NAME;
+use crate::{Error, Job};
 
 /// Blocks that a window reads ahead: one, so that many columns can have windows at the same time.
 const WINDOW_AHEAD: usize = 1;
 
 /// The part of a range around the bytes that are asked for.
 pub(super) struct Window {
+    job: Job,
     stream: ReadStream,
     /// The block that was read last. No other is held, so that the stream's guarantee is enough to go on.
     block: Option<Block>,
@@ -23,15 +25,15 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn open(
-        io: &Io,
+        job: &Job,
         file: &Arc<IoFile>,
         range: Range<u64>,
         block: usize,
     ) -> Result<Window, Error> {
         let options = SharedOptions { block, ahead: WINDOW_AHEAD, ..SharedOptions::default() };
         let kept_at = range.start;
-        let stream = ReadStream::shared(io, file, range, &options)?;
-        Ok(Window { stream, block: None, kept: Bytes::new(), kept_at })
+        let stream = ReadStream::shared(job.io(), file, range, &options)?;
+        Ok(Window { job: job.clone(), stream, block: None, kept: Bytes::new(), kept_at })
     }
 
     /// A copy of some bytes, which are kept: they may be asked for again. Those before them are no longer needed.
@@ -73,5 +75,11 @@ impl Window {
             self.block = Some(next.expect("a byte of the range"));
         }
         Ok(self.block.as_ref().expect("a block with the byte"))
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.job.phases().add_io(READ_PHASE_NAME, self.stream.stats());
     }
 }

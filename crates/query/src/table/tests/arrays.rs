@@ -95,7 +95,8 @@ fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
 
 fn numbers(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
     let decimal = random.primitive::<Decimal128Type>(rows, |random| i128::from(random.number() / 1000));
-    let wide = random.primitive::<Decimal256Type>(rows, |random| i256::from_i128(i128::from(random.number())));
+    let wide =
+        random.primitive::<Decimal256Type>(rows, |random| i256::from_i128(i128::from(random.number())));
     vec![
         Arc::new(random.primitive::<Int64Type>(rows, Random::number)),
         Arc::new(random.primitive::<Int32Type>(rows, |random| random.number() as i32)),
@@ -108,7 +109,9 @@ fn numbers(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
             <Float16Type as ArrowPrimitiveType>::Native::from_f32(random.number() as f32)
         })),
         Arc::new(random.primitive::<Date32Type>(rows, |random| random.number() as i32)),
-        Arc::new(random.primitive::<Time64MicrosecondType>(rows, |random| random.below(86_400_000_000) as i64)),
+        Arc::new(
+            random.primitive::<Time64MicrosecondType>(rows, |random| random.below(86_400_000_000) as i64),
+        ),
         Arc::new(random.primitive::<TimestampMicrosecondType>(rows, Random::number)),
         Arc::new(random.primitive::<TimestampNanosecondType>(rows, Random::number).with_timezone("+01:00")),
         Arc::new(random.primitive::<DurationMillisecondType>(rows, Random::number)),
@@ -129,7 +132,13 @@ fn strings(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
         Arc::new(StringArray::from(random.strings(rows))),
         Arc::new(LargeStringArray::from(random.strings(rows))),
         Arc::new(StringViewArray::from_iter(random.strings(rows))),
-        Arc::new(random.strings(rows).iter().map(|text| text.as_ref().map(String::as_bytes)).collect::<BinaryArray>()),
+        Arc::new(
+            random
+                .strings(rows)
+                .iter()
+                .map(|text| text.as_ref().map(String::as_bytes))
+                .collect::<BinaryArray>(),
+        ),
         Arc::new(BinaryViewArray::from_iter(random.strings(rows).iter().map(|text| text.as_deref()))),
         Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed.into_iter(), 8).unwrap()),
         Arc::new(few),
@@ -138,7 +147,8 @@ fn strings(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
 
 fn nested(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
     let offsets = random.offsets(rows);
-    let items = random.primitive::<Int32Type>(*offsets.last().unwrap() as usize, |random| random.number() as i32);
+    let items =
+        random.primitive::<Int32Type>(*offsets.last().unwrap() as usize, |random| random.number() as i32);
     let field = Arc::new(Field::new_list_field(DataType::Int32, true));
     let list = ListArray::new(field, offsets, Arc::new(items), random.nulls(rows));
     let fields = Fields::from(vec![

@@ -1,7 +1,7 @@
 //! Damaged files: an error or rows, never a panic, and no memory that the file does not justify.
 
-use arrow_ipc::CompressionType;
 use ::parquet::basic::Compression;
+use arrow_ipc::CompressionType;
 use proptest::prelude::*;
 
 use super::arrays::{Random, common};
@@ -34,10 +34,11 @@ fn try_all(path: &Path, job: &Job) {
 fn small_files(scratch: &Scratch) -> Vec<PathBuf> {
     let batch = common(&mut Random::new(11), 12);
     let plain = WriterProperties::builder().set_dictionary_enabled(false);
-    let coded = WriterProperties::builder().set_compression(Compression::SNAPPY).set_max_row_group_row_count(Some(7));
-    write_parquet(&scratch.path("1"), &[batch.clone()], plain.build());
-    write_parquet(&scratch.path("2"), &[batch.clone()], coded.build());
-    write_file(&scratch.path("3"), &[batch.clone()], IpcWriteOptions::default());
+    let coded =
+        WriterProperties::builder().set_compression(Compression::SNAPPY).set_max_row_group_row_count(Some(7));
+    write_parquet(&scratch.path("1"), std::slice::from_ref(&batch), plain.build());
+    write_parquet(&scratch.path("2"), std::slice::from_ref(&batch), coded.build());
+    write_file(&scratch.path("3"), std::slice::from_ref(&batch), IpcWriteOptions::default());
     let lz4 = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
     write_stream(&scratch.path("4"), &[batch.clone(), batch], lz4);
     scratch.file("5", "a,\"b\"\n1,\"x\"\"\n\"\n2,3\n");
@@ -102,7 +103,10 @@ fn errors_name_the_file_and_say_what_is_wrong() {
     let path = small_files(&scratch)[0].clone();
     let bytes = std::fs::read(&path).unwrap();
     let error = read(scratch.file("cut.parquet", &bytes[..bytes.len() / 2])).unwrap_err().to_string();
-    assert!(error.ends_with("cut.parquet: the file is damaged: it has no footer; it may have been cut off"), "{error}");
+    assert!(
+        error.ends_with("cut.parquet: the file is damaged: it has no footer; it may have been cut off"),
+        "{error}"
+    );
     let error = open(scratch.file("t.parquet", "hello\n")).unwrap_err().to_string();
     assert!(error.contains("t.parquet: the file does not begin as its name's ending says"), "{error}");
     let mut page = bytes.clone();

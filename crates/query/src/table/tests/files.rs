@@ -3,14 +3,14 @@
 use std::ffi::CString;
 use std::io::Write;
 
+use ::parquet::basic::Compression;
+use ::parquet::file::metadata::SortingColumn;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
 };
 use arrow_schema::{DataType, Field, Schema, SortOptions};
-use ::parquet::basic::Compression;
-use ::parquet::file::metadata::SortingColumn;
 
 use super::arrays::{Random, common};
 use super::*;
@@ -48,7 +48,7 @@ fn schemas_that_differ_are_refused_with_both_types() {
     let error = open(scratch.root()).unwrap_err().to_string();
     assert!(error.ends_with("2: the file is CSV, and the first file is Parquet"), "{error}");
     let error = open(scratch.path("3")).unwrap_err().to_string();
-    assert!(error.contains("3") && error.contains("No such file"), "{error}");
+    assert!(error.contains("cannot open") && error.ends_with("/3"), "{error}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn statistics_hold_over_files_and_row_groups() {
     assert_eq!(open(scratch.path("3")).unwrap().declared_order(), [SortKey { column: 0, options }]);
     assert_eq!(open(scratch.path("2")).unwrap().declared_order(), []);
     let (batch, path) = (common(&mut Random::new(3), 50), scratch.path("4"));
-    write_parquet(&path, &[batch.clone()], WriterProperties::default());
+    write_parquet(&path, std::slice::from_ref(&batch), WriterProperties::default());
     let table = open(&path).unwrap();
     for column in 0..batch.num_columns() {
         let stats = table.statistics(column);
@@ -82,7 +82,8 @@ fn statistics_hold_over_files_and_row_groups() {
 }
 
 fn representative() -> RecordBatch {
-    let decimals = Decimal128Array::from_iter_values((0..3000).map(|at| at * 7)).with_precision_and_scale(15, 2);
+    let decimals =
+        Decimal128Array::from_iter_values((0..3000).map(|at| at * 7)).with_precision_and_scale(15, 2);
     let flags = StringViewArray::from_iter_values((0..3000).map(|at| ["A", "N", "R"][at % 3]));
     let unique = StringViewArray::from_iter_values((0..3000).map(|at| format!("a long unique text {at}")));
     let columns: [(&str, ArrayRef); 3] =
@@ -98,15 +99,17 @@ fn representations_change_types_and_no_value() {
         .set_max_row_group_row_count(Some(1000))
         .set_column_dictionary_enabled("u".into(), false)
         .set_compression(Compression::SNAPPY);
-    write_parquet(&scratch.path("p"), &[batch.clone()], properties.build());
-    write_file(&scratch.path("f"), &[batch.clone()], IpcWriteOptions::default());
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), IpcWriteOptions::default());
     let job = job(64 * MIB);
     for (name, flag) in [("p", "Dictionary(Int32, Utf8)"), ("f", "Utf8")] {
         let table = open(scratch.path(name)).unwrap();
         assert_eq!(table.schema().fields(), batch.schema().fields(), "{name}");
-        let options = ScanOptions { representation: Representation::COMPACT, ..ScanOptions::new(vec![0, 1, 2]) };
+        let options =
+            ScanOptions { representation: Representation::COMPACT, ..ScanOptions::new(vec![0, 1, 2]) };
         let found = rows(&table, &job, &options).unwrap();
-        let types: Vec<String> = found.columns().iter().map(|column| column.data_type().to_string()).collect();
+        let types: Vec<String> =
+            found.columns().iter().map(|column| column.data_type().to_string()).collect();
         assert_eq!(types, ["Decimal64(15, 2)", flag, "Utf8"], "{name}");
         for (column, expected) in found.columns().iter().zip(batch.columns()) {
             assert_eq!(&types::converted(column, expected.data_type()).unwrap(), expected, "{name}");
@@ -173,7 +176,8 @@ fn text_comes_by_a_pipe() {
     assert_eq!(found.column(1).as_primitive::<Int64Type>().values(), &expected[..]);
     let path = piped(&scratch, format!("a,b\n{text}").into_bytes());
     let mut table =
-        Table::open(&[path], &OpenOptions { spool: Some(scratch.root().into()), ..OpenOptions::default() }).unwrap();
+        Table::open(&[path], &OpenOptions { spool: Some(scratch.root().into()), ..OpenOptions::default() })
+            .unwrap();
     table.spool().unwrap();
     assert_eq!(rows(&table, &job(32 * MIB), &ScanOptions::new(vec![0])).unwrap().num_rows(), 300_000);
 }
@@ -183,7 +187,7 @@ fn samples_come_from_everywhere_and_are_the_same_each_time() {
     let scratch = Scratch::new("sample");
     let batch = numbers("a", true, 0..200_000);
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(3000)).build();
-    write_parquet(&scratch.path("p"), &[batch.clone()], properties);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties);
     let (table, job) = (open(scratch.path("p")).unwrap(), job(32 * MIB));
     let sample = table.sample(&job, &[0], 1000).unwrap();
     assert_eq!(table.sample(&job, &[0], 1000).unwrap(), sample);

@@ -1,14 +1,22 @@
 //! Memory of scans: row groups, columns and rows that are larger than their share.
 
-use arrow_array::{ArrayRef, Int64Array, StringArray};
 use ::parquet::basic::Compression;
+use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_schema::DataType;
 
+use super::arrays::{Random, common};
 use super::*;
 
 fn wide(columns: usize, rows: usize) -> RecordBatch {
-    let column = |at: usize| -> (String, ArrayRef) {
-        (format!("c{at}"), Arc::new(Int64Array::from_iter_values((0..rows).map(|row| (row * at) as i64))))
-    };
+    let column =
+        |at: usize| -> (String, ArrayRef) {
+            (
+                format!("c{at}"),
+                Arc::new(Int64Array::from_iter_values((0..rows).map(|row| {
+                    (row as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()) ^ at as i64
+                }))),
+            )
+        };
     RecordBatch::try_from_iter((0..columns).map(column)).unwrap()
 }
 
@@ -20,7 +28,7 @@ fn a_row_group_larger_than_the_memory_is_read_in_windows() {
         .set_max_row_group_row_count(Some(1 << 20))
         .set_dictionary_enabled(false)
         .set_compression(Compression::SNAPPY);
-    write_parquet(&scratch.path("p"), &[batch.clone()], properties.build());
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
     let (table, job) = (open(scratch.path("p")).unwrap(), job(8 * MIB));
     assert!(table.bytes(&all(&table)) > 5 * MIB as u64);
     let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(all(&table)) };
@@ -33,14 +41,32 @@ fn a_row_group_larger_than_the_memory_is_read_in_windows() {
 fn a_thousand_columns() {
     let scratch = Scratch::new("thousand");
     let batch = wide(1000, 300);
-    write_parquet(&scratch.path("p"), &[batch.clone()], WriterProperties::default());
-    write_file(&scratch.path("f"), &[batch.clone()], IpcWriteOptions::default());
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), WriterProperties::default());
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), IpcWriteOptions::default());
     let job = job(24 * MIB);
     for name in ["p", "f"] {
         let table = open(scratch.path(name)).unwrap();
         let options = ScanOptions { memory: 8 * MIB, ..ScanOptions::new(all(&table)) };
         assert_eq!(rows(&table, &job, &options).unwrap(), batch, "{name}");
     }
+}
+
+#[test]
+fn a_record_batch_larger_than_the_memory_is_read_row_by_row() {
+    let scratch = Scratch::new("large_batch");
+    let batch = common(&mut Random::new(9), 60_000);
+    let is_nested = |at: &usize| batch.column(*at).data_type().is_nested();
+    let is_view =
+        |at: &usize| matches!(batch.column(*at).data_type(), DataType::Utf8View | DataType::BinaryView);
+    let flat: Vec<usize> = (0..batch.num_columns())
+        .filter(|at| !is_nested(at) && !is_view(at) && *batch.column(*at).data_type() != DataType::Null)
+        .collect();
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), IpcWriteOptions::default());
+    let (table, job) = (open(scratch.path("f")).unwrap(), job(16 * MIB));
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(flat.clone()) };
+    assert_eq!(rows(&table, &job, &options).unwrap(), batch.project(&flat).unwrap());
+    let error = rows(&table, &job, &ScanOptions { columns: all(&table), ..options }).unwrap_err();
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
 }
 
 #[test]
@@ -54,7 +80,7 @@ fn long_strings_come_in_batches_of_few_rows() {
             .set_dictionary_enabled(dictionary)
             .set_dictionary_page_size_limit(64 << 20)
             .set_compression(Compression::SNAPPY);
-        write_parquet(&scratch.path("p"), &[batch.clone()], properties.build());
+        write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
         let (table, job) = (open(scratch.path("p")).unwrap(), job(256 * MIB));
         let options = ScanOptions { memory: 32 * MIB, ..ScanOptions::new(vec![0]) };
         let mut stream = table.scan(&job, &options).unwrap().remove(0);
@@ -72,8 +98,9 @@ fn a_page_that_does_not_fit_is_refused_with_its_size() {
     let scratch = Scratch::new("page");
     let column: ArrayRef = Arc::new(StringArray::from_iter_values(["x".repeat(24 << 20)]));
     let batch = RecordBatch::try_from_iter([("s", column)]).unwrap();
-    let properties = WriterProperties::builder().set_dictionary_enabled(false).set_compression(Compression::SNAPPY);
-    write_parquet(&scratch.path("p"), &[batch.clone()], properties.build());
+    let properties =
+        WriterProperties::builder().set_dictionary_enabled(false).set_compression(Compression::SNAPPY);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
     let table = open(scratch.path("p")).unwrap();
     let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
     let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();

@@ -1,14 +1,18 @@
 //! Tables hold the rows that the libraries have written.
 
-use arrow_ipc::CompressionType;
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::properties::WriterVersion;
+use arrow_ipc::CompressionType;
 use proptest::prelude::*;
 
 use super::arrays::{Random, arrow_only, common};
 use super::*;
 
-fn batches(seed: u64, sizes: &[usize], make: fn(&mut Random, usize) -> RecordBatch) -> (Vec<RecordBatch>, RecordBatch) {
+fn batches(
+    seed: u64,
+    sizes: &[usize],
+    make: fn(&mut Random, usize) -> RecordBatch,
+) -> (Vec<RecordBatch>, RecordBatch) {
     let mut random = Random::new(seed);
     let batches: Vec<RecordBatch> = sizes.iter().map(|&rows| make(&mut random, rows)).collect();
     let all = concat_batches(&batches[0].schema(), &batches).unwrap();
