@@ -251,7 +251,9 @@ impl Table {
     }
 
     /// Begins a scan: one stream for each thread. Half of its memory is taken from the job's buffers as it reads, and
-    /// half is reserved in the job at once; pages and rows that need more reserve more.
+    /// half is reserved in the job at once, or of both what the job has left; pages and rows that need more reserve more.
+    /// The arrays of Arrow IPC, and views of Parquet, lie in the job's buffers as long as they live: a caller that keeps
+    /// batches copies them.
     ///
     /// # Errors
     /// If the memory is not enough, a file cannot be read, or a stream was read already.
