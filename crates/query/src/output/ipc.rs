@@ -42,16 +42,21 @@ const ALIGNMENT_MAX_BYTES: usize = 2 << 20;
 pub(crate) struct Encoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
+    is_compressed: bool,
 }
 
 /// A record batch as it is written: the prefix and metadata of a message, then its body.
 #[derive(Debug)]
-pub(crate) struct Message(Vec<Buffer>);
+pub(crate) struct Message {
+    buffers: Vec<Buffer>,
+    /// Whether its memory is not that of the arrays that it was made from.
+    is_copied: bool,
+}
 
 impl Message {
-    /// Bytes of memory that it holds, shared with arrays or not.
+    /// Bytes of memory of its own.
     pub(crate) fn memory(&self) -> usize {
-        self.0.iter().map(Buffer::len).sum()
+        if self.is_copied { self.buffers.iter().map(Buffer::len).sum() } else { 0 }
     }
 }
 
@@ -71,12 +76,12 @@ impl Encoder {
         let options = options.try_with_compression(compression)?;
         // Refuses types that the format does not have.
         StreamEncoder::try_new_with_options(schema, options.clone())?;
-        Ok(Encoder { schema: Arc::clone(schema), options })
+        Ok(Encoder { schema: Arc::clone(schema), options, is_compressed: compression.is_some() })
     }
 
     /// Encodes the rows of some batches as one record batch.
-    pub(crate) fn encode(&self, batches: &[RecordBatch]) -> Result<Message, Error> {
-        let batches: Result<Vec<_>, _> = batches.iter().map(|batch| self.plain(batch)).collect();
+    pub(crate) fn encode(&self, given: &[RecordBatch]) -> Result<Message, Error> {
+        let batches: Result<Vec<_>, _> = given.iter().map(|batch| self.plain(batch)).collect();
         let batch = match &batches?[..] {
             [batch] => batch.clone(),
             batches => concat_batches(&self.schema, batches)?,
@@ -85,7 +90,9 @@ impl Encoder {
         let buffers = encoder.encode(&batch)?;
         // The schema comes first, which is written by itself.
         let schema = self.schema_buffers()?.len();
-        Ok(Message(buffers.into_iter().skip(schema).collect()))
+        let is_copied =
+            self.is_compressed || given.len() > 1 || given.iter().any(|batch| batch.schema() != self.schema);
+        Ok(Message { buffers: buffers.into_iter().skip(schema).collect(), is_copied })
     }
 
     /// The message of the schema, as the library makes it: that of a stream without batches, but for its end.
@@ -170,7 +177,7 @@ impl Writer {
     /// Appends a record batch.
     pub(crate) fn append(&mut self, message: &Message) -> Result<(), Error> {
         let offset = self.sink.written();
-        let (metadata, body) = self.append_message(&message.0, self.alignment)?;
+        let (metadata, body) = self.append_message(&message.buffers, self.alignment)?;
         if self.is_file {
             let too_long =
                 |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
