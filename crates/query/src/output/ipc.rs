@@ -13,7 +13,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
 use arrow_ipc::{Block, CompressionType, FooterBuilder, MetadataVersion, root_as_message};
-use arrow_schema::{DataType, Field, FieldRef, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::concat::concat_batches;
 use flatbuffers::FlatBufferBuilder;
 
@@ -80,8 +80,12 @@ impl Encoder {
         StreamEncoder::try_new_with_options(schema, options.clone())?;
         let dictionaries = Arc::new(output.dictionaries.clone());
         for (&place, values) in &*dictionaries {
-            let is_known = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(_, data_type) if **data_type == *values.data_type());
-            if !schema.fields().get(place).is_some_and(is_known) {
+            let field = schema.fields().get(place).map(|field| field.data_type());
+            let is_known = |known: &DataType| match known {
+                DataType::Dictionary(_, known) => **known == *values.data_type(),
+                _ => false,
+            };
+            if !field.is_some_and(is_known) {
                 return Err(Error::Query(format!("column {place} does not have the type of its dictionary")));
             }
         }
