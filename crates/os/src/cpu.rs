@@ -20,6 +20,13 @@ pub fn of_this_process() -> Duration {
     process.user + process.system
 }
 
+/// Time that all threads of this process have spent in the program, and in the kernel.
+#[must_use]
+pub fn user_and_system_of_this_process() -> (Duration, Duration) {
+    let process = own_process();
+    (process.user, process.system)
+}
+
 /// Watches CPU time from a moment on.
 #[derive(Debug)]
 pub struct Meter {

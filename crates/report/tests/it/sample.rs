@@ -6,6 +6,7 @@ mod iorate;
 mod job;
 pub(crate) mod live;
 mod probe;
+mod query;
 mod regulation;
 mod run;
 mod scenario;
@@ -20,6 +21,7 @@ pub(crate) use any_probe::{any_broken_probe, any_probe};
 pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;
 pub(crate) use regulation::{any_regulation, regulated, searched};
+pub(crate) use query::{aggregated, sorted};
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 
