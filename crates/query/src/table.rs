@@ -2,20 +2,27 @@
 
 use std::path::PathBuf;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
+use sakiyomi_io::Access;
 
+use crate::order::SortKey;
 use crate::{Batches, Error, Job};
 
 /// Files of one schema, read as one table.
 #[derive(Debug)]
 pub struct Table {}
 
-/// What is known of files before they are opened.
+/// How files are opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format, where a name's ending does not tell it.
+    /// The format, where neither the first bytes nor the name tell it.
     pub format: Option<Format>,
+    /// Whether scans go through the page cache.
+    pub access: Access,
+    /// Directory of the unnamed file that holds the standard input where its format or an operator needs seeking;
+    /// `/var/tmp` by default.
+    pub spool: Option<PathBuf>,
 }
 
 /// A file format.
@@ -31,6 +38,27 @@ pub enum Format {
     Csv,
 }
 
+/// Types of a scan's arrays. All off: the types of [`Table::schema`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Representation {
+    /// String and binary views come as `Utf8` and `Binary`: contiguous values with offsets.
+    pub contiguous_strings: bool,
+    /// Decimals of 128 bits with a precision of 18 digits at most come as `Decimal64`.
+    pub narrow_decimals: bool,
+    /// Strings that are dictionary-coded throughout, with small dictionaries, come as `Dictionary(Int32, Utf8)`. The
+    /// dictionaries of batches differ, and may have values that no row has.
+    pub dictionaries: bool,
+}
+
+impl Representation {
+    /// Types as [`Table::schema`] says.
+    pub const STORED: Representation =
+        Representation { contiguous_strings: false, narrow_decimals: false, dictionaries: false };
+    /// Types with the fewest bytes to move, for operators that restore the stored types in the end.
+    pub const COMPACT: Representation =
+        Representation { contiguous_strings: true, narrow_decimals: true, dictionaries: true };
+}
+
 /// How a table is scanned.
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
@@ -38,12 +66,54 @@ pub struct ScanOptions {
     pub columns: Vec<usize>,
     /// Streams that share the rows.
     pub streams: usize,
-    /// Rows of a batch, at most.
+    /// Rows of a batch, at most. Batches of wide rows have fewer.
     pub batch_rows: usize,
     /// Bytes for buffers and decoders of all streams together.
     pub memory: usize,
     /// Whether rows come in the order of the files; only with one stream.
     pub ordered: bool,
+    /// Types of the arrays.
+    pub representation: Representation,
+    /// Bytes of a read, at most, unless a column of a row group is larger.
+    pub block: usize,
+}
+
+/// Default rows of a batch: columns of 8 bytes fit into the first-level cache with their validity.
+const DEFAULT_BATCH_ROWS: usize = 8192;
+
+/// Default memory of a scan: two streams with a row group of 7 MB each, and the next one read ahead.
+const DEFAULT_SCAN_BYTES: usize = 64 << 20;
+
+/// Default size of reads, at which direct transfers are fastest on most devices.
+const DEFAULT_BLOCK_BYTES: usize = 1 << 20;
+
+impl ScanOptions {
+    /// One ordered stream of some columns as they are stored: 8,192 rows a batch, 64 MiB, reads of 1 MiB.
+    #[must_use]
+    pub fn new(columns: Vec<usize>) -> ScanOptions {
+        ScanOptions {
+            columns,
+            streams: 1,
+            batch_rows: DEFAULT_BATCH_ROWS,
+            memory: DEFAULT_SCAN_BYTES,
+            ordered: true,
+            representation: Representation::STORED,
+            block: DEFAULT_BLOCK_BYTES,
+        }
+    }
+}
+
+/// What the files say of a column.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnStatistics {
+    /// An array of one row, of the column's stored type: no value is less. None if a file does not say.
+    pub min: Option<ArrayRef>,
+    /// An array of one row, of the column's stored type: no value is greater. None if a file does not say.
+    pub max: Option<ArrayRef>,
+    /// Whether the minimum and the maximum are values of the column, not just bounds.
+    pub exact: bool,
+    /// Number of nulls, where all files say it.
+    pub nulls: Option<u64>,
 }
 
 impl Table {
@@ -56,9 +126,19 @@ impl Table {
         unimplemented!("table")
     }
 
-    /// Names and types of the columns.
+    /// Names and types of the columns, as they are stored.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
+        unimplemented!("table")
+    }
+
+    /// Names and types of the columns of a scan's batches.
+    ///
+    /// # Panics
+    /// If a place is not a column's.
+    #[must_use]
+    pub fn scan_schema(&self, columns: &[usize], representation: Representation) -> SchemaRef {
+        let _ = (columns, representation);
         unimplemented!("table")
     }
 
@@ -75,6 +155,34 @@ impl Table {
         unimplemented!("table")
     }
 
+    /// Bounds and nulls of a column, where the files say them.
+    #[must_use]
+    pub fn statistics(&self, column: usize) -> ColumnStatistics {
+        let _ = column;
+        unimplemented!("table")
+    }
+
+    /// The order in which the rows of a table of one file lie, where the file declares it; empty otherwise.
+    #[must_use]
+    pub fn declared_order(&self) -> Vec<SortKey> {
+        unimplemented!("table")
+    }
+
+    /// Whether it can be read only once, from its beginning to its end: the standard input, not spooled. Such a table
+    /// has one scan and no sample ([`Table::spool`]).
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        unimplemented!("table")
+    }
+
+    /// Copies a stream into an unnamed file, so that it can be sampled and scanned again. Nothing happens to others.
+    ///
+    /// # Errors
+    /// If the standard input cannot be read, or the file cannot be written.
+    pub fn spool(&mut self) -> Result<(), Error> {
+        unimplemented!("table")
+    }
+
     /// Begins a scan: one stream for each thread.
     ///
     /// # Errors
@@ -84,7 +192,7 @@ impl Table {
         unimplemented!("table")
     }
 
-    /// About `rows` rows from places all over the table, always the same ones.
+    /// About `rows` rows from places all over the table, always the same ones; as they are stored.
     ///
     /// # Errors
     /// If a file cannot be read.
