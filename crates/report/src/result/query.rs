@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::chart::Chart;
 use crate::document::Machine;
 use crate::glossary;
-use crate::number::{bytes, count, percent, ratio};
+use crate::number::{bytes, count, percent, plural, ratio};
 use crate::rows::Rows;
 use crate::section::{Cell, Column, Fact, Finding, Glossary, Notes, Present, Row, Section, Table, Tone};
 use crate::value::Value;
@@ -225,13 +225,12 @@ impl QueryResult {
         // Columns of words stand before those of figures in every table.
         let mut order: Vec<usize> = (0..rows.columns.len()).collect();
         order.sort_by_key(|&index| rows.columns[index].is_numeric);
-        let cells = |row: &Vec<QueryCell>| {
-            order.iter().map(|&index| Cell::from(row.get(index).map(QueryCell::text).unwrap_or_default()))
-        };
+        let cell = |row: &[QueryCell], index: usize| Cell::from(row.get(index).map(QueryCell::text).unwrap_or_default());
+        let cells = |row: &[QueryCell]| order.iter().map(|&index| cell(row, index)).collect();
         let hidden = self.output_rows.saturating_sub(rows.rows.len() as u64);
         let legend = match hidden {
             0 => String::new(),
-            hidden => format!("and {} more rows; -o FILE writes all of them", count(hidden)),
+            hidden => format!("and {}; -o FILE writes all of them", plural(hidden, "more row")),
         };
         Some(Section::Table(Table {
             name: "rows".to_owned(),
@@ -240,7 +239,7 @@ impl QueryResult {
             rows: rows
                 .rows
                 .iter()
-                .map(|row| Row { cells: cells(row).collect(), ..Row::default() })
+                .map(|row| Row { cells: cells(row), ..Row::default() })
                 .collect(),
             legend,
             ..Table::default()
