@@ -2,7 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -138,7 +139,8 @@ mod tests {
 
     #[test]
     fn values_keep_their_types_and_decimals_their_digits() {
-        let decimals = Decimal128Array::from(vec![Some(12_345), None]).with_precision_and_scale(38, 2).unwrap();
+        let decimals =
+            Decimal128Array::from(vec![Some(12_345), None]).with_precision_and_scale(38, 2).unwrap();
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("n", Arc::new(Int64Array::from(vec![i64::MIN, 3]))),
             ("u", Arc::new(UInt64Array::from(vec![u64::MAX, 1]))),
@@ -152,7 +154,13 @@ mod tests {
         preview.add(&batch, 3).unwrap();
         assert_eq!(preview.rows.len(), 3);
         let text = |text: &str| Cell::Text(text.to_owned());
-        let first = [Cell::Integer(i64::MIN), text("18446744073709551615"), Cell::Real(0.5), text("a,b"), text("123.45")];
+        let first = [
+            Cell::Integer(i64::MIN),
+            text("18446744073709551615"),
+            Cell::Real(0.5),
+            text("a,b"),
+            text("123.45"),
+        ];
         assert_eq!(preview.rows[0], first);
         assert_eq!(preview.rows[1], [Cell::Integer(3), Cell::Integer(1), Cell::Null, text(""), Cell::Null]);
         assert!(preview.columns[4].is_numeric() && !preview.columns[3].is_numeric());

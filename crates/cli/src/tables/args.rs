@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
+use sakiyomi_query::job::MEMORY_MIN_BYTES;
 use sakiyomi_query::{Job, JobOptions};
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
 use sakiyomi_query::statement::{Destination, Input};
@@ -257,6 +258,13 @@ impl JobArgs {
     /// How the job is done.
     pub(crate) fn options(&self) -> Result<JobOptions> {
         let defaults = JobOptions::default();
+        let memory = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
+        ensure!(
+            memory >= MEMORY_MIN_BYTES,
+            "--memory {}: {} are needed at least",
+            self.memory,
+            Bytes(MEMORY_MIN_BYTES as u64)
+        );
         let block = Bytes(4096)..=Bytes(2 << 30);
         ensure!(block.contains(&self.block), "--block {}: give 4KiB to 2GiB", self.block);
         let engine = self.method.unwrap_or(defaults.engine);
@@ -268,7 +276,7 @@ impl JobArgs {
             ensure!(directory.is_dir(), "--spill {}: it is not a directory", directory.display());
         }
         Ok(JobOptions {
-            memory: usize::try_from(self.memory.0).unwrap_or(usize::MAX),
+            memory,
             threads: self.threads.map_or(defaults.threads, usize::from),
             engine,
             spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },

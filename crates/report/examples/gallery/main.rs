@@ -41,7 +41,8 @@ fn main() -> std::io::Result<()> {
     gallery.write("probe", &Document::new(measured("sakiyomi probe /data"), probe::result()))?;
     let command = "sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc -o sorted.parquet";
     gallery.write("query", &Document::new(measured(command), query::sorted().result))?;
-    let command = "sakiyomi aggregate lineitem.parquet --by l_returnflag --sum l_quantity --avg l_discount --count";
+    let command =
+        "sakiyomi aggregate lineitem.parquet --by l_returnflag --sum l_quantity --avg l_discount --count";
     gallery.write("aggregate", &Document::new(measured(command), query::aggregated().result))?;
     let command = "sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted";
     gallery.write("mount", &Document::new(measured(command), live::mount()))?;

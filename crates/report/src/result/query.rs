@@ -225,7 +225,9 @@ impl QueryResult {
         // Columns of words stand before those of figures in every table.
         let mut order: Vec<usize> = (0..rows.columns.len()).collect();
         order.sort_by_key(|&index| rows.columns[index].is_numeric);
-        let cell = |row: &[QueryCell], index: usize| Cell::from(row.get(index).map(QueryCell::text).unwrap_or_default());
+        let cell = |row: &[QueryCell], index: usize| {
+            Cell::from(row.get(index).map(QueryCell::text).unwrap_or_default())
+        };
         let cells = |row: &[QueryCell]| order.iter().map(|&index| cell(row, index)).collect();
         let hidden = self.output_rows.saturating_sub(rows.rows.len() as u64);
         let legend = match hidden {
@@ -236,11 +238,7 @@ impl QueryResult {
             name: "rows".to_owned(),
             heading: "Rows",
             columns: order.iter().map(|&index| column(&rows.columns[index])).collect(),
-            rows: rows
-                .rows
-                .iter()
-                .map(|row| Row { cells: cells(row), ..Row::default() })
-                .collect(),
+            rows: rows.rows.iter().map(|row| Row { cells: cells(row), ..Row::default() }).collect(),
             legend,
             ..Table::default()
         }))

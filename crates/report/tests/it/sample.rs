@@ -20,8 +20,8 @@ pub(crate) use any_live::{any_mount, any_top};
 pub(crate) use any_probe::{any_broken_probe, any_probe};
 pub(crate) use iorate::{any_iorate, iorate};
 pub(crate) use job::jobs;
-pub(crate) use regulation::{any_regulation, regulated, searched};
 pub(crate) use query::{aggregated, sorted};
+pub(crate) use regulation::{any_regulation, regulated, searched};
 pub(crate) use run::followed;
 pub(crate) use scenario::{any_scenario, scenario};
 

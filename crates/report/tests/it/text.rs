@@ -87,7 +87,9 @@ fn one_run() {
 
 #[test]
 fn one_query() {
-    insta::assert_snapshot!([sample::sorted(), sample::aggregated()].map(|document| shown(&document, PLAIN)).join("\n"));
+    insta::assert_snapshot!(
+        [sample::sorted(), sample::aggregated()].map(|document| shown(&document, PLAIN)).join("\n")
+    );
 }
 
 #[test]

@@ -50,17 +50,13 @@ fn bound(result: &QueryResult) -> Option<String> {
 
 fn spilled(result: &QueryResult) -> Option<String> {
     (result.spilled_bytes > 0).then(|| {
-        format!(
-            "{} did not fit into memory and went through spill files.",
-            bytes(result.spilled_bytes)
-        )
+        format!("{} did not fit into memory and went through spill files.", bytes(result.spilled_bytes))
     })
 }
 
 fn kernel(result: &QueryResult) -> Option<String> {
     let share = ratio(result.system_ns, result.cpu_ns());
-    (share > SYSTEM_HIGH_RATIO)
-        .then(|| format!("The kernel takes {} of the CPU time.", percent(share)))
+    (share > SYSTEM_HIGH_RATIO).then(|| format!("The kernel takes {} of the CPU time.", percent(share)))
 }
 
 fn memory(result: &QueryResult) -> Option<String> {
@@ -114,7 +110,10 @@ mod tests {
         };
         let said = sentences(&result).join(" ");
         assert!(said.contains("rows in 3.00 s"), "{said}");
-        assert!(said.contains("Bound by I/O: \u{201c}write\u{201d}; by the CPU: \u{201c}read\u{201d}."), "{said}");
+        assert!(
+            said.contains("Bound by I/O: \u{201c}write\u{201d}; by the CPU: \u{201c}read\u{201d}."),
+            "{said}"
+        );
         result.phases.pop();
         assert!(sentences(&result).contains(&"Every phase is bound by the CPU.".to_owned()));
         result.phases.clear();
