@@ -36,6 +36,7 @@ pub mod progress;
 pub mod sort;
 pub mod table;
 
+mod batch_spill;
 mod error;
 
 pub use batches::Batches;
