@@ -11,6 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
+use crate::order::SortKey;
 use crate::output::{Encoded, Encoder, Output, OutputOptions, Target};
 use crate::preview::Preview;
 use crate::{Error, Job};
@@ -30,6 +31,18 @@ pub enum Destination {
         /// Rows that are kept.
         rows_max: usize,
     },
+}
+
+impl Destination {
+    /// The same for rows in an order, which files record.
+    pub(super) fn sorted_by(self, keys: &[SortKey]) -> Destination {
+        match self {
+            Destination::File { target, options } => {
+                Destination::File { target, options: OutputOptions { sorted_by: keys.to_vec(), ..options } }
+            }
+            preview @ Destination::Preview { .. } => preview,
+        }
+    }
 }
 
 /// Takes rows.
