@@ -201,7 +201,8 @@ impl OutputFormat {
             (Some(Compressed::Lz4), _) => Compression::Lz4,
             (Some(Compressed::Zstd), _) => Compression::Zstd,
         };
-        Ok(OutputOptions { format, compression, group_rows: self.row_group as usize })
+        let group_rows = self.row_group as usize;
+        Ok(OutputOptions { compression, group_rows, ..OutputOptions::new(format) })
     }
 }
 

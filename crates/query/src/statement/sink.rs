@@ -318,3 +318,6 @@ fn size(batch: &RecordBatch) -> usize {
     };
     batch.columns().iter().map(of).sum()
 }
+
+#[cfg(test)]
+mod tests;

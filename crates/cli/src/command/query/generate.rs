@@ -3,9 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
-use sakiyomi_query::statement::{self, Generated};
+use sakiyomi_model::suggest::{did_you_mean, similar};
+use sakiyomi_query::generate::{ColumnTypes, GenerateOptions, TPCH_TABLES, TpchTable, generate_file, schema};
+use sakiyomi_query::output::{OutputOptions, Target};
+use sakiyomi_query::statement::Outcome;
+use sakiyomi_query::table::Format;
+use sakiyomi_query::{Error, Job};
 
 use crate::console::Common;
 use crate::tables::{Asked, Command, JobArgs, OutputFormat, ReportArgs, file, format_name, run};
@@ -50,38 +55,86 @@ pub(crate) struct Generate {
 impl Generate {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let command = Command::begin(self.report.directory()?);
-        ensure!(
-            self.sf.is_finite() && (0.0001..=100_000.0).contains(&self.sf),
-            "--sf {}: give a scale factor from 0.0001 to 100000",
-            self.sf
-        );
         let job = self.job.open()?;
-        let statement = statement::Generate {
-            scale: self.sf,
-            tables: self.tables.clone(),
-            columns: self.columns.clone(),
-            shuffle: self.shuffle,
-            directory: self.output.clone(),
-            options: self.format.options_or(sakiyomi_query::table::Format::Parquet)?,
-        };
-        statement.check()?;
+        let files = self.files()?;
         let made = !self.output.exists();
         std::fs::create_dir_all(&self.output)
             .with_context(|| format!("cannot make the directory {}", self.output.display()))?;
-        let format = format_name(statement.options.format);
-        let outcome = run(&job, common, move |job| statement::generate(job, &statement));
-        if made && outcome.is_err() {
+        let (format, written) = (files.output.format, run(&job, common, move |job| files.generate(job)));
+        if made && written.is_err() {
             // Fails on a directory that is not empty, as it should.
             let _ = std::fs::remove_dir(&self.output);
         }
-        let (outcome, tables) = outcome?;
+        let written = written?;
         let shuffled = self.shuffle.map_or_else(String::new, |seed| format!(", shuffled by {seed}"));
         let asked = Asked {
             operation: "gen",
             description: format!("{} at SF {}{shuffled}", self.tables.join(", "), self.sf),
             ..Asked::default()
         };
-        let files = tables.iter().map(|Generated { path, rows }| file(path, format, Some(*rows))).collect();
-        command.finish_files(asked, &job, &outcome, files, common)
+        let outcome = Outcome {
+            output_rows: written.iter().map(|(_, rows, _)| rows).sum(),
+            output_bytes: written.iter().map(|(.., bytes)| bytes).sum(),
+            ..Outcome::default()
+        };
+        let outputs = written.iter().map(|(path, rows, _)| file(path, format_name(format), Some(*rows)));
+        command.finish_files(asked, &job, &outcome, outputs.collect(), common)
     }
+
+    /// The files, whose tables and columns are checked before any work.
+    fn files(&self) -> Result<Files> {
+        let output = self.format.options_or(Format::Parquet)?;
+        let (types, ending) = match output.format {
+            Format::Parquet => (ColumnTypes::Standard, "parquet"),
+            Format::ArrowFile => (ColumnTypes::Compact, "arrow"),
+            Format::ArrowStream => (ColumnTypes::Compact, "arrows"),
+            Format::Csv => (ColumnTypes::Standard, "csv"),
+        };
+        let table = |name: &String| {
+            let columns = self.columns.clone();
+            let options = GenerateOptions { table: table(name)?, scale: self.sf, columns, shuffle: self.shuffle, types };
+            schema(&options)?;
+            Ok((self.output.join(format!("{name}.{ending}")), options))
+        };
+        Ok(Files { tables: self.tables.iter().map(table).collect::<Result<_>>()?, output })
+    }
+}
+
+/// Files to generate.
+struct Files {
+    tables: Vec<(PathBuf, GenerateOptions)>,
+    output: OutputOptions,
+}
+
+impl Files {
+    /// Generates all of them; gives their paths, rows and bytes.
+    fn generate(self, job: &Job) -> Result<Vec<(PathBuf, u64, u64)>, Error> {
+        let progress = job.progress();
+        // Rows of a shuffled table are generated, and given out.
+        let steps = |options: &GenerateOptions| if options.shuffle.is_some() { 2 } else { 1 };
+        let rows = |options: &GenerateOptions| steps(options) * options.table.rows(options.scale);
+        progress.expect(self.tables.iter().map(|(_, options)| rows(options)).sum());
+        let all = self.tables.into_iter().map(|(path, options)| {
+            progress.begin(options.table.name());
+            let mut before = 0;
+            let mut show = |now: sakiyomi_query::generate::Progress| {
+                progress.add_rows(usize::try_from(now.rows.saturating_sub(before)).unwrap_or(usize::MAX));
+                before = now.rows;
+            };
+            let target = Target::File(path.clone());
+            let generated = generate_file(job, &options, &target, &self.output, &mut show)?;
+            Ok((path, generated.rows, generated.bytes))
+        });
+        all.collect()
+    }
+}
+
+/// The table of a name.
+fn table(name: &str) -> Result<TpchTable> {
+    let found = TPCH_TABLES.into_iter().find(|table| table.name() == name);
+    found.with_context(|| {
+        let near = similar(name, TPCH_TABLES.map(TpchTable::name));
+        let names = TPCH_TABLES.map(TpchTable::name).join(", ");
+        format!("--tables {name}: TPC-H has {names}{}", did_you_mean(&near))
+    })
 }
