@@ -14,6 +14,8 @@
 //! | `sink.rs` | the rows of a result, from several threads, in order |
 //! | `workers.rs` | threads whose first error ends all |
 
+mod aggregate;
+mod join;
 mod rows;
 mod sink;
 mod sort;
@@ -21,6 +23,8 @@ mod workers;
 
 use crate::preview::Preview;
 
+pub use aggregate::{Aggregate, aggregate, q1};
+pub use join::{Join, join};
 pub use rows::Input;
 pub use sink::Destination;
 pub use sort::{Sort, sort};

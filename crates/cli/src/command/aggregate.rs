@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use sakiyomi_query::aggregate::Function;
 use sakiyomi_query::statement::{self, Destination};
 
 use super::sort::SHOWN_ROWS_MAX;
@@ -81,13 +82,13 @@ impl Aggregate {
     pub(crate) fn statement(&self) -> Result<statement::Aggregate> {
         let of = |function, lists: &[String]| lists.iter().map(|list| (function, list.clone())).collect::<Vec<_>>();
         let functions = [
-            of("sum", &self.sum),
-            of("avg", &self.avg),
-            of("min", &self.min),
-            of("max", &self.max),
-            of("distinct", &self.distinct),
+            of(Function::Sum, &self.sum),
+            of(Function::Avg, &self.avg),
+            of(Function::Min, &self.min),
+            of(Function::Max, &self.max),
+            of(Function::CountDistinct, &self.distinct),
         ];
-        let functions: Vec<(&'static str, String)> = functions.into_iter().flatten().collect();
+        let functions: Vec<(Function, String)> = functions.into_iter().flatten().collect();
         ensure!(
             self.count || self.by.is_some() || !functions.is_empty(),
             "nothing is to be computed; give --by, --sum, --avg, --min, --max, --distinct or --count"

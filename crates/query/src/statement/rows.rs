@@ -112,6 +112,12 @@ impl Rows {
         self.table.is_stream()
     }
 
+    /// Reads only these columns of a table whose rows are taken as they are; others are as if they were not there.
+    pub(super) fn keep(&mut self, columns: &[usize]) {
+        assert!(self.condition.is_none() && self.projection.is_none(), "rows that are taken as they are");
+        self.columns = columns.to_vec();
+    }
+
     /// Begins to read: one stream for each thread, or one that has the rows in the table's order.
     pub(super) fn streams(&self, job: &Job, streams: usize, ordered: bool) -> Result<Vec<Box<dyn Batches>>, Error> {
         let options = ScanOptions {

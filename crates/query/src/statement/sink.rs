@@ -150,7 +150,12 @@ impl Sink {
 
     /// A part of the rows. Each index from 0 on is to be given once; a part that is dropped unfinished fails the sink.
     pub(super) fn part(&self, index: usize) -> Part<'_> {
-        Part { sink: self, index, batches: Vec::new(), rows: 0, bytes: 0, finished: false }
+        Part { sink: self, index: Some(index), batches: Vec::new(), rows: 0, bytes: 0, finished: false }
+    }
+
+    /// Rows in no order: their groups are appended as they come.
+    pub(super) fn unordered(&self) -> Part<'_> {
+        Part { sink: self, index: None, batches: Vec::new(), rows: 0, bytes: 0, finished: false }
     }
 
     /// Ends the result, which appears.
@@ -174,15 +179,15 @@ impl Sink {
     }
 
     /// Appends a group, or parks it if it is not its turn; waits where too many are parked.
-    fn put(&self, index: usize, group: Group) -> Result<(), Error> {
+    fn put(&self, index: Option<usize>, group: Group) -> Result<(), Error> {
         let mut state = self.lock();
         loop {
             if state.failed {
                 return Err(Error::Cancelled);
             }
-            if state.current == index {
+            let Some(index) = index.filter(|&index| index != state.current) else {
                 return self.failing(|state| state.append(group, &self.job), state);
-            }
+            };
             if state.parked_groups < self.parked_max {
                 state.parked_groups += 1;
                 state.parked.entry(index).or_default().groups.push(group);
@@ -253,7 +258,8 @@ impl State {
 /// A part of the rows, which one thread adds to.
 pub(super) struct Part<'s> {
     sink: &'s Sink,
-    index: usize,
+    /// Its place; none if its rows have no order.
+    index: Option<usize>,
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
@@ -283,7 +289,7 @@ impl Part<'_> {
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.flush()?;
         self.finished = true;
-        self.sink.close(self.index)
+        self.index.map_or(Ok(()), |index| self.sink.close(index))
     }
 
     fn add(&mut self, batch: RecordBatch) {
