@@ -1,13 +1,13 @@
 //! Batches that do not fit into memory, as Arrow IPC in the runs of a spill.
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, Schema};
 use sakiyomi_io::{Block, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions};
 
+use crate::batch_bytes::compact;
 use crate::{Error, Job};
 
 /// Bytes of a transfer: a run of batches shares the budget with many others.
@@ -73,18 +73,6 @@ fn write_error(error: ArrowError) -> Error {
         Ok(error) => Error::Io(error),
         Err(source) => Error::Arrow(ArrowError::IoError(text, source)),
     }
-}
-
-/// Copies the values of view columns together: a slice of views would be written with all values of its source.
-fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
-    let columns = batch.columns().iter().map(|column| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => std::sync::Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => std::sync::Arc::new(column.as_binary_view().gc()),
-            _ => column.clone(),
-        }
-    });
-    Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
 }
 
 /// Batches that were spilled. Their space is returned when it is dropped.

@@ -16,6 +16,7 @@
 //! | `group.rs` | groups over several batches: a block nested loop, in memory or from a spill |
 //! | `pairs.rs`, `assemble.rs` | pairs of rows, and the batches that are gathered from them |
 //! | `merge.rs` | the merge join |
+//! | `hash.rs`, `hash/` | the hash join: tables, probes, partitions |
 //!
 //! # Semantics
 //!
@@ -29,6 +30,7 @@ mod coercion;
 mod condition;
 mod cursor;
 mod group;
+mod hash;
 mod keys;
 mod kind;
 mod layout;
@@ -37,6 +39,7 @@ mod pairs;
 mod scan;
 
 pub use condition::{Condition, KeyPair};
+pub use hash::{HashJoin, JoinSide};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;

@@ -38,7 +38,9 @@ pub mod sort;
 pub mod statement;
 pub mod table;
 
+mod batch_bytes;
 mod batch_spill;
+mod columns;
 mod error;
 
 pub use batches::Batches;

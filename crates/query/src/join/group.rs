@@ -12,6 +12,7 @@ use super::keys::Key;
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::pairs::Pairs;
+use crate::batch_bytes::batch_bytes;
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
 use crate::job::Reservation;
 use crate::{Error, Job};
@@ -156,7 +157,7 @@ impl Cross {
             };
             let (batches, bytes) =
                 if is_left { (&mut left, &mut left_bytes) } else { (&mut right, &mut right_bytes) };
-            *bytes += bytes_of(&rows);
+            *bytes += batch_bytes(&rows);
             batches.push(rows);
             if reservation.resize(left_bytes + right_bytes, GROUP_MEMORY).is_err() {
                 let run = spill_group(job, sides.right, right, key)?;
@@ -207,7 +208,7 @@ impl Cross {
                 self.has_more = false;
                 break;
             };
-            let bytes = self.reservation.bytes() + bytes_of(&rows);
+            let bytes = self.reservation.bytes() + batch_bytes(&rows);
             self.block.push(rows);
             // Rows that are in memory anyway are paired even if there is no memory for more. An inner side in memory is
             // passed at no cost, so that nothing is gained by a larger block.
@@ -246,11 +247,6 @@ fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize
         }
     }
     *at = if row == outer { (place + 1, 0, 0) } else { (place, row, other) };
-}
-
-/// Bytes of memory that a batch keeps.
-fn bytes_of(rows: &RecordBatch) -> usize {
-    rows.get_array_memory_size()
 }
 
 /// Writes the rows of the right side of a group that were read, and all that follow.

@@ -57,6 +57,9 @@ pub(super) trait KeySlice {
 
     /// The key of a row, which exists.
     fn key(&self, row: usize) -> Self::Key<'_>;
+
+    /// The number of rows.
+    fn rows(&self) -> usize;
 }
 
 impl KeySlice for [u64] {
@@ -64,6 +67,10 @@ impl KeySlice for [u64] {
 
     fn key(&self, row: usize) -> u64 {
         self[row]
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
     }
 }
 
@@ -73,6 +80,10 @@ impl KeySlice for [u128] {
     fn key(&self, row: usize) -> u128 {
         self[row]
     }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
 }
 
 impl KeySlice for Rows {
@@ -80,6 +91,10 @@ impl KeySlice for Rows {
 
     fn key(&self, row: usize) -> Row<'_> {
         self.row(row)
+    }
+
+    fn rows(&self) -> usize {
+        self.num_rows()
     }
 }
 

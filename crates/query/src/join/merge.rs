@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions};
 use arrow_select::coalesce::BatchCoalescer;
 
-use super::assemble::assemble;
+use super::assemble::{RESULT_BATCH_ROWS, assemble, coalescer};
 use super::condition::Condition;
 use super::cursor::Cursor;
 use super::group::{Group, Sides};
@@ -17,13 +17,6 @@ use super::layout::Layout;
 use super::pairs::Pairs;
 use super::scan::{Stop, scan};
 use crate::{Batches, Error, Job};
-
-/// Rows of a batch of the result, at most: as many as stay in a core's cache with the columns that are gathered.
-const RESULT_BATCH_ROWS: usize = 8192;
-
-/// A batch of the result of more than one part in this many of the usual rows is given as it is, without a copy; smaller
-/// ones are joined.
-const SMALL_BATCH_PART: usize = 4;
 
 /// The result of a merge join, in the order of the keys; rows whose key is null come where their side has them.
 pub struct MergeJoin {
@@ -72,8 +65,7 @@ impl MergeJoin {
         let types = condition.pairs.iter().map(|pair| pair.data_type.clone());
         let encoder = Arc::new(KeyEncoder::new(&types.zip(order.iter().copied()).collect::<Vec<_>>())?);
         let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
-        let result = BatchCoalescer::new(layout.schema.clone(), batch_rows)
-            .with_biggest_coalesce_batch_size(Some(batch_rows / SMALL_BATCH_PART));
+        let result = coalescer(&layout, batch_rows);
         Ok(MergeJoin {
             job: job.clone(),
             kind,

@@ -36,7 +36,7 @@ impl Pairs {
 
     /// How many fit besides those that are there.
     pub(super) fn room(&self) -> usize {
-        self.capacity - self.left.rows.len()
+        self.capacity.saturating_sub(self.left.rows.len())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -65,6 +65,12 @@ impl Pairs {
                 self.right.extend(right.clone());
             }
         }
+    }
+
+    /// A left row with a right row.
+    pub(super) fn push(&mut self, left: u32, right: u32) {
+        self.left.push(left);
+        self.right.push(right);
     }
 
     /// Left rows without right ones.
@@ -109,15 +115,17 @@ impl Column {
         self.rows.extend(start..end);
     }
 
+    fn push(&mut self, row: u32) {
+        self.follow(row, row.wrapping_add(1));
+        self.rows.push(row);
+    }
+
     fn repeat(&mut self, row: usize, count: usize) {
-        let row = row as u32;
         if count == 1 {
-            self.follow(row, row + 1);
-            self.rows.push(row);
-        } else {
-            self.follow(NO_ROW, NO_ROW);
-            self.rows.extend(std::iter::repeat_n(row, count));
+            return self.push(row as u32);
         }
+        self.follow(NO_ROW, NO_ROW);
+        self.rows.extend(std::iter::repeat_n(row as u32, count));
     }
 
     fn skip(&mut self, count: usize) {
