@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_os::cpu::user_and_system_of_this_thread;
 
+use sakiyomi_io::IoStats;
 use serde::Serialize;
 
 /// The figures of one phase, summed over its threads.
@@ -48,6 +49,14 @@ impl Phases {
     #[must_use]
     pub fn list(&self) -> Vec<Phase> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Phases {
+    /// Adds the transfers and the waiting of a stream to a phase.
+    pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
+        let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
+        self.add(Phase { name: name.to_owned(), bytes, waited_ns, ..Phase::default() });
     }
 }
 
