@@ -70,7 +70,7 @@ impl Aggregate {
         let asked = Asked {
             operation: "aggregate",
             description: format!("{by}{}", self.rows.describe()),
-            inputs: inputs(self.input.files(), table.rows()),
+            inputs: inputs(self.input.files(), &table),
             direct: self.job.direct(),
             ..Asked::default()
         };
@@ -80,7 +80,9 @@ impl Aggregate {
     }
 
     pub(crate) fn statement(&self) -> Result<statement::Aggregate> {
-        let of = |function, lists: &[String]| lists.iter().map(|list| (function, list.clone())).collect::<Vec<_>>();
+        let of = |function, lists: &[String]| {
+            lists.iter().map(|list| (function, list.clone())).collect::<Vec<_>>()
+        };
         let functions = [
             of(Function::Sum, &self.sum),
             of(Function::Avg, &self.avg),

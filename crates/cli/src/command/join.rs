@@ -88,20 +88,26 @@ impl Kind {
 impl Join {
     pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
         let command = Command::begin(self.report.directory()?);
-        let destination = self.output.destination()?.context(
-            "nothing takes the joined rows; name a file with --output (`-` is standard output)",
-        )?;
+        let destination = self
+            .output
+            .destination()?
+            .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
         let job = self.job.open()?;
         let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job);
         let (left, right) = (open(&self.left)?, open(&self.right)?);
         let mut asked = Asked {
             operation: "join",
-            description: format!("{} on {}{}", self.kind.name(), self.on.replace(',', ", "), self.rows.describe()),
-            inputs: inputs(std::slice::from_ref(&self.left), left.rows()),
+            description: format!(
+                "{} on {}{}",
+                self.kind.name(),
+                self.on.replace(',', ", "),
+                self.rows.describe()
+            ),
+            inputs: inputs(std::slice::from_ref(&self.left), &left),
             direct: self.job.direct(),
             ..Asked::default()
         };
-        asked.inputs.extend(inputs(std::slice::from_ref(&self.right), right.rows()));
+        asked.inputs.extend(inputs(std::slice::from_ref(&self.right), &right));
         let (join, to) = (self.statement(), destination.clone());
         let outcome = run(&job, common, move |job| statement::join(job, left, right, &join, &to))?;
         command.finish(asked, &job, &outcome, &destination, common)

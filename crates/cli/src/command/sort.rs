@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Args;
 use sakiyomi_query::statement::{self, Destination};
+use sakiyomi_query::table::Table;
 
 use crate::console::Common;
 use crate::tables::{Asked, Command, InputArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, run};
@@ -54,7 +55,7 @@ impl Sort {
         let destination = self.destination()?;
         let job = self.job.open()?;
         let table = self.input.open(&self.job)?;
-        let asked = self.asked(table.rows());
+        let asked = self.asked(&table);
         let input = self.rows.input(table);
         let (sort, to) = (self.statement(), destination.clone());
         let outcome = run(&job, common, move |job| statement::sort(job, input, &sort, &to))?;
@@ -78,12 +79,16 @@ impl Sort {
         statement::Sort { by: self.by.clone(), limit: self.limit, stable: self.stable }
     }
 
-    fn asked(&self, rows: Option<u64>) -> Asked {
+    fn asked(&self, table: &Table) -> Asked {
         let limit = self.limit.map_or_else(String::new, |limit| format!(", the first {limit} rows"));
         Asked {
             operation: "sort",
-            description: format!("by {}{limit}{}", self.by.replace(',', ", "), self.rows.describe()),
-            inputs: inputs(self.input.files(), rows),
+            description: format!(
+                "by {}{limit}{}",
+                self.by.replace(',', ", ").replace(':', " "),
+                self.rows.describe()
+            ),
+            inputs: inputs(self.input.files(), table),
             direct: self.job.direct(),
             ..Asked::default()
         }

@@ -8,10 +8,10 @@ use sakiyomi_io::{Access, EngineKind, EngineSpec};
 use sakiyomi_model::Bytes;
 use sakiyomi_os::allocator::{self, Keep};
 use sakiyomi_query::job::MEMORY_MIN_BYTES;
-use sakiyomi_query::{Job, JobOptions};
 use sakiyomi_query::output::{Compression, OutputOptions, Target};
 use sakiyomi_query::statement::{Destination, Input};
 use sakiyomi_query::table::{Format, OpenOptions, Table};
+use sakiyomi_query::{Job, JobOptions};
 
 use crate::args::parse_method;
 use crate::output::{OutDir, Overwrite};

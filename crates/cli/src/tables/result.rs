@@ -11,6 +11,7 @@ use sakiyomi_query::Job;
 use sakiyomi_query::output::Target;
 use sakiyomi_query::phase::Phase;
 use sakiyomi_query::statement::{Destination, Outcome};
+use sakiyomi_query::table::Table;
 use sakiyomi_report::result::{QueryFile, QueryPhase};
 use sakiyomi_report::{Document, QueryResult};
 
@@ -138,9 +139,9 @@ fn phase(phase: &Phase) -> QueryPhase {
 }
 
 /// Files of a table as a result has them. The rows are those of the table where it is one file.
-pub(crate) fn inputs(paths: &[PathBuf], rows: Option<u64>) -> Vec<QueryFile> {
-    let only = paths.len() == 1;
-    paths.iter().map(|path| file(path, "", rows.filter(|_| only))).collect()
+pub(crate) fn inputs(paths: &[PathBuf], table: &Table) -> Vec<QueryFile> {
+    let (format, rows) = (format_name(table.format()), table.rows().filter(|_| paths.len() == 1));
+    paths.iter().map(|path| file(path, format, rows)).collect()
 }
 
 /// A file as a result has it.

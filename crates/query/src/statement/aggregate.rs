@@ -96,7 +96,12 @@ fn separate(list: &str) -> Vec<&str> {
     parts
 }
 
-fn run(job: &Job, rows: &Rows, aggregation: Aggregation, destination: &Destination) -> Result<Outcome, Error> {
+fn run(
+    job: &Job,
+    rows: &Rows,
+    aggregation: Aggregation,
+    destination: &Destination,
+) -> Result<Outcome, Error> {
     let sink = Sink::open(job, &aggregation.schema(), destination)?;
     let progress = job.progress();
     progress.begin("grouping");

@@ -119,7 +119,12 @@ impl Rows {
     }
 
     /// Begins to read: one stream for each thread, or one that has the rows in the table's order.
-    pub(super) fn streams(&self, job: &Job, streams: usize, ordered: bool) -> Result<Vec<Box<dyn Batches>>, Error> {
+    pub(super) fn streams(
+        &self,
+        job: &Job,
+        streams: usize,
+        ordered: bool,
+    ) -> Result<Vec<Box<dyn Batches>>, Error> {
         let options = ScanOptions {
             streams: if ordered { 1 } else { streams.max(1) },
             ordered,
@@ -175,7 +180,9 @@ fn cast_to(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, Error> {
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
     let fields = schema.fields().iter().zip(&columns);
     let fields: Vec<_> = fields
-        .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true))
+        .map(|(field, column)| {
+            field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+        })
         .collect();
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }

@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use crate::order::SortKey;
 use crate::output::{Encoded, Encoder, Output, OutputOptions, Target};
+use crate::phase::Meter;
 use crate::preview::Preview;
 use crate::{Error, Job};
 
@@ -104,6 +106,10 @@ enum Content {
     Batches(Vec<RecordBatch>),
 }
 
+/// Phases of a result: turning rows into groups of its format, and writing them.
+const ENCODE_PHASE_NAME: &str = "encode";
+const WRITE_PHASE_NAME: &str = "write";
+
 /// Groups that are parked for each thread at most: one part's that is done early.
 const PARKED_GROUPS_PER_THREAD: usize = 2;
 
@@ -164,17 +170,24 @@ impl Sink {
         assert!(state.parked.is_empty() && !state.failed, "a part is missing");
         let rows = state.rows;
         Ok(match state.end {
-            End::File(output) => Received { rows, bytes: output.finish()?, preview: None },
+            End::File(output) => {
+                let (meter, waiting) = (Meter::start(), output.stats().waiting);
+                let bytes = output.finish()?;
+                self.job.phases().add(meter.stop(WRITE_PHASE_NAME, bytes, waiting));
+                Received { rows, bytes, preview: None }
+            }
             End::Preview { preview, .. } => Received { rows, bytes: 0, preview: Some(preview) },
         })
     }
 
     fn group(&self, batches: Vec<RecordBatch>) -> Result<Group, Error> {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let content = match &self.encoder {
-            Some(encoder) => Content::Encoded(encoder.encode(&batches)?),
-            None => Content::Batches(batches),
+        let Some(encoder) = &self.encoder else {
+            return Ok(Group { rows, content: Content::Batches(batches) });
         };
+        let meter = Meter::start();
+        let content = Content::Encoded(encoder.encode(&batches)?);
+        self.job.phases().add(meter.stop(ENCODE_PHASE_NAME, 0, Duration::ZERO));
         Ok(Group { rows, content })
     }
 
@@ -231,7 +244,12 @@ impl State {
         self.rows += group.rows as u64;
         job.progress().add_rows(group.rows);
         match (&mut self.end, group.content) {
-            (End::File(output), Content::Encoded(encoded)) => output.append(encoded),
+            (End::File(output), Content::Encoded(encoded)) => {
+                let meter = Meter::start();
+                output.append(encoded)?;
+                job.phases().add(meter.stop(WRITE_PHASE_NAME, 0, Duration::ZERO));
+                Ok(())
+            }
             (End::Preview { preview, rows_max }, Content::Batches(batches)) => {
                 batches.iter().try_for_each(|batch| preview.add(batch, *rows_max))
             }

@@ -57,13 +57,20 @@ fn options(job: &Job, rows: &Rows, keys: &[SortKey], sort: &Sort) -> Result<Sort
     let sample = rows.sample(job, &columns, SAMPLE_ROWS)?;
     let limit = sort.limit;
     let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
-    Ok(SortOptions { sample: Some(sample), expected_bytes, limit, stable: sort.stable, ..SortOptions::default() })
+    Ok(SortOptions {
+        sample: Some(sample),
+        expected_bytes,
+        limit,
+        stable: sort.stable,
+        ..SortOptions::default()
+    })
 }
 
 /// Bytes of a row in memory, about: values of fixed size as they are, strings as long as they are on average elsewhere.
 fn row_bytes(rows: &Rows) -> u64 {
     let schema = rows.schema();
-    let widths = schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(STRING_BYTES));
+    let widths =
+        schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(STRING_BYTES));
     widths.sum::<usize>() as u64
 }
 

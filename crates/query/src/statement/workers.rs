@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn the_first_error_ends_all_threads_and_is_told() {
         let job = Job::new(JobOptions { threads: 2, ..JobOptions::default() }).unwrap();
-        assert_eq!(each(&job, vec![3, 1, 2], |index, item| Ok((index, item))).unwrap(), [(0, 3), (1, 1), (2, 2)]);
+        assert_eq!(
+            each(&job, vec![3, 1, 2], |index, item| Ok((index, item))).unwrap(),
+            [(0, 3), (1, 1), (2, 2)]
+        );
         let both = Barrier::new(2);
         let outcome = each(&job, vec![0, 1], |_, item| {
             both.wait();

@@ -92,7 +92,13 @@ impl Generate {
         };
         let table = |name: &String| {
             let columns = self.columns.clone();
-            let options = GenerateOptions { table: table(name)?, scale: self.sf, columns, shuffle: self.shuffle, types };
+            let options = GenerateOptions {
+                table: table(name)?,
+                scale: self.sf,
+                columns,
+                shuffle: self.shuffle,
+                types,
+            };
             schema(&options)?;
             Ok((self.output.join(format!("{name}.{ending}")), options))
         };

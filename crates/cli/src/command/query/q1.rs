@@ -42,7 +42,7 @@ impl Q1 {
         let table = self.input.open(&self.job)?;
         let asked = Asked {
             operation: "q1",
-            inputs: inputs(self.input.files(), table.rows()),
+            inputs: inputs(self.input.files(), &table),
             direct: self.job.direct(),
             ..Asked::default()
         };
