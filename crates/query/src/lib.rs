@@ -18,10 +18,12 @@
 //! | hash and sorted aggregation | [`aggregate`] |
 //! | what each phase took: bytes, seconds, CPU time, waiting | [`phase`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
+//! | the CPU costs of operators on this machine, measured | [`calibrate`] |
 //! | TPC-H tables | [`generate`] |
 
 pub mod aggregate;
 pub mod batches;
+pub mod calibrate;
 pub mod cost;
 pub mod expression;
 pub mod generate;

@@ -59,7 +59,12 @@ impl Output {
     ///
     /// # Errors
     /// If the file cannot be made, or the format cannot hold the schema.
-    pub fn create(job: &Job, target: &Target, schema: &SchemaRef, options: &OutputOptions) -> Result<Output, Error> {
+    pub fn create(
+        job: &Job,
+        target: &Target,
+        schema: &SchemaRef,
+        options: &OutputOptions,
+    ) -> Result<Output, Error> {
         let _ = (job, target, schema, options);
         unimplemented!("output")
     }
