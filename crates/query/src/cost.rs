@@ -19,7 +19,7 @@
 //! | `transfer`, `streams`, `flow` | bytes between memory and files: device time and CPU time |
 //! | [`stage`] | the time of a stage |
 //! | `work`, `sort`, `join`, `aggregate`, `algorithms` | the stages of each algorithm |
-//! | [`plan`], [`model`], [`search`] | plans, the prediction of one, the choice |
+//! | [`plan`], [`model`], `options`, [`search`], `rejected` | plans, the prediction of one, the choice |
 //! | [`prediction`], [`explain`], `tree` | results |
 
 pub mod curve;
@@ -38,6 +38,8 @@ mod aggregate;
 mod algorithms;
 mod flow;
 mod join;
+mod options;
+mod rejected;
 mod sort;
 mod transfer;
 mod tree;
@@ -49,7 +51,8 @@ pub use model::{Limits, Model};
 pub use operators::OperatorCosts;
 pub use plan::Plan;
 pub use prediction::Prediction;
-pub use search::{Choice, Rejected};
+pub use rejected::Rejected;
+pub use search::Choice;
 pub use shape::{ColumnShape, KeyShape, Operator, TableShape, Task};
 pub use streams::Storage;
 pub use tree::Node;

@@ -154,7 +154,7 @@ fn expressions(effort: Effort) -> Result<(f64, f64), Error> {
         arrow_ord::cmp::lt(&numbers, &numbers).map(|less| drop(std::hint::black_box(less)))
     })?;
     let mut random = generator(34);
-    let mask = BooleanArray::from_iter((0..rows).map(|_| Some(random.next_u64() % 2 == 0)));
+    let mask = BooleanArray::from_iter((0..rows).map(|_| Some(random.next_u64().is_multiple_of(2))));
     let filtered: RecordBatch = batch(numbers.clone())?;
     let kept = mask.true_count();
     let filter = effort.try_measure(kept, || {

@@ -18,6 +18,8 @@ const RESIDENT_PARTITION_COUNTS: [u64; 3] = [4, 16, 64];
 const PARTITION_COUNTS: [u64; 8] = [4, 8, 16, 32, 64, 128, 256, 512];
 /// Passes over spilled rows at most: 512 partitions of 512 hold whatever a machine can.
 const PARTITION_PASSES_MAX: u64 = 3;
+/// Partitions of a pass, at least, if there are several passes.
+const REPEATED_PARTITIONS_MIN: u64 = 64;
 /// Bytes of runs, each four times the one before.
 const RUN_SIZES_BYTES: [u64; 7] = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];
 /// Runs that are merged at a time.
@@ -59,7 +61,9 @@ fn sort_methods(task: &Task, table: usize, numbered: bool) -> Vec<SortMethod> {
     let resident =
         RESIDENT_PARTITION_COUNTS.into_iter().map(|partitions| SortMethod::InMemory { partitions });
     let ranges = PARTITION_COUNTS.into_iter().flat_map(|partitions| {
-        (1..=PARTITION_PASSES_MAX).map(move |passes| SortMethod::RangePartition { partitions, passes })
+        // Passes beyond the first are worth nothing while there are few partitions.
+        let passes = if partitions < REPEATED_PARTITIONS_MIN { 1..=1 } else { 1..=PARTITION_PASSES_MAX };
+        passes.map(move |passes| SortMethod::RangePartition { partitions, passes })
     });
     let bytes = shape.packed_bytes();
     let merges = RUN_SIZES_BYTES.into_iter().flat_map(move |run_bytes| {

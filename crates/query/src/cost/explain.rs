@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::prediction::{Comparison, PhasePrediction};
-use super::search::{Choice, Rejected};
+use super::rejected::Rejected;
+use super::search::Choice;
 use super::shape::Task;
 use super::stage::Bound;
 use super::tree::{Node, tree};

@@ -58,6 +58,9 @@ pub struct Model<'a> {
 /// Bytes of a chunk of rows where nothing is spilled: a few pages of each column, and small beside a cache.
 pub(crate) const RESIDENT_CHUNK_BYTES: u64 = 64 << 10;
 
+/// A block of an engine without measurements.
+const UNMEASURED_BLOCK_BYTES: u64 = 1 << 20;
+
 impl<'a> Model<'a> {
     /// Predicts a plan, whether or not it keeps the memory limit.
     ///
@@ -194,7 +197,7 @@ impl<'a> Model<'a> {
         engines
     }
 
-    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of two
+    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of four
     /// between them.
     pub(crate) fn stream_plans(
         &self,
@@ -220,6 +223,8 @@ impl<'a> Model<'a> {
                 (0..u64::BITS - 1).map(|bit| 1 << bit).filter(|&block| first < block && block < last);
             blocks.extend(between.collect::<Vec<u64>>());
             let wanted = self.limits.block_bytes.map(|block| vec![block]);
+            // Where nothing was measured, the estimate of any block says so.
+            let blocks = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { blocks };
             wanted
                 .unwrap_or(blocks)
                 .into_iter()

@@ -77,7 +77,7 @@ impl Streams {
         match role {
             Role::Input(table) => self.inputs.get(table).map_or(&[], std::slice::from_ref),
             Role::Spill => &self.spills,
-            Role::Output => self.output.as_ref().map_or(&[], std::slice::from_ref),
+            Role::Output => self.output.as_slice(),
         }
     }
 
@@ -202,4 +202,28 @@ fn bare(costs: &DeviceCosts, op: Operation) -> Option<(f64, f64)> {
     let best = points.clone().map(|point| point.throughput_bytes_per_s).fold(0.0, f64::max);
     let latencies = points.filter_map(|point| point.latency_p50_ns);
     (best > 0.0).then(|| (1e9 / best, latencies.min().map_or(0.0, |ns| ns as f64)))
+}
+
+/// The fastest transfers of any device, whatever the engine: bounds of all plans.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fastest {
+    ns_per_byte: [f64; 2],
+}
+
+impl Fastest {
+    pub(crate) fn new(devices: &[&DeviceCosts]) -> Fastest {
+        let of = |op: Operation| {
+            let costs = devices.iter().flat_map(|device| &device.costs);
+            let costs = costs.filter(move |cost| cost.op == op || matches!(cost.op, Operation::Mix { .. }));
+            let points = costs.flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
+            1e9 / points.map(|point| point.throughput_bytes_per_s).fold(f64::MIN_POSITIVE, f64::max)
+        };
+        let finite = |ns: f64| if ns.is_finite() { ns } else { 0.0 };
+        Fastest { ns_per_byte: [Operation::Read, Operation::Write].map(|op| finite(of(op))) }
+    }
+
+    /// Nanoseconds of a byte, at least.
+    pub(crate) fn ns_per_byte(&self, direction: Direction) -> f64 {
+        self.ns_per_byte[usize::from(direction == Direction::Write)]
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Transfer {
     pub(crate) cpu_ns_per_byte: f64,
     /// CPU time of the kernel's threads, in nanoseconds for each byte.
     pub(crate) kernel_ns_per_byte: f64,
-    /// Time of one operation, in nanoseconds.
+    /// Time from the first operation's start until its bytes are there, in nanoseconds.
     pub(crate) latency_ns: f64,
     /// Assumptions in it.
     pub(crate) assumptions: Assumptions,
@@ -195,8 +195,11 @@ fn buffers_of(kind: EngineKind, buffers: Buffers) -> Buffers {
 fn transfer(found: &Estimate, engine: EngineSpec, block_bytes: u64, assumptions: Assumptions) -> Transfer {
     let block = block_bytes as f64;
     let device_ns_per_byte = 1e9 / found.throughput_bytes_per_s;
-    // By Little's law, where the engine does not tell.
-    let latency = found.latency_ns.unwrap_or(block * device_ns_per_byte * engine.depth as f64);
+    // The first operation waits for no other: the calibration's latency, less the time of those queued before it. Where
+    // the engine does not tell, they are taken to be served in turn.
+    let turn = block * device_ns_per_byte;
+    let others = turn * engine.depth.saturating_sub(1) as f64;
+    let latency = found.latency_ns.map_or(turn, |latency| (latency - others).max(turn));
     Transfer {
         device_ns_per_byte,
         cpu_ns_per_byte: found.cpu_ns_per_op / block,
