@@ -17,11 +17,13 @@
 //! | which standard streams the program was started without | [`stdio`] |
 //! | the terminal's size, keys as they are typed | [`terminal`] |
 //! | character classes of the C library | [`ctype`] |
+//! | how the C library's allocator keeps and returns memory | [`allocator`] |
 //!
 //! System calls about the bytes of files are in `sakiyomi-io`. Like that crate, this one holds mechanism, not policy.
 //! `unsafe` is confined to the modules that say `allow(unsafe_code)`: system interfaces that no library covers.
 
 pub mod affinity;
+pub mod allocator;
 pub mod block_device;
 pub mod cpu;
 pub mod ctype;

@@ -8,6 +8,7 @@ use sakiyomi_io::{EngineKind, EngineSpec, Io, IoOptions, Memory};
 
 use crate::Error;
 use crate::phase::Phases;
+use crate::progress::Progress;
 
 /// How a job is done.
 #[derive(Clone, Debug)]
@@ -58,7 +59,12 @@ struct Shared {
     heap: usize,
     cancelled: AtomicBool,
     phases: Phases,
+    progress: Progress,
 }
+
+/// Smallest memory limit of a statement on files: decoders, buffers and encoders of two threads fit. Operators on streams
+/// work with less.
+pub const MEMORY_MIN_BYTES: usize = 32 << 20;
 
 impl Job {
     /// Opens the engine; no memory is used yet.
@@ -68,7 +74,13 @@ impl Job {
     pub fn new(options: JobOptions) -> Result<Job, Error> {
         let budget = options.memory / BUFFERS_DENOMINATOR * BUFFERS_NUMERATOR;
         let io = Io::open(&IoOptions { engine: options.engine, budget, memory: Memory::Huge })?;
-        let heap = options.memory - budget;
+        Ok(Job::over(options, io))
+    }
+
+    /// Over any engine and budget, such as those of files in memory (`sakiyomi_io::fake`).
+    #[must_use]
+    pub fn over(options: JobOptions, io: Io) -> Job {
+        let heap = options.memory.saturating_sub(io.pool().budget());
         let shared = Shared {
             options,
             io,
@@ -76,8 +88,9 @@ impl Job {
             heap,
             cancelled: AtomicBool::new(false),
             phases: Phases::default(),
+            progress: Progress::default(),
         };
-        Ok(Job { shared: Arc::new(shared) })
+        Job { shared: Arc::new(shared) }
     }
 
     /// How it is done.
@@ -96,6 +109,12 @@ impl Job {
     #[must_use]
     pub fn phases(&self) -> &Phases {
         &self.shared.phases
+    }
+
+    /// How far the job has come.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.shared.progress
     }
 
     /// Bytes of the allocator's memory that are not reserved: for batches, decoders, encoders, tables.

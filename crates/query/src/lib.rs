@@ -16,7 +16,8 @@
 //! | external sort | [`sort`] |
 //! | merge join of sorted streams | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
-//! | what each phase took: bytes, seconds, CPU time, waiting | [`phase`] |
+//! | what each phase took: bytes, seconds, CPU time, waiting; how far a job is | [`phase`], [`progress`] |
+//! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
 //! | the CPU costs of operators on this machine, measured | [`calibrate`] |
 //! | TPC-H tables | [`generate`] |
@@ -32,9 +33,14 @@ pub mod join;
 pub mod order;
 pub mod output;
 pub mod phase;
+pub mod preview;
+pub mod progress;
 pub mod sort;
 pub mod table;
 
+mod batch_bytes;
+mod batch_spill;
+mod columns;
 mod error;
 
 pub use batches::Batches;

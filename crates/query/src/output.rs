@@ -1,58 +1,101 @@
 //! Files as results: encoded on many threads, appended in order.
+//!
+//! ```text
+//! batches ─► Encoder::encode, on any thread ─► Encoded ─► Output::append, in order ─► WriteStream ─► AtomicFile
+//! ```
+//!
+//! A result appears under its name when [`Output::finish`] has returned, and never otherwise: neither after an error nor
+//! when the process is killed. Batches may have their columns as scans deliver them: dictionary arrays for strings,
+//! decimals of 64 bits for those of 128; the file has the types of the schema, without dictionaries.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `parquet.rs`, `parquet/` | Parquet by an encoder of ours |
+//! | `ipc.rs` | Arrow IPC, files and streams |
+//! | `csv.rs`, `csv/` | CSV |
+//! | `sink.rs` | the file, the pipe or the standard output, and its errors |
+//! | `pool.rs`, `buffer.rs` | memory that is used again, and reserved in the job |
+//! | `plain.rs`, `options.rs` | types as files have them; options |
 
-use std::path::PathBuf;
+mod buffer;
+mod csv;
+mod ipc;
+mod options;
+mod parquet;
+mod plain;
+mod pool;
+mod sink;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use std::sync::Arc;
 
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use sakiyomi_io::IoStats;
+
+pub use options::{Compression, OutputOptions, Target, group_rows};
+
+use crate::job::Reservation;
 use crate::table::Format;
 use crate::{Error, Job};
+use buffer::Buf;
+use plain::{find_type, is_impossible, plain_schema};
+use pool::{Lease, Pool, Reusable};
+use sink::{SharedSink, Sink};
 
-/// How a result is written.
-#[derive(Clone, Debug)]
-pub struct OutputOptions {
-    /// The format; told by the name's ending where it has one.
-    pub format: Format,
-    /// Compression of Parquet pages and of Arrow IPC buffers.
-    pub compression: Compression,
-    /// Rows of a group (a Parquet row group, an IPC record batch), at most.
-    pub group_rows: usize,
-}
-
-/// Compression of a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// None.
-    #[default]
-    None,
-    /// Snappy (Parquet only).
-    Snappy,
-    /// LZ4.
-    Lz4,
-    /// Zstandard, level 1.
-    Zstd,
-}
-
-/// Where a result goes.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A file, which appears when it is whole.
-    File(PathBuf),
-    /// The standard output.
-    Stdout,
-}
+/// Named in errors about memory.
+const PURPOSE: &str = "encoding rows of the result";
 
 /// A result that is being written; nothing appears unless it is finished.
 #[derive(Debug)]
-pub struct Output {}
+pub struct Output {
+    encoder: Encoder,
+    sink: SharedSink,
+    writer: Writer,
+}
 
-/// Turns batches into groups, on any thread.
-#[derive(Clone, Debug)]
-pub struct Encoder {}
-
-/// A group of rows, encoded.
 #[derive(Debug)]
-pub struct Encoded {}
+enum Writer {
+    Parquet(Box<parquet::Writer>),
+    Ipc(ipc::Writer),
+    Csv,
+}
+
+/// Turns batches into groups, on any thread. Clones share their memory.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    job: Job,
+    schema: SchemaRef,
+    kind: EncoderKind,
+    buffers: Pool<Buf>,
+    scratch: Pool<parquet::Scratch>,
+}
+
+#[derive(Clone, Debug)]
+enum EncoderKind {
+    Parquet(parquet::Encoder),
+    Ipc(ipc::Encoder),
+    Csv(csv::Encoder),
+}
+
+/// A group of rows, encoded. Its memory is reserved in the job until it is appended or dropped.
+#[derive(Debug)]
+pub struct Encoded {
+    rows: usize,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Parquet(Lease<Buf>, Vec<parquet::Chunk>),
+    Ipc(ipc::Message, #[expect(dead_code, reason = "holds the memory")] Reservation),
+    Csv(Lease<Buf>),
+}
+
+impl Reusable for Buf {
+    fn memory(&self) -> usize {
+        self.capacity()
+    }
+}
 
 impl Output {
     /// Begins a result.
@@ -65,23 +108,62 @@ impl Output {
         schema: &SchemaRef,
         options: &OutputOptions,
     ) -> Result<Output, Error> {
-        let _ = (job, target, schema, options);
-        unimplemented!("output")
+        // What cannot be written is refused before anything is opened.
+        let encoder = Encoder::new(job, schema, options)?;
+        Output::over(Sink::create(job, target)?, encoder, options)
+    }
+
+    fn over(sink: Sink, encoder: Encoder, options: &OutputOptions) -> Result<Output, Error> {
+        let sink = SharedSink::new(sink);
+        let writer = match &encoder.kind {
+            EncoderKind::Parquet(parquet) => {
+                let writer = parquet::Writer::new(parquet, &sink, &encoder.schema, &options.sorted_by)?;
+                Writer::Parquet(Box::new(writer))
+            }
+            EncoderKind::Ipc(ipc) => Writer::Ipc(ipc::Writer::new(ipc, &sink, options)?),
+            EncoderKind::Csv(csv) => {
+                csv.begin(&sink)?;
+                Writer::Csv
+            }
+        };
+        Ok(Output { encoder, sink, writer })
     }
 
     /// What encodes groups for it.
     #[must_use]
     pub fn encoder(&self) -> Encoder {
-        unimplemented!("output")
+        self.encoder.clone()
     }
 
-    /// Appends a group.
+    /// Bytes of the result so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.sink.written()
+    }
+
+    /// Counters of its writes so far.
+    #[must_use]
+    pub fn stats(&self) -> IoStats {
+        self.sink.stats()
+    }
+
+    /// Appends a group. One without rows changes nothing.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn append(&mut self, group: Encoded) -> Result<(), Error> {
-        let _ = group;
-        unimplemented!("output")
+        self.encoder.job.check()?;
+        if group.rows == 0 {
+            return Ok(());
+        }
+        match (&mut self.writer, group.body) {
+            (Writer::Parquet(writer), Body::Parquet(bytes, chunks)) => {
+                writer.append(bytes.as_slice(), chunks, group.rows)
+            }
+            (Writer::Ipc(writer), Body::Ipc(message, _)) => writer.append(&message),
+            (Writer::Csv, Body::Csv(lines)) => self.sink.append(lines.as_slice()),
+            _ => Err(Error::Query("a group was encoded for another result".to_owned())),
+        }
     }
 
     /// Ends the result, which appears under its name; gives its bytes.
@@ -89,17 +171,117 @@ impl Output {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(self) -> Result<u64, Error> {
-        unimplemented!("output")
+        self.encoder.job.check()?;
+        match self.writer {
+            Writer::Parquet(writer) => writer.finish()?,
+            Writer::Ipc(writer) => writer.finish()?,
+            Writer::Csv => {}
+        }
+        self.sink.finish()?;
+        Ok(self.sink.written())
     }
 }
 
 impl Encoder {
+    fn new(job: &Job, schema: &SchemaRef, options: &OutputOptions) -> Result<Encoder, Error> {
+        if let Some((column, data_type)) = find_type(schema, is_impossible) {
+            return Err(Error::Query(format!(
+                "column {column}: there is no type {data_type}; the input is damaged"
+            )));
+        }
+        let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
+        let schema =
+            Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));
+        let compression = options.compression;
+        let kind = match options.format {
+            Format::Parquet => EncoderKind::Parquet(parquet::Encoder::new(&schema, compression)?),
+            Format::ArrowFile | Format::ArrowStream => EncoderKind::Ipc(ipc::Encoder::new(&schema, options)?),
+            Format::Csv if compression != Compression::None => {
+                return Err(Error::Query(
+                    "CSV is written without compression; use none, or pipe it".to_owned(),
+                ));
+            }
+            Format::Csv => EncoderKind::Csv(csv::Encoder::new(&schema)?),
+        };
+        let (buffers, scratch) = (Pool::new(job, PURPOSE), Pool::new(job, PURPOSE));
+        Ok(Encoder { job: job.clone(), schema, kind, buffers, scratch })
+    }
+
+    /// The schema of the file: that of the result, without dictionaries but those of the options.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Encodes rows as one group.
     ///
     /// # Errors
-    /// If the format cannot hold them.
+    /// If the format cannot hold them, they are not of the schema, or the job's memory is not enough.
     pub fn encode(&self, batches: &[RecordBatch]) -> Result<Encoded, Error> {
-        let _ = batches;
-        unimplemented!("output")
+        self.job.check()?;
+        self.check_columns(batches)?;
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let body = match &self.kind {
+            EncoderKind::Parquet(parquet) => {
+                let bytes = batches.iter().flat_map(RecordBatch::columns).map(plain_bytes).sum();
+                let (mut out, mut scratch) = (self.buffers.take(bytes)?, self.scratch.take(0)?);
+                out.clear();
+                out.reserve(bytes);
+                let chunks = parquet.encode(batches, &mut scratch, &mut out)?;
+                scratch.settle()?;
+                out.settle()?;
+                Body::Parquet(out, chunks)
+            }
+            EncoderKind::Ipc(ipc) => {
+                let message = ipc.encode(batches)?;
+                let reservation = self.job.reserve(message.memory(), PURPOSE)?;
+                Body::Ipc(message, reservation)
+            }
+            EncoderKind::Csv(csv) => {
+                let mut out = self.buffers.take(0)?;
+                out.clear();
+                csv.encode(batches, &mut out)?;
+                out.settle()?;
+                Body::Csv(out)
+            }
+        };
+        Ok(Encoded { rows, body })
+    }
+
+    fn check_columns(&self, batches: &[RecordBatch]) -> Result<(), Error> {
+        let columns = self.schema.fields().len();
+        match batches.iter().map(RecordBatch::num_columns).find(|&given| given != columns) {
+            Some(given) => {
+                Err(Error::Query(format!("a batch has {given} columns, and the result has {columns}")))
+            }
+            None => Ok(()),
+        }
     }
 }
+
+impl Encoded {
+    /// Rows of the group.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+/// About the bytes of an array's rows without a special encoding.
+fn plain_bytes(array: &ArrayRef) -> usize {
+    let rows = array.len();
+    match array.data_type() {
+        DataType::Dictionary(..) => rows * size_of::<u16>(),
+        DataType::Utf8View | DataType::BinaryView => {
+            // Twice the length that most have; it only spares the buffer from growing.
+            rows * size_of::<u128>() * 2
+        }
+        other => match other.primitive_width() {
+            Some(width) => rows * width.clamp(size_of::<u32>(), size_of::<u64>()),
+            None => array.to_data().get_slice_memory_size().unwrap_or(0),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,11 @@
 //! What each phase of a job took: bytes, seconds, CPU time and waiting.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use sakiyomi_os::cpu::user_and_system_of_this_thread;
+
+use sakiyomi_io::IoStats;
 use serde::Serialize;
 
 /// The figures of one phase, summed over its threads.
@@ -49,8 +52,45 @@ impl Phases {
     }
 }
 
+impl Phases {
+    /// Adds the transfers and the waiting of a stream to a phase.
+    pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
+        let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
+        self.add(Phase { name: name.to_owned(), bytes, waited_ns, ..Phase::default() });
+    }
+}
+
 /// Nanoseconds of a duration, as figures have them.
 #[must_use]
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Measures what the calling thread does for one phase, from its creation to [`Meter::stop`].
+#[derive(Debug)]
+pub(crate) struct Meter {
+    begun: Instant,
+    user: Duration,
+    system: Duration,
+}
+
+impl Meter {
+    /// Begins to measure the calling thread.
+    pub(crate) fn start() -> Meter {
+        let (user, system) = user_and_system_of_this_thread();
+        Meter { begun: Instant::now(), user, system }
+    }
+
+    /// The figures since the beginning, of the thread that began; transferred bytes and waiting are the caller's to tell.
+    pub(crate) fn stop(&self, name: &str, bytes: u64, waited: Duration) -> Phase {
+        let (user, system) = user_and_system_of_this_thread();
+        Phase {
+            name: name.to_owned(),
+            bytes,
+            elapsed_ns: nanos(self.begun.elapsed()),
+            user_ns: nanos(user.saturating_sub(self.user)),
+            system_ns: nanos(system.saturating_sub(self.system)),
+            waited_ns: nanos(waited),
+        }
+    }
 }

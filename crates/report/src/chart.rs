@@ -25,7 +25,7 @@ use frame::{Drawing, Frame};
 pub(crate) use over_time::{Panel, TimeChart};
 
 /// Names of all charts, by which a caller can determine in advance the files that would be overwritten.
-pub const NAMES: [&str; 30] = [
+pub const NAMES: [&str; 31] = [
     "accesses",
     "accuracy",
     "backlog",
@@ -44,6 +44,7 @@ pub const NAMES: [&str; 30] = [
     "in-flight",
     "ios",
     "limit",
+    "phases",
     "positions",
     "queue",
     "response",

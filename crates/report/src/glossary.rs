@@ -87,6 +87,30 @@ pub(crate) const RUN: Glossary = &[
     ("wasted", "Bytes of those that the program did not come to."),
 ];
 
+/// The words of a query.
+pub(crate) const QUERY: Glossary = &[
+    (
+        "phase",
+        "A part of the work with an I/O of its own, in the order in which it began. Phases on different threads overlap, so \
+         that their times may add up to more than the whole.",
+    ),
+    (
+        "user, system",
+        "CPU time in the program and in the kernel, that of the threads that carry the I/O out included.",
+    ),
+    ("waiting", "Time in which threads that could compute waited for I/O."),
+    (
+        "bound by I/O, by the CPU",
+        "Its threads wait for I/O for longer than they compute, or the other way round. A storage that is faster helps only \
+         the former (Ueda 2013).",
+    ),
+    (
+        "spilled",
+        "Bytes that did not fit into the memory limit, were written to a file without a name, and read again.",
+    ),
+    ("memory", "The largest resident memory of the process (VmHWM) beside the limit."),
+];
+
 /// The words of a probe.
 pub(crate) const PROBE: Glossary = &[
     (

@@ -7,6 +7,7 @@ mod iorate;
 mod mount;
 mod pareto;
 mod probe;
+mod query;
 mod run;
 mod scenario;
 mod sim;
@@ -18,6 +19,7 @@ pub use crate::document::{Document, Machine, Run};
 pub use iorate::{IorateBypass, IorateDevice, IorateOwner, IorateProgram, IorateResult, IorateTarget};
 pub use mount::{MountClass, MountRates, MountResult, MountTimes, MountWindow};
 pub use probe::{ProbeCase, ProbeChoice, ProbeLatency, ProbeRange, ProbeResult, ProbeTarget, ProbeVerdict};
+pub use query::{QueryBound, QueryCell, QueryColumn, QueryFile, QueryPhase, QueryResult, QueryRows};
 pub use run::{RunAdvice, RunIdle, RunPoint, RunReading, RunReason, RunResult};
 pub use scenario::{
     AllowancePoint, DistancePoint, RegulatedProgram, RegulationPoint, ScenarioJob, ScenarioJobRun,

@@ -11,6 +11,14 @@ pub fn available() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
+/// Largest resident memory of this process so far, in bytes (VmHWM); none where the system does not tell it.
+#[must_use]
+pub fn peak_resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
 /// Bytes that a process's control groups leave it, the pages of files that could be given back among them; none where no
 /// group limits it.
 ///

@@ -14,6 +14,8 @@ mod live;
 /// The tests' own, which is plausible enough to be looked at.
 #[path = "../../tests/it/sample/probe.rs"]
 mod probe;
+#[path = "../../tests/it/sample/query.rs"]
+mod query;
 
 use std::path::PathBuf;
 
@@ -37,6 +39,11 @@ fn main() -> std::io::Result<()> {
     let command = format!("sakiyomi run -- gzip -3{}", files.collect::<String>());
     gallery.write("run", &Document::new(measured(&command), followed::followed().result))?;
     gallery.write("probe", &Document::new(measured("sakiyomi probe /data"), probe::result()))?;
+    let command = "sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc -o sorted.parquet";
+    gallery.write("query", &Document::new(measured(command), query::sorted().result))?;
+    let command =
+        "sakiyomi aggregate lineitem.parquet --by l_returnflag --sum l_quantity --avg l_discount --count";
+    gallery.write("aggregate", &Document::new(measured(command), query::aggregated().result))?;
     let command = "sakiyomi mount files /mnt/disk --drive deskstar-7k250 --regulate --out mounted";
     gallery.write("mount", &Document::new(measured(command), live::mount()))?;
     gallery.write("top", &Document::new(measured("sakiyomi iorate top /mnt/disk --out watched"), live::top()))

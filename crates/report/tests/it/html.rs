@@ -77,6 +77,11 @@ fn one_run() {
 }
 
 #[test]
+fn one_query() {
+    insta::assert_snapshot!(skeleton(&page(&sample::aggregated())));
+}
+
+#[test]
 fn one_mount() {
     let document = Document::new(Run::default(), sample::live::mount());
     insta::assert_snapshot!(skeleton(&page(&document)));
@@ -107,6 +112,7 @@ fn pages() -> Vec<String> {
         page(&sample::validation()),
         page(&sample::probe()),
         page(&sample::followed()),
+        page(&sample::sorted()),
         page(&Document::new(Run::default(), sample::live::mount())),
         page(&Document::new(Run::default(), sample::live::top())),
     ];

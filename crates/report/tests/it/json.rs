@@ -55,6 +55,15 @@ fn keys_of_a_run_are_stable_and_read_back() {
 }
 
 #[test]
+fn keys_of_a_query_are_stable_and_read_back() {
+    let mut document = sample::aggregated();
+    document.result.phases.truncate(1);
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document<QueryResult>>(&text).unwrap(), document);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn keys_of_a_scenario_are_stable() {
     let mut document = sample::scenario();
     document.result.points.truncate(1);

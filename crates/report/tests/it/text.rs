@@ -86,6 +86,13 @@ fn one_run() {
 }
 
 #[test]
+fn one_query() {
+    insta::assert_snapshot!(
+        [sample::sorted(), sample::aggregated()].map(|document| shown(&document, PLAIN)).join("\n")
+    );
+}
+
+#[test]
 fn a_regulated_device() {
     let mut result = sample::iorate();
     let mut texts = vec![shown(&result, PLAIN), iorate_lines(&result)];

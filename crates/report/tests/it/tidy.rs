@@ -31,7 +31,7 @@ fn no_renderer_knows_a_result() {
         "section.rs",
         "value.rs",
     ];
-    let results = ["Sim", "Sweep", "Validate", "Probe", "Run", "Mount", "Top", "Iorate", "Scenario"];
+    let results = ["Sim", "Sweep", "Validate", "Probe", "Query", "Run", "Mount", "Top", "Iorate", "Scenario"];
     for name in renderers {
         let text = fs::read_to_string(source().join(name)).unwrap();
         let known = results.iter().find(|result| text.contains(&format!("{result}Result")));

@@ -1,0 +1,110 @@
+//! An open-addressing table from hashes to group numbers. It knows no keys: the caller compares them.
+
+/// Groups are numbered from 1.
+pub(crate) const FIRST_GROUP: u32 = 1;
+/// The group of rows that do not count.
+pub(crate) const NO_GROUP: u32 = 0;
+
+/// Slots for each group, at least: at half load a search looks at 1.5 slots.
+const SLOTS_PER_GROUP: usize = 2;
+/// Slots of an empty index.
+const SLOTS_MIN: usize = 64;
+/// Bytes of a group in an index, on average over the sizes.
+pub(crate) const BYTES_PER_GROUP: usize = SLOTS_PER_GROUP * size_of::<Slot>();
+
+/// The upper half of a hash, which is compared before keys are, and a group; group 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    tag: u32,
+    group: u32,
+}
+
+/// From hashes to groups.
+#[derive(Debug)]
+pub(crate) struct Index {
+    slots: Vec<Slot>,
+    groups: usize,
+}
+
+impl Default for Index {
+    fn default() -> Index {
+        Index { slots: vec![Slot::default(); SLOTS_MIN], groups: 0 }
+    }
+}
+
+impl Index {
+    /// The group of a key with a hash, or a new one if `is_equal` finds none.
+    pub(crate) fn find_or_insert(&mut self, hash: u64, new: u32, is_equal: impl Fn(u32) -> bool) -> u32 {
+        let tag = (hash >> 32) as u32;
+        let mask = self.slots.len() - 1;
+        let mut place = tag as usize & mask;
+        loop {
+            let slot = self.slots[place];
+            if slot.group == NO_GROUP {
+                break;
+            }
+            if slot.tag == tag && is_equal(slot.group) {
+                return slot.group;
+            }
+            place = (place + 1) & mask;
+        }
+        self.slots[place] = Slot { tag, group: new };
+        self.groups += 1;
+        if self.groups * SLOTS_PER_GROUP > self.slots.len() {
+            self.grow(self.slots.len() * 2);
+        }
+        new
+    }
+
+    /// Has room for some groups without growing.
+    pub(crate) fn reserve(&mut self, groups: usize) {
+        let slots = (groups.saturating_mul(SLOTS_PER_GROUP)).next_power_of_two();
+        if slots > self.slots.len() {
+            self.grow(slots);
+        }
+    }
+
+    fn grow(&mut self, slots: usize) {
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in old.into_iter().filter(|slot| slot.group != NO_GROUP) {
+            let mut place = slot.tag as usize & (slots - 1);
+            while self.slots[place].group != NO_GROUP {
+                place = (place + 1) & (slots - 1);
+            }
+            self.slots[place] = slot;
+        }
+    }
+
+    /// Forgets all groups, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(Slot::default());
+        self.groups = 0;
+    }
+}
+
+/// Two thirds of the golden ratio's digits and a prime of wyhash: odd, and without a pattern of bits.
+const HASH_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+const HASH_SEED: u64 = 0xA076_1D64_78BD_642F;
+
+/// Both halves of a product, one over the other.
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// The hash of a key of 64 bits.
+pub(crate) fn hash_word(word: u64) -> u64 {
+    folded(word ^ HASH_SEED, HASH_FACTOR)
+}
+
+/// The hash of a key of bytes.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut hash = HASH_SEED ^ bytes.len() as u64;
+    for word in words {
+        hash = folded(hash ^ u64::from_le_bytes(*word), HASH_FACTOR);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    folded(hash ^ u64::from_le_bytes(last), HASH_FACTOR)
+}

@@ -1,0 +1,177 @@
+//! Groups that do not fit into memory: records in runs of a spill file, one run for each partition of hashes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sakiyomi_io::{Io, Run, SharedOptions, Spill, WriteOptions};
+use std::io::Write;
+
+use crate::{Error, Job};
+
+use super::groups::{Groups, LEVELS_MAX, PARTITIONS};
+
+/// Bytes of a transfer: the runs of a small table are not much longer.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Transfers in flight: one beside the one that is filled or read.
+const TRANSFERS: usize = 2;
+/// Bytes of records that are handed to a run at once.
+const RECORDS_BYTES: usize = 64 << 10;
+
+/// Where groups are spilled to.
+#[derive(Clone, Debug)]
+pub(crate) struct SpillPlace {
+    io: Io,
+    open: Opener,
+}
+
+#[derive(Clone, Debug)]
+enum Opener {
+    Directories {
+        paths: Arc<Vec<PathBuf>>,
+        next: Arc<AtomicUsize>,
+    },
+    #[cfg(test)]
+    File(Spill),
+}
+
+impl SpillPlace {
+    /// The spill directories of a job, in turn.
+    pub(crate) fn of(job: &Job) -> SpillPlace {
+        let paths = Arc::new(job.options().spill.clone());
+        SpillPlace { io: job.io().clone(), open: Opener::Directories { paths, next: Arc::default() } }
+    }
+
+    /// A spill that is open, such as one in memory.
+    #[cfg(test)]
+    pub(crate) fn over(io: &Io, spill: Spill) -> SpillPlace {
+        SpillPlace { io: io.clone(), open: Opener::File(spill) }
+    }
+
+    fn open(&self) -> Result<Spill, Error> {
+        match &self.open {
+            Opener::Directories { paths, next } => {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                let path = paths.get(turn % paths.len().max(1));
+                let path = path
+                    .ok_or_else(|| Error::Query("there is no spill directory; name one by --spill".into()))?;
+                Ok(Spill::create(&self.io, path)?)
+            }
+            #[cfg(test)]
+            Opener::File(spill) => Ok(spill.clone()),
+        }
+    }
+}
+
+/// The groups that a table has spilled, by partition.
+#[derive(Debug)]
+pub(crate) struct Overflow {
+    place: SpillPlace,
+    level: u32,
+    spill: Option<Spill>,
+    runs: Vec<Vec<Run>>,
+}
+
+impl Overflow {
+    pub(crate) fn new(place: &SpillPlace, level: u32) -> Overflow {
+        let runs = (0..PARTITIONS).map(|_| Vec::new()).collect();
+        Overflow { place: place.clone(), level, spill: None, runs }
+    }
+
+    /// Whether nothing has been spilled.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spill.is_none()
+    }
+
+    /// The runs of each partition.
+    pub(crate) fn into_runs(self) -> Vec<Vec<Run>> {
+        self.runs
+    }
+
+    /// Spills all groups, and empties the table.
+    pub(crate) fn take(&mut self, groups: &mut Groups) -> Result<(), Error> {
+        if self.level >= LEVELS_MAX {
+            return Err(Error::Query("the groups of one hash do not fit into memory; raise --memory".into()));
+        }
+        let spill = match &self.spill {
+            Some(spill) => spill,
+            None => self.spill.insert(self.place.open()?),
+        };
+        let partitioned = groups.partitioned(self.level);
+        for (partition, runs) in self.runs.iter_mut().enumerate() {
+            let numbers = partitioned.part(partition);
+            if !numbers.is_empty() {
+                runs.push(write(spill, groups, numbers)?);
+            }
+        }
+        groups.clear();
+        Ok(())
+    }
+}
+
+fn write(spill: &Spill, groups: &Groups, numbers: &[u32]) -> Result<Run, Error> {
+    let options = WriteOptions { block: BLOCK_BYTES, in_flight: TRANSFERS, ..WriteOptions::default() };
+    let mut run = spill.run(&options)?;
+    let mut records: Vec<u8> = Vec::with_capacity(RECORDS_BYTES);
+    let mut flush = |records: &mut Vec<u8>| {
+        let written = run.write_all(records);
+        records.clear();
+        written
+    };
+    for &group in numbers {
+        let start = records.len();
+        records.extend([0; 4]);
+        groups.write(group, &mut records);
+        let bytes = (records.len() - start - 4) as u32;
+        records[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
+        if records.len() >= RECORDS_BYTES {
+            flush(&mut records).map_err(failed)?;
+        }
+    }
+    flush(&mut records).map_err(failed)?;
+    Ok(run.finish()?)
+}
+
+/// The error of a stream, which [`Write`] has wrapped.
+fn failed(error: std::io::Error) -> Error {
+    let text = error.to_string();
+    match error.into_inner().map(|inner| inner.downcast::<sakiyomi_io::Error>()) {
+        Some(Ok(inner)) => Error::Io(*inner),
+        _ => Error::Query(format!("groups cannot be spilled: {text}")),
+    }
+}
+
+/// Reads the records of a run, and returns its space.
+pub(crate) fn read(run: Run, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    let options = SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS, ..SharedOptions::default() };
+    // The beginning of a record whose end is in the next block.
+    let mut begun: Vec<u8> = Vec::new();
+    for block in run.drain(&options)? {
+        let block = block?;
+        let mut bytes = &block[..];
+        while !begun.is_empty() && !bytes.is_empty() {
+            let needed = match begun.first_chunk::<4>() {
+                Some(length) => 4 + u32::from_le_bytes(*length) as usize,
+                None => 4,
+            };
+            let (more, rest) = bytes.split_at((needed - begun.len()).min(bytes.len()));
+            begun.extend_from_slice(more);
+            bytes = rest;
+            if needed > 4 && begun.len() == needed || needed == 4 && begun == [0; 4] {
+                take(&begun[4..])?;
+                begun.clear();
+            }
+        }
+        while let Some((record, rest)) = split(bytes) {
+            take(record)?;
+            bytes = rest;
+        }
+        begun.extend_from_slice(bytes);
+    }
+    if begun.is_empty() { Ok(()) } else { Err(Error::Query("a spilled run ends within a record".into())) }
+}
+
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}

@@ -1,0 +1,214 @@
+//! Hash aggregation on several threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use sakiyomi_os::cpu;
+
+use crate::phase::{Phase, nanos};
+use crate::{Batches, Error, Job};
+
+use super::groups::Groups;
+use super::index::FIRST_GROUP;
+use super::keys::Keys;
+use super::merge::{Merger, Queue, Results};
+use super::overflow::{Overflow, SpillPlace};
+use super::plan::Aggregation;
+use super::worker::{Partial, Plan, Worker, key_of};
+
+/// Part of the memory that is free that groups take: batches that come in and go out need the rest.
+const MEMORY_NUMERATOR: usize = 3;
+const MEMORY_DENOMINATOR: usize = 4;
+/// Groups of workers take at most one part in this many of that, so that merging has as much.
+const WORKERS_PART: usize = 2;
+/// Memory of groups, at least: less would be spilled after every few rows.
+const MEMORY_MIN_BYTES: usize = 256 << 10;
+
+/// The groups of all rows, ready to be read.
+#[derive(Debug)]
+pub struct Aggregated {
+    job: Job,
+    plan: Arc<Plan>,
+    queue: Queue,
+    place: SpillPlace,
+    is_sorted: bool,
+    memory: Arc<crate::job::Reservation>,
+}
+
+/// Groups the rows of streams, one thread for each. Groups that do not fit into the job's memory are spilled.
+///
+/// # Errors
+/// If a stream fails, an expression cannot be computed, a sum does not fit its type, or spilling fails.
+pub fn aggregate(
+    job: &Job,
+    aggregation: Aggregation,
+    inputs: Vec<Box<dyn Batches + '_>>,
+) -> Result<Aggregated, Error> {
+    aggregate_at(job, &SpillPlace::of(job), aggregation, inputs)
+}
+
+pub(crate) fn aggregate_at(
+    job: &Job,
+    place: &SpillPlace,
+    aggregation: Aggregation,
+    inputs: Vec<Box<dyn Batches + '_>>,
+) -> Result<Aggregated, Error> {
+    let plan = Arc::new(Plan::new(aggregation));
+    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
+    let memory = Arc::new(job.reserve(bytes, "grouping rows")?);
+    let budget = bytes / WORKERS_PART;
+    let (mut partials, distinct) = group_all(job, place, &plan, budget, inputs)?;
+    for (argument, values) in distinct.into_iter().enumerate() {
+        // One more table, beside those of the workers.
+        let counted = count_distinct(job, place, &plan, budget / WORKERS_PART, argument, values)?;
+        partials.push(counted);
+    }
+    if plan.aggregation.keys().is_empty() {
+        add_only_group(place, &plan, &mut partials)?;
+    }
+    let queue = Queue::new(partials)?;
+    let is_sorted = queue.len() == 1;
+    Ok(Aggregated { job: job.clone(), plan, queue, place: place.clone(), is_sorted, memory })
+}
+
+impl Aggregated {
+    /// Whether the result is in the order of its keys (nulls last): it is if there are at most 65,536 groups. Others come
+    /// in no order.
+    #[must_use]
+    pub fn is_sorted(&self) -> bool {
+        self.is_sorted
+    }
+
+    /// The result as one stream.
+    #[must_use]
+    pub fn into_stream(self) -> Box<dyn Batches> {
+        Box::new(self.stream(1))
+    }
+
+    /// The result as streams that share the groups, for as many threads.
+    #[must_use]
+    pub fn into_streams(self, streams: usize) -> Vec<Box<dyn Batches>> {
+        let streams = streams.clamp(1, self.queue.len().max(1));
+        (0..streams).map(|_| Box::new(self.stream(streams)) as Box<dyn Batches>).collect()
+    }
+
+    fn stream(&self, streams: usize) -> Results {
+        let budget = self.memory.bytes() / WORKERS_PART / streams;
+        Results {
+            job: self.job.clone(),
+            plan: Arc::clone(&self.plan),
+            merger: Merger::new(&self.queue, &self.place, budget),
+            is_sorted: self.is_sorted,
+            current: None,
+            _memory: Arc::clone(&self.memory),
+        }
+    }
+}
+
+/// The groups of each worker, and the different values of each argument that are counted.
+type Grouped = (Vec<Partial>, Vec<Vec<Partial>>);
+
+fn group_all(
+    job: &Job,
+    place: &SpillPlace,
+    plan: &Arc<Plan>,
+    budget: usize,
+    inputs: Vec<Box<dyn Batches + '_>>,
+) -> Result<Grouped, Error> {
+    let budget = budget / inputs.len().max(1);
+    let failed = AtomicBool::new(false);
+    let begun = Instant::now();
+    let work = |input: Box<dyn Batches + '_>| {
+        let cpu = cpu::of_this_thread();
+        let result = group(job, place, plan, budget, input, &failed);
+        if result.is_err() {
+            failed.store(true, Ordering::Relaxed);
+        }
+        let user_ns = nanos(cpu::of_this_thread().saturating_sub(cpu));
+        job.phases().add(Phase { name: "group".into(), user_ns, ..Phase::default() });
+        result
+    };
+    let results: Vec<Result<(Partial, Vec<Partial>), Error>> = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = inputs.into_iter().map(|input| scope.spawn(move || work(input))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    job.phases().add(Phase { name: "group".into(), elapsed_ns: nanos(begun.elapsed()), ..Phase::default() });
+    let mut partials = Vec::new();
+    let mut distinct: Vec<Vec<Partial>> = plan.layout.distinct.iter().map(|_| Vec::new()).collect();
+    // A worker that was stopped says so; the error that stopped it comes first.
+    let mut stopped = None;
+    for result in results {
+        match result {
+            Ok((groups, values)) => {
+                partials.push(groups);
+                distinct.iter_mut().zip(values).for_each(|(all, own)| all.push(own));
+            }
+            Err(Error::Cancelled) => stopped = Some(Error::Cancelled),
+            Err(error) => return Err(error),
+        }
+    }
+    stopped.map_or(Ok((partials, distinct)), Err)
+}
+
+fn group(
+    job: &Job,
+    place: &SpillPlace,
+    plan: &Arc<Plan>,
+    budget: usize,
+    mut input: Box<dyn Batches + '_>,
+    failed: &AtomicBool,
+) -> Result<(Partial, Vec<Partial>), Error> {
+    let mut worker = Worker::new(plan, budget, || Overflow::new(place, 0))?;
+    loop {
+        job.check()?;
+        if failed.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        match input.next()? {
+            Some(batch) => worker.add(&batch)?,
+            None => return Ok(worker.finish()),
+        }
+    }
+}
+
+/// The number of different values in each group, as one more table of groups.
+fn count_distinct(
+    job: &Job,
+    place: &SpillPlace,
+    plan: &Arc<Plan>,
+    budget: usize,
+    argument: usize,
+    values: Vec<Partial>,
+) -> Result<Partial, Error> {
+    let mut counts = Worker::new(plan, budget, || Overflow::new(place, 0))?;
+    let queue = Queue::new(values)?;
+    let mut merger = Merger::new(&queue, place, budget);
+    let mut record = Vec::new();
+    while let Some(merged) = merger.next(&|| Ok(Groups::new(Keys::of_bytes()?, &[])))? {
+        job.check()?;
+        for &group in &merged.order {
+            record.clear();
+            merged.groups.keys.write(group, &mut record);
+            let key = key_of(&record).ok_or_else(|| Error::Query("a different value has no key".into()))?;
+            counts.add_distinct(key, argument)?;
+        }
+        merger.recycle(merged);
+    }
+    Ok(counts.finish().0)
+}
+
+/// Without keys there is one group, even of no rows.
+fn add_only_group(place: &SpillPlace, plan: &Arc<Plan>, partials: &mut Vec<Partial>) -> Result<(), Error> {
+    if partials.is_empty() {
+        partials.push(Partial { groups: plan.groups()?, overflow: Overflow::new(place, 0) });
+    }
+    for partial in partials {
+        let group = partial.groups.keys.insert(&[]);
+        debug_assert_eq!(group, FIRST_GROUP);
+        partial.groups.grow_states();
+    }
+    Ok(())
+}

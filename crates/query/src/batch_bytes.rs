@@ -1,0 +1,71 @@
+//! Bytes of the rows of a batch, without what else lies in its buffers (pure).
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch};
+use arrow_schema::{ArrowError, DataType};
+
+/// Bytes of the rows of a batch.
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(column_bytes).sum()
+}
+
+fn column_bytes(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Utf8View => view_bytes(column.as_string_view()),
+        DataType::BinaryView => view_bytes(column.as_binary_view()),
+        // Buffers of nested views are counted as a whole, as is whatever else has no size of a slice.
+        _ => column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()),
+    }
+}
+
+fn view_bytes<T: ByteViewType + ?Sized>(column: &GenericByteViewArray<T>) -> usize {
+    // The lower half of a view's first 8 bytes is its length; values of up to 12 bytes lie in the view.
+    let length = |view: &u128| *view as u32 as usize;
+    let values: usize = column.views().iter().map(length).filter(|&length| length > 12).sum();
+    size_of_val(&column.views()[..]) + values
+}
+
+/// The batch with its strings copied together: a slice of views keeps, and is written with, all values of its source.
+pub(crate) fn compact(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => std::sync::Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => std::sync::Arc::new(column.as_binary_view().gc()),
+            _ => column.clone(),
+        }
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Int64Array, StringArray, StringViewArray};
+    use arrow_schema::{Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn a_slice_has_the_bytes_of_its_rows() {
+        let texts: Vec<String> = (0..1000).map(|row| format!("a text of some length {row:04}")).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..1000)),
+            Arc::new(StringArray::from(texts.clone())),
+            Arc::new(StringViewArray::from(texts)),
+        ];
+        let field = |(place, column): (usize, &ArrayRef)| {
+            Field::new(place.to_string(), column.data_type().clone(), false)
+        };
+        let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+        let rows = batch.slice(500, 10);
+        // 8 bytes, 4 + 26 bytes, 16 + 26 bytes; and the end of the last string.
+        assert_eq!(batch_bytes(&rows), 10 * (8 + 30 + 42) + 4);
+        let compact = compact(&rows).unwrap();
+        assert_eq!(compact, rows);
+        assert!(compact.column(2).get_array_memory_size() < 2_000);
+        assert!(rows.column(2).get_array_memory_size() > 20_000);
+    }
+}

@@ -1,0 +1,152 @@
+//! Batches that do not fit into memory, as Arrow IPC in the runs of a spill.
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Schema};
+use sakiyomi_io::{Block, ReadStream, Run, RunReader, RunWriter, SharedOptions, Spill, WriteOptions};
+
+use crate::batch_bytes::compact;
+use crate::{Error, Job};
+
+/// Bytes of a transfer: a run of batches shares the budget with many others.
+const BATCH_BLOCK_BYTES: usize = 256 << 10;
+
+/// Blocks in flight of each run: one is transferred while another is filled or decoded.
+const BATCH_BLOCKS_AHEAD: usize = 2;
+
+/// Creates a file for spilled batches in the job's first spill directory.
+///
+/// # Errors
+/// If no file can be created there.
+pub(crate) fn create_spill(job: &Job) -> Result<Spill, Error> {
+    let directory = job.options().spill.first();
+    let directory = directory.ok_or_else(|| {
+        Error::Query("the data does not fit into memory, and there is no directory to spill to".to_owned())
+    })?;
+    Ok(Spill::create(job.io(), directory)?)
+}
+
+/// A run of batches that is being written.
+pub(crate) struct BatchWriter {
+    writer: StreamWriter<RunWriter>,
+}
+
+impl BatchWriter {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// If the budget has no room for another stream, or the schema cannot be written.
+    pub(crate) fn create(spill: &Spill, schema: &Schema) -> Result<BatchWriter, Error> {
+        let options = WriteOptions {
+            block: BATCH_BLOCK_BYTES,
+            in_flight: BATCH_BLOCKS_AHEAD,
+            ..WriteOptions::default()
+        };
+        let writer = StreamWriter::try_new(spill.run(&options)?, schema).map_err(write_error)?;
+        Ok(BatchWriter { writer })
+    }
+
+    /// Appends a batch.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.writer.write(&compact(batch)?).map_err(write_error)
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn finish(self) -> Result<BatchRun, Error> {
+        let run = self.writer.into_inner().map_err(write_error)?.finish()?;
+        Ok(BatchRun { run })
+    }
+}
+
+/// The error of the stream below, which says more than that of the encoder.
+fn write_error(error: ArrowError) -> Error {
+    let ArrowError::IoError(text, source) = error else { return Error::Arrow(error) };
+    match source.downcast::<sakiyomi_io::Error>() {
+        Ok(error) => Error::Io(error),
+        Err(source) => Error::Arrow(ArrowError::IoError(text, source)),
+    }
+}
+
+/// Batches that were spilled. Their space is returned when it is dropped.
+#[derive(Debug)]
+pub(crate) struct BatchRun {
+    run: Run,
+}
+
+impl BatchRun {
+    /// Reads the batches, and leaves them as they are.
+    ///
+    /// # Errors
+    /// If the budget has no room for another stream.
+    pub(crate) fn read(&self) -> Result<BatchReader, Error> {
+        Ok(BatchReader::new(Blocks::Read(self.run.read(&read_options())?)))
+    }
+
+    /// Reads the batches, and returns their space.
+    ///
+    /// # Errors
+    /// If the budget has no room for another stream.
+    pub(crate) fn drain(self) -> Result<BatchReader, Error> {
+        Ok(BatchReader::new(Blocks::Drain(self.run.drain(&read_options())?)))
+    }
+}
+
+fn read_options() -> SharedOptions {
+    SharedOptions { block: BATCH_BLOCK_BYTES, ahead: BATCH_BLOCKS_AHEAD, ..SharedOptions::default() }
+}
+
+/// The batches of a run, in the order in which they were written.
+pub(crate) struct BatchReader {
+    blocks: Blocks,
+    decoder: StreamDecoder,
+    /// Bytes that were read and not decoded.
+    rest: Buffer,
+}
+
+enum Blocks {
+    Read(ReadStream),
+    Drain(RunReader),
+}
+
+impl Blocks {
+    fn next(&mut self) -> Option<Result<Block, sakiyomi_io::Error>> {
+        match self {
+            Blocks::Read(stream) => stream.next(),
+            Blocks::Drain(stream) => stream.next(),
+        }
+    }
+}
+
+impl BatchReader {
+    fn new(blocks: Blocks) -> BatchReader {
+        BatchReader { blocks, decoder: StreamDecoder::new(), rest: Buffer::from(&[][..]) }
+    }
+
+    /// The next batch; none at the end.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            if self.rest.is_empty() {
+                let Some(block) = self.blocks.next() else {
+                    self.decoder.finish()?;
+                    return Ok(None);
+                };
+                // Copied: a batch that lay in the block would hold the budget of others.
+                self.rest = Buffer::from(&block?[..]);
+            }
+            if let Some(batch) = self.decoder.decode(&mut self.rest)? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+}

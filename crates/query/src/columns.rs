@@ -1,0 +1,58 @@
+//! Columns by their names, as options of the command line give them.
+
+use arrow_schema::Schema;
+use sakiyomi_model::suggest::{did_you_mean, similar};
+
+use crate::Error;
+
+/// Names that an error lists when none is similar to the one that was typed: more would fill the terminal.
+const LISTED_NAMES_MAX: usize = 20;
+
+/// The place of the column with a name. An unquoted name also finds a column that differs from it in capital letters
+/// only, if no column has exactly that name and only one is alike.
+///
+/// # Errors
+/// [`Error::Query`] if there is no such column, or more than one.
+pub(crate) fn find(name: &str, quoted: bool, schema: &Schema) -> Result<usize, Error> {
+    let exact = places(schema, |known| known == name);
+    let found = if exact.is_empty() && !quoted {
+        let folded = name.to_lowercase();
+        places(schema, |known| known.to_lowercase() == folded)
+    } else {
+        exact
+    };
+    match found[..] {
+        [place] => Ok(place),
+        [] => Err(unknown(name, schema)),
+        _ => Err(ambiguous(name, &found, schema)),
+    }
+}
+
+fn places(schema: &Schema, is_meant: impl Fn(&str) -> bool) -> Vec<usize> {
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| is_meant(field.name())).map(|(place, _)| place).collect()
+}
+
+fn ambiguous(name: &str, found: &[usize], schema: &Schema) -> Error {
+    let names: Vec<&str> = found.iter().map(|&place| schema.field(place).name().as_str()).collect();
+    Error::Query(match names.iter().all(|other| *other == names[0]) {
+        true => format!("{} columns are named {name}; rename them to use one", names.len()),
+        false => format!("{name} may be {}; write the name with its capital letters", names.join(" or ")),
+    })
+}
+
+fn unknown(name: &str, schema: &Schema) -> Error {
+    let known = || schema.fields().iter().map(|field| field.name().as_str());
+    let meant = similar(name, known());
+    if !meant.is_empty() {
+        return Error::Query(format!("no column is named {name}{}", did_you_mean(&meant)));
+    }
+    let mut names: Vec<&str> = known().take(LISTED_NAMES_MAX).collect();
+    if names.is_empty() {
+        return Error::Query(format!("no column is named {name}; the table has no columns"));
+    }
+    if schema.fields().len() > LISTED_NAMES_MAX {
+        names.push("…");
+    }
+    Error::Query(format!("no column is named {name}; the columns are {}", names.join(", ")))
+}

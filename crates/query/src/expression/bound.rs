@@ -1,0 +1,151 @@
+//! A bound expression, as the operators use it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::filter::prep_null_mask_filter;
+use sqlparser::ast::{Expr, SelectItem};
+
+use crate::Error;
+
+use super::bind::bind;
+use super::convert::boolean;
+use super::evaluate::evaluate;
+use super::node::Node;
+use super::parse;
+
+/// An expression over the columns of a schema. It prints itself as SQL.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    node: Node,
+}
+
+impl Expression {
+    /// Reads an expression, and binds it to the columns of a schema.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if it is no expression, names a column that is not there, or does not fit the types.
+    pub fn parse(text: &str, schema: &Schema) -> Result<Expression, Error> {
+        Expression::bind(&parse::expression(text)?, schema)
+    }
+
+    /// Reads a condition, such as that of `--where`.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`], and if it is not of type boolean.
+    pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Error> {
+        Ok(Expression { node: boolean(Expression::parse(text, schema)?.node)? })
+    }
+
+    /// Reads an expression with a name, `EXPRESSION AS NAME`, or without one.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`].
+    pub fn named(text: &str, schema: &Schema) -> Result<(Expression, Option<String>), Error> {
+        match parse::item(text)? {
+            SelectItem::UnnamedExpr(expr) => Ok((Expression::bind(&expr, schema)?, None)),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                Ok((Expression::bind(&expr, schema)?, Some(alias.value)))
+            }
+            _ => Err(Error::Query(format!("{} is not one expression", parse::shortened(text)))),
+        }
+    }
+
+    pub(super) fn bind(expr: &Expr, schema: &Schema) -> Result<Expression, Error> {
+        Ok(Expression { node: bind(expr, schema)? })
+    }
+
+    /// A column.
+    ///
+    /// # Panics
+    /// If the schema has fewer columns.
+    #[must_use]
+    pub fn column(place: usize, schema: &Schema) -> Expression {
+        let field = schema.field(place);
+        let (name, data_type, nullable) =
+            (field.name().clone(), field.data_type().clone(), field.is_nullable());
+        Expression { node: Node::Column { place, name, data_type, nullable } }
+    }
+
+    /// The type of its values.
+    #[must_use]
+    pub fn data_type(&self) -> DataType {
+        self.node.data_type()
+    }
+
+    /// Whether a value may be null.
+    #[must_use]
+    pub fn nullable(&self) -> bool {
+        self.node.nullable()
+    }
+
+    /// The places of the columns that it uses, ascending.
+    #[must_use]
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns = BTreeSet::new();
+        self.node.add_columns(&mut columns);
+        columns.into_iter().collect()
+    }
+
+    /// The place of the column, if it is nothing else.
+    #[must_use]
+    pub fn as_column(&self) -> Option<usize> {
+        match self.node {
+            Node::Column { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
+    /// The same over batches that have only some columns, whose places in the schema are `kept`.
+    ///
+    /// # Panics
+    /// If a column that it uses is not kept.
+    #[must_use]
+    pub fn onto(mut self, kept: &[usize]) -> Expression {
+        self.node.move_columns(&|place| {
+            kept.iter().position(|&kept| kept == place).expect("the columns of an expression are kept")
+        });
+        self
+    }
+
+    /// Its values on the rows of a batch.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if a value cannot be computed; it names the part of the expression that failed.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, Error> {
+        Ok(evaluate(&self.node, batch)?.into_array(batch.num_rows())?)
+    }
+
+    /// The rows of a batch on which a condition is true, neither false nor null; without null bits.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and if it is not a condition.
+    pub fn select(&self, batch: &RecordBatch) -> Result<BooleanArray, Error> {
+        let value = evaluate(&self.node, batch)?;
+        if *value.data_type() != DataType::Boolean {
+            return Err(Error::Query(format!("{self} is not a condition")));
+        }
+        let mask = value.into_booleans(batch.num_rows())?;
+        Ok(if mask.null_count() > 0 { prep_null_mask_filter(&mask) } else { mask })
+    }
+
+    /// The field of a result.
+    pub(crate) fn field(&self, name: &str, schema: &Schema) -> Field {
+        match self.as_column() {
+            Some(place) => schema.field(place).clone().with_name(name),
+            None => Field::new(name, self.data_type(), self.nullable()),
+        }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node.fmt(f)
+    }
+}

@@ -1,0 +1,167 @@
+//! Functions of values.
+
+use std::sync::Arc;
+
+use arrow_arith::temporal::{DatePart, date_part};
+use arrow_array::builder::StringBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Decimal64Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int64Type,
+};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType};
+use arrow_string::{concat_elements, like};
+
+use crate::expression::node::{Comparison, Function, Part};
+use crate::expression::value::Value;
+
+use super::compare::compare;
+
+/// The result of a function. Arrays are as long as the longest argument, of one row if all are constants.
+pub(super) fn call(function: Function, values: &[Value], to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let rows = values.iter().find_map(|value| match value {
+        Value::Array(array) => Some(array.len()),
+        Value::Scalar(_) => None,
+    });
+    let rows = rows.unwrap_or(1);
+    let array = |place: usize| values[place].clone().into_array(rows);
+    match function {
+        Function::Abs => absolute(&array(0)?),
+        Function::Ceil => Ok(rounded(&array(0)?, f32::ceil, f64::ceil)),
+        Function::Floor => Ok(rounded(&array(0)?, f32::floor, f64::floor)),
+        Function::Lower => Ok(texts(&array(0)?, |text, out| out.push_str(&text.to_lowercase()))),
+        Function::Upper => Ok(texts(&array(0)?, |text, out| out.push_str(&text.to_uppercase()))),
+        Function::Trim => Ok(texts(&array(0)?, |text, out| out.push_str(text.trim_matches(' ')))),
+        Function::Length => {
+            let lengths: Int64Array =
+                array(0)?.as_string::<i32>().iter().map(|text| Some(text?.chars().count() as i64)).collect();
+            Ok(Arc::new(lengths))
+        }
+        Function::Substring => {
+            let numbers = (1..values.len()).map(array).collect::<Result<Vec<ArrayRef>, _>>()?;
+            substring(&array(0)?, &numbers)
+        }
+        Function::Concat => {
+            let (left, right) = (array(0)?, array(1)?);
+            let joined =
+                concat_elements::concat_elements_utf8(left.as_string::<i32>(), right.as_string::<i32>())?;
+            Ok(Arc::new(joined))
+        }
+        Function::StartsWith => Ok(Arc::new(like::starts_with(&values[0], &values[1])?)),
+        Function::EndsWith => Ok(Arc::new(like::ends_with(&values[0], &values[1])?)),
+        Function::Contains => Ok(Arc::new(like::contains(&values[0], &values[1])?)),
+        Function::Extract(part) => cast(&date_part(&array(0)?, date_part_of(part))?, to),
+        Function::NullIf => {
+            let (left, right) = (array(0)?, array(1)?);
+            let is_equal = compare(Comparison::Equal, &Value::Array(left.clone()), &Value::Array(right))?;
+            arrow_select::nullif::nullif(&left, &is_equal)
+        }
+    }
+}
+
+fn date_part_of(part: Part) -> DatePart {
+    match part {
+        Part::Year => DatePart::Year,
+        Part::Quarter => DatePart::Quarter,
+        Part::Month => DatePart::Month,
+        Part::Week => DatePart::Week,
+        Part::Day => DatePart::Day,
+        Part::DayOfWeek => DatePart::DayOfWeekSunday0,
+        Part::DayOfYear => DatePart::DayOfYear,
+        Part::Hour => DatePart::Hour,
+        Part::Minute => DatePart::Minute,
+        Part::Second => DatePart::Second,
+    }
+}
+
+fn absolute(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let overflow = || ArrowError::ArithmeticOverflow(String::new());
+    Ok(match *array.data_type() {
+        DataType::Int64 => {
+            let result = array
+                .as_primitive::<Int64Type>()
+                .try_unary::<_, Int64Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
+            Arc::new(result)
+        }
+        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(f32::abs)),
+        DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::abs)),
+        DataType::Decimal64(precision, scale) => {
+            let result = array
+                .as_primitive::<Decimal64Type>()
+                .try_unary::<_, Decimal64Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
+            Arc::new(result.with_precision_and_scale(precision, scale)?)
+        }
+        DataType::Decimal128(precision, scale) => {
+            let result = array
+                .as_primitive::<Decimal128Type>()
+                .try_unary::<_, Decimal128Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
+            Arc::new(result.with_precision_and_scale(precision, scale)?)
+        }
+        DataType::Decimal256(precision, scale) => {
+            let result = array
+                .as_primitive::<Decimal256Type>()
+                .try_unary::<_, Decimal256Type, _>(|value| value.checked_abs().ok_or_else(overflow))?;
+            Arc::new(result.with_precision_and_scale(precision, scale)?)
+        }
+        ref other => return Err(ArrowError::InvalidArgumentError(format!("abs of {other} is not defined"))),
+    })
+}
+
+fn rounded(array: &ArrayRef, single: fn(f32) -> f32, double: fn(f64) -> f64) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(single)),
+        _ => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(double)),
+    }
+}
+
+/// Strings from strings; `write` appends one to an empty string.
+fn texts(array: &ArrayRef, write: impl Fn(&str, &mut String)) -> ArrayRef {
+    let array = array.as_string::<i32>();
+    let mut texts = StringBuilder::with_capacity(array.len(), array.value_data().len());
+    let mut text = String::new();
+    for value in array {
+        text.clear();
+        texts.append_option(value.map(|value| {
+            write(value, &mut text);
+            text.as_str()
+        }));
+    }
+    Arc::new(texts.finish())
+}
+
+/// `substring(text FROM start FOR length)`: characters from the first, which is number 1.
+fn substring(array: &ArrayRef, numbers: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
+    let numbers: Vec<&Int64Array> = numbers.iter().map(|array| array.as_primitive::<Int64Type>()).collect();
+    let texts: &StringArray = array.as_string();
+    let mut result = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
+    for row in 0..texts.len() {
+        let is_null = texts.is_null(row) || numbers.iter().any(|numbers| numbers.is_null(row));
+        if is_null {
+            result.append_null();
+            continue;
+        }
+        let start = i128::from(numbers[0].value(row));
+        let end = match numbers.get(1).map(|lengths| lengths.value(row)) {
+            Some(length) if length < 0 => {
+                return Err(ArrowError::ComputeError("the length of a substring is negative".into()));
+            }
+            Some(length) => start + i128::from(length),
+            None => i128::MAX,
+        };
+        result.append_value(characters(texts.value(row), start.max(1), end));
+    }
+    Ok(Arc::new(result.finish()))
+}
+
+/// Characters from number `start` until before number `end`.
+fn characters(text: &str, start: i128, end: i128) -> &str {
+    if end <= start {
+        return "";
+    }
+    let place = |number: i128| match usize::try_from(number - 1) {
+        Ok(skipped) => text.char_indices().nth(skipped).map_or(text.len(), |(place, _)| place),
+        Err(_) => text.len(),
+    };
+    &text[place(start)..place(end)]
+}

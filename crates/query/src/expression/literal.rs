@@ -1,0 +1,154 @@
+//! Constants: from text, to text, and from one type to another.
+
+use std::sync::Arc;
+
+use arrow_array::types::{Decimal64Type, Decimal128Type, Decimal256Type, DecimalType};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, NullArray, StringArray};
+use arrow_buffer::i256;
+use arrow_cast::display::array_value_to_string;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_ord::cmp;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+
+use super::node::{Literal, Node};
+
+/// A constant that has its own type.
+pub(crate) fn typed(value: ArrayRef) -> Node {
+    Node::Literal(Literal { value, untyped: false })
+}
+
+pub(crate) fn null() -> Node {
+    typed(Arc::new(NullArray::new(1)))
+}
+
+pub(crate) fn boolean(value: bool) -> Node {
+    typed(Arc::new(BooleanArray::from(vec![value])))
+}
+
+pub(crate) fn integer(value: i64) -> Node {
+    typed(Arc::new(Int64Array::from(vec![value])))
+}
+
+/// A string that takes the type of what stands beside it.
+pub(crate) fn string(value: &str) -> Node {
+    Node::Literal(Literal { value: Arc::new(StringArray::from(vec![value])), untyped: true })
+}
+
+/// A number as it is typed: `5` is an integer, `0.05` a decimal, `5e-2` a float.
+pub(crate) fn number(text: &str) -> Option<Node> {
+    if text.contains(['e', 'E']) {
+        let value: f64 = text.parse().ok()?;
+        return Some(typed(Arc::new(arrow_array::Float64Array::from(vec![value]))));
+    }
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(integer(value));
+    }
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let scale = i8::try_from(fraction.len()).ok()?;
+    let precision = u8::try_from(digits.trim_start_matches('0').len()).ok()?.max(fraction.len() as u8).max(1);
+    let value: ArrayRef = if precision <= Decimal64Type::MAX_PRECISION {
+        let array = arrow_array::Decimal64Array::from(vec![digits.parse::<i64>().ok()?]);
+        Arc::new(array.with_precision_and_scale(precision, scale).ok()?)
+    } else if precision <= Decimal128Type::MAX_PRECISION {
+        let array = arrow_array::Decimal128Array::from(vec![digits.parse::<i128>().ok()?]);
+        Arc::new(array.with_precision_and_scale(precision, scale).ok()?)
+    } else if precision <= Decimal256Type::MAX_PRECISION {
+        let array = arrow_array::Decimal256Array::from(vec![i256::from_string(&digits)?]);
+        Arc::new(array.with_precision_and_scale(precision, scale).ok()?)
+    } else {
+        return None;
+    };
+    Some(typed(value))
+}
+
+/// Digits of a constant integer, for the precision of decimals that it meets.
+pub(crate) fn integer_digits(value: &ArrayRef) -> Option<u8> {
+    use arrow_array::cast::AsArray;
+    if *value.data_type() != DataType::Int64 || value.is_null(0) {
+        return None;
+    }
+    let value = value.as_primitive::<arrow_array::types::Int64Type>().value(0).unsigned_abs();
+    Some(value.checked_ilog10().unwrap_or(0) as u8 + 1)
+}
+
+/// The same value as another type; none if it has no such value.
+pub(crate) fn converted(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(value, to, &options).ok()
+}
+
+/// The same value as another type, if nothing is lost: neither digits nor fractions.
+pub(crate) fn exactly(value: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    let there = converted(value, to)?;
+    if value.is_null(0) {
+        return Some(there);
+    }
+    let back = converted(&there, value.data_type())?;
+    let is_same = cmp::not_distinct(&back, value).ok()?.value(0);
+    is_same.then_some(there)
+}
+
+/// A constant as SQL has it.
+pub(crate) fn print(value: &ArrayRef) -> String {
+    if value.is_null(0) || *value.data_type() == DataType::Null {
+        return "NULL".into();
+    }
+    let text = array_value_to_string(value, 0).unwrap_or_else(|_| "?".into());
+    let quoted = || format!("'{}'", text.replace('\'', "''"));
+    match value.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => quoted(),
+        DataType::Boolean => text.to_uppercase(),
+        DataType::Date32 => format!("DATE {}", quoted()),
+        DataType::Timestamp(_, None) => format!("TIMESTAMP '{}'", text.replace('T', " ")),
+        DataType::Interval(_) => format!("INTERVAL {}", quoted()),
+        DataType::Binary => format!("X'{}'", text.to_uppercase()),
+        DataType::Float32 | DataType::Float64 | DataType::Float16 => print_float(&text),
+        data_type if data_type.is_numeric() => match text.starts_with('-') {
+            true => format!("({text})"),
+            false => text,
+        },
+        data_type => format!("CAST({} AS {})", quoted(), type_name(data_type)),
+    }
+}
+
+fn print_float(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value.is_sign_negative() => format!("({value:e})"),
+        Ok(value) if value.is_finite() => format!("{value:e}"),
+        _ => format!("CAST('{text}' AS DOUBLE PRECISION)"),
+    }
+}
+
+/// A type as SQL names it, where SQL has it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INTEGER".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::UInt8 => "UINT8".into(),
+        DataType::UInt16 => "UINT16".into(),
+        DataType::UInt32 => "UINT32".into(),
+        DataType::UInt64 => "UINT64".into(),
+        DataType::Float32 => "REAL".into(),
+        DataType::Float64 => "DOUBLE PRECISION".into(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA".into(),
+        DataType::Date32 => "DATE".into(),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP".into(),
+        DataType::Timestamp(TimeUnit::Second, None) => "TIMESTAMP(0)".into(),
+        DataType::Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP(3)".into(),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP(9)".into(),
+        DataType::Interval(IntervalUnit::MonthDayNano) => "INTERVAL".into(),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,403 @@
+//! Bound expressions: trees whose names, types and conversions are settled, and how they are printed as SQL.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use sqlparser::keywords::ALL_KEYWORDS;
+
+use super::literal;
+use super::types::Arithmetic;
+
+/// An expression over the columns of a schema.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Column {
+        place: usize,
+        name: String,
+        data_type: DataType,
+        nullable: bool,
+    },
+    Literal(Literal),
+    Cast {
+        input: Box<Node>,
+        to: DataType,
+        kind: Conversion,
+    },
+    Arithmetic {
+        operator: Arithmetic,
+        left: Box<Node>,
+        right: Box<Node>,
+        data_type: DataType,
+    },
+    Negate(Box<Node>),
+    Compare {
+        operator: Comparison,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    /// AND of all, from left to right.
+    All(Vec<Node>),
+    /// OR of all, from left to right.
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    /// Never null.
+    Is {
+        input: Box<Node>,
+        test: Test,
+        negated: bool,
+    },
+    Like {
+        input: Box<Node>,
+        pattern: Box<Node>,
+        negated: bool,
+        any_case: bool,
+    },
+    /// The result of the first branch whose condition is true, else the last one.
+    Case {
+        branches: Vec<(Node, Node)>,
+        otherwise: Box<Node>,
+        data_type: DataType,
+    },
+    /// The first value that is not null.
+    Coalesce {
+        inputs: Vec<Node>,
+        data_type: DataType,
+    },
+    Call {
+        function: Function,
+        arguments: Vec<Node>,
+        data_type: DataType,
+    },
+}
+
+/// A constant: an array of one row.
+#[derive(Clone, Debug)]
+pub(crate) struct Literal {
+    pub(crate) value: ArrayRef,
+    /// A string as it was typed, which takes the type of what stands beside it.
+    pub(crate) untyped: bool,
+}
+
+/// Who asked for a conversion, and what becomes of values that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// Nobody: the operator needs it. A value without conversion is an error.
+    Implicit,
+    /// `CAST`. A value without conversion is an error.
+    Cast,
+    /// `TRY_CAST`. A value without conversion becomes null.
+    TryCast,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Distinct,
+    NotDistinct,
+}
+
+impl Comparison {
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "<>",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+            Comparison::Distinct => "IS DISTINCT FROM",
+            Comparison::NotDistinct => "IS NOT DISTINCT FROM",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    Null,
+    True,
+    False,
+}
+
+/// Functions whose result is null if any argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Abs,
+    Ceil,
+    Floor,
+    Lower,
+    Upper,
+    Length,
+    Substring,
+    Trim,
+    Concat,
+    StartsWith,
+    EndsWith,
+    Contains,
+    Extract(Part),
+    /// Null where both arguments are equal, else the first.
+    NullIf,
+}
+
+/// A part of a date or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Year,
+    Quarter,
+    Month,
+    Week,
+    Day,
+    DayOfWeek,
+    DayOfYear,
+    Hour,
+    Minute,
+    Second,
+}
+
+impl Part {
+    /// All of them, with their names in SQL.
+    pub(crate) const NAMES: [(&'static str, Part); 10] = [
+        ("year", Part::Year),
+        ("quarter", Part::Quarter),
+        ("month", Part::Month),
+        ("week", Part::Week),
+        ("day", Part::Day),
+        ("dow", Part::DayOfWeek),
+        ("doy", Part::DayOfYear),
+        ("hour", Part::Hour),
+        ("minute", Part::Minute),
+        ("second", Part::Second),
+    ];
+
+    fn name(self) -> &'static str {
+        Part::NAMES.iter().find(|(_, part)| *part == self).map_or("year", |(name, _)| name)
+    }
+}
+
+impl Function {
+    /// Those that are called by a name, with the names and the number of arguments.
+    pub(crate) const NAMES: [(&'static str, Function, [usize; 2]); 16] = [
+        ("abs", Function::Abs, [1, 1]),
+        ("ceil", Function::Ceil, [1, 1]),
+        ("ceiling", Function::Ceil, [1, 1]),
+        ("floor", Function::Floor, [1, 1]),
+        ("lower", Function::Lower, [1, 1]),
+        ("upper", Function::Upper, [1, 1]),
+        ("length", Function::Length, [1, 1]),
+        ("char_length", Function::Length, [1, 1]),
+        ("substring", Function::Substring, [2, 3]),
+        ("substr", Function::Substring, [2, 3]),
+        ("trim", Function::Trim, [1, 1]),
+        ("starts_with", Function::StartsWith, [2, 2]),
+        ("ends_with", Function::EndsWith, [2, 2]),
+        ("contains", Function::Contains, [2, 2]),
+        ("nullif", Function::NullIf, [2, 2]),
+        ("date_part", Function::Extract(Part::Year), [2, 2]),
+    ];
+
+    fn name(self) -> &'static str {
+        Function::NAMES.iter().find(|(_, function, _)| *function == self).map_or("extract", |(name, ..)| name)
+    }
+}
+
+impl Node {
+    /// The type of its values.
+    pub(crate) fn data_type(&self) -> DataType {
+        match self {
+            Node::Column { data_type, .. }
+            | Node::Cast { to: data_type, .. }
+            | Node::Arithmetic { data_type, .. }
+            | Node::Case { data_type, .. }
+            | Node::Coalesce { data_type, .. }
+            | Node::Call { data_type, .. } => data_type.clone(),
+            Node::Literal(literal) => literal.value.data_type().clone(),
+            Node::Negate(input) => input.data_type(),
+            Node::Compare { .. }
+            | Node::All(_)
+            | Node::Any(_)
+            | Node::Not(_)
+            | Node::Is { .. }
+            | Node::Like { .. } => DataType::Boolean,
+        }
+    }
+
+    /// Whether a value may be null.
+    pub(crate) fn nullable(&self) -> bool {
+        match self {
+            Node::Column { nullable, .. } => *nullable,
+            Node::Literal(literal) => literal.is_null(),
+            Node::Cast { kind: Conversion::TryCast, .. } | Node::Call { function: Function::NullIf, .. } => {
+                true
+            }
+            Node::Is { .. }
+            | Node::Compare { operator: Comparison::Distinct | Comparison::NotDistinct, .. } => false,
+            Node::Case { branches, otherwise, .. } => {
+                otherwise.nullable() || branches.iter().any(|(_, result)| result.nullable())
+            }
+            Node::Coalesce { inputs, .. } => inputs.iter().all(Node::nullable),
+            other => other.inputs().into_iter().any(Node::nullable),
+        }
+    }
+
+    /// The expressions that it is made of.
+    pub(crate) fn inputs(&self) -> Vec<&Node> {
+        match self {
+            Node::Column { .. } | Node::Literal(_) => Vec::new(),
+            Node::Cast { input, .. } | Node::Negate(input) | Node::Not(input) | Node::Is { input, .. } => {
+                vec![&**input]
+            }
+            Node::Arithmetic { left, right, .. }
+            | Node::Compare { left, right, .. }
+            | Node::Like { input: left, pattern: right, .. } => vec![&**left, &**right],
+            Node::All(inputs) | Node::Any(inputs) | Node::Coalesce { inputs, .. } => inputs.iter().collect(),
+            Node::Call { arguments, .. } => arguments.iter().collect(),
+            Node::Case { branches, otherwise, .. } => {
+                let branches = branches.iter().flat_map(|(condition, result)| [condition, result]);
+                branches.chain([&**otherwise]).collect()
+            }
+        }
+    }
+
+    /// The columns that it uses.
+    pub(crate) fn add_columns(&self, columns: &mut BTreeSet<usize>) {
+        if let Node::Column { place, .. } = self {
+            columns.insert(*place);
+        }
+        self.inputs().into_iter().for_each(|input| input.add_columns(columns));
+    }
+
+    /// Gives every column another place.
+    pub(crate) fn move_columns(&mut self, to: &dyn Fn(usize) -> usize) {
+        match self {
+            Node::Column { place, .. } => *place = to(*place),
+            Node::Literal(_) => {}
+            Node::Cast { input, .. } | Node::Negate(input) | Node::Not(input) | Node::Is { input, .. } => {
+                input.move_columns(to);
+            }
+            Node::Arithmetic { left, right, .. }
+            | Node::Compare { left, right, .. }
+            | Node::Like { input: left, pattern: right, .. } => {
+                left.move_columns(to);
+                right.move_columns(to);
+            }
+            Node::All(inputs)
+            | Node::Any(inputs)
+            | Node::Coalesce { inputs, .. }
+            | Node::Call { arguments: inputs, .. } => {
+                inputs.iter_mut().for_each(|input| input.move_columns(to))
+            }
+            Node::Case { branches, otherwise, .. } => {
+                for (condition, result) in branches {
+                    condition.move_columns(to);
+                    result.move_columns(to);
+                }
+                otherwise.move_columns(to);
+            }
+        }
+    }
+
+    pub(crate) fn as_literal(&self) -> Option<&Literal> {
+        match self {
+            Node::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+}
+
+impl Literal {
+    pub(crate) fn is_null(&self) -> bool {
+        self.value.is_null(0) || *self.value.data_type() == DataType::Null
+    }
+}
+
+/// A name as SQL has it: in quotes unless it is a plain word that the parser takes for nothing else.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let is_word = name.starts_with(is_letter)
+        && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit());
+    let is_keyword = ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
+    if is_word && !is_keyword { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Prints an expression inside another one.
+struct Inner<'a>(&'a Node);
+
+impl fmt::Display for Inner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Node::Cast { input, kind: Conversion::Implicit, .. } => write!(f, "{}", Inner(input)),
+            Node::Column { .. } | Node::Literal(_) | Node::Call { .. } | Node::Cast { .. } => {
+                write!(f, "{}", self.0)
+            }
+            Node::Case { .. } | Node::Coalesce { .. } => write!(f, "{}", self.0),
+            other => write!(f, "({other})"),
+        }
+    }
+}
+
+fn list<'a>(nodes: impl IntoIterator<Item = &'a Node>, between: &str) -> String {
+    nodes.into_iter().map(|node| Inner(node).to_string()).collect::<Vec<_>>().join(between)
+}
+
+fn not(negated: bool) -> &'static str {
+    if negated { "NOT " } else { "" }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Node::Column { name, .. } => f.write_str(&quoted(name)),
+            Node::Literal(literal) => f.write_str(&literal::print(&literal.value)),
+            Node::Cast { input, kind: Conversion::Implicit, .. } => input.fmt(f),
+            Node::Cast { input, to, kind } => {
+                let word = if *kind == Conversion::TryCast { "TRY_CAST" } else { "CAST" };
+                write!(f, "{word}({input} AS {})", literal::type_name(to))
+            }
+            Node::Arithmetic { operator, left, right, .. } => {
+                write!(f, "{} {} {}", Inner(left), operator.sign(), Inner(right))
+            }
+            Node::Negate(input) => write!(f, "- {}", Inner(input)),
+            Node::Compare { operator, left, right } => {
+                write!(f, "{} {} {}", Inner(left), operator.sign(), Inner(right))
+            }
+            Node::All(inputs) => f.write_str(&list(inputs, " AND ")),
+            Node::Any(inputs) => f.write_str(&list(inputs, " OR ")),
+            Node::Not(input) => write!(f, "NOT {}", Inner(input)),
+            Node::Is { input, test, negated } => {
+                let test = match test {
+                    Test::Null => "NULL",
+                    Test::True => "TRUE",
+                    Test::False => "FALSE",
+                };
+                write!(f, "{} IS {}{test}", Inner(input), not(*negated))
+            }
+            Node::Like { input, pattern, negated, any_case } => {
+                let word = if *any_case { "ILIKE" } else { "LIKE" };
+                write!(f, "{} {}{word} {}", Inner(input), not(*negated), Inner(pattern))
+            }
+            Node::Case { branches, otherwise, .. } => {
+                f.write_str("CASE")?;
+                for (condition, result) in branches {
+                    write!(f, " WHEN {condition} THEN {result}")?;
+                }
+                write!(f, " ELSE {otherwise} END")
+            }
+            Node::Coalesce { inputs, .. } => write!(f, "coalesce({})", list(inputs, ", ")),
+            Node::Call { function: Function::Extract(part), arguments, .. } => {
+                write!(f, "extract({} FROM {})", part.name(), list(arguments, ", "))
+            }
+            Node::Call { function: Function::Concat, arguments, .. } => {
+                write!(f, "({})", list(arguments, " || "))
+            }
+            Node::Call { function, arguments, .. } => {
+                write!(f, "{}({})", function.name(), list(arguments, ", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Expressions against what SQL databases answer, and against an interpreter of rows.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Batches;
+use crate::batches::InMemory;
+
+mod oracle;
+
+fn batch() -> RecordBatch {
+    let dictionary: DictionaryArray<arrow_array::types::Int8Type> =
+        vec![Some("R"), None, Some("A")].into_iter().collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from(vec![Some(1), Some(2), None]))),
+        ("small", Arc::new(Int32Array::from(vec![7, -7, 0]))),
+        (
+            "Price",
+            Arc::new(Decimal128Array::from(vec![1050, -205, 0]).with_precision_and_scale(15, 2).unwrap()),
+        ),
+        (
+            "tax",
+            Arc::new(
+                Decimal64Array::from(vec![Some(5), None, Some(8)]).with_precision_and_scale(15, 2).unwrap(),
+            ),
+        ),
+        ("ratio", Arc::new(Float64Array::from(vec![0.5, f64::NAN, -0.0]))),
+        ("name", Arc::new(StringArray::from(vec![Some("Ärger"), Some("100%"), None]))),
+        ("flag", Arc::new(dictionary)),
+        ("day", Arc::new(Date32Array::from(vec![Some(10471), Some(0), None]))),
+        ("at", Arc::new(TimestampMicrosecondArray::from(vec![0, 86_400_000_000, -1]))),
+        ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+        ("big", Arc::new(UInt64Array::from(vec![u64::MAX, 1, 0]))),
+        ("odd, name", Arc::new(Int8Array::from(vec![1, 2, 3]))),
+    ];
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
+        .unwrap()
+}
+
+fn shown(text: &str) -> String {
+    let batch = batch();
+    let values =
+        match Expression::parse(text, &batch.schema()).and_then(|expression| expression.evaluate(&batch)) {
+            Ok(values) => values,
+            Err(error) => return format!("error: {error}"),
+        };
+    assert_eq!(values.len(), 3, "{text}");
+    let value =
+        |row| if values.is_null(row) { "∅".into() } else { array_value_to_string(&values, row).unwrap() };
+    (0..3).map(value).collect::<Vec<_>>().join(" ")
+}
+
+fn type_of(text: &str) -> DataType {
+    Expression::parse(text, &batch().schema()).unwrap().data_type()
+}
+
+#[test]
+fn expressions_have_the_values_of_sql() {
+    for (text, expected) in [
+        ("id + 1", "2 3 ∅"),
+        ("small / 2", "3 -3 0"),
+        ("small % 4", "3 -3 0"),
+        ("-small", "-7 7 0"),
+        ("price * 2", "21.00 -4.10 0.00"),
+        ("price / 3", "3.500000 -0.683333 0.000000"),
+        ("2.00 / 3", "0.666667 0.666667 0.666667"),
+        ("price % 0.5", "0.00 -0.05 0.00"),
+        ("1 - tax", "0.95 ∅ 0.92"),
+        ("price * (1 - tax)", "9.9750 ∅ 0.0000"),
+        ("ratio + 1", "1.5 NaN 1.0"),
+        ("1 / ratio", "2.0 NaN -inf"),
+        ("ratio = 0", "false false true"),
+        ("ratio > 1e300", "false true false"),
+        ("ratio = ratio", "true true true"),
+        ("id = 1 and ok", "true false ∅"),
+        ("id = 2 or ok", "true true ∅"),
+        ("not ok", "false true ∅"),
+        ("ok is true", "true false false"),
+        ("ok is not false", "true false true"),
+        ("id is null", "false false true"),
+        ("ok is unknown", "false false true"),
+        ("id is distinct from 1", "false true true"),
+        ("id is not distinct from null", "false false true"),
+        ("id between 1 and 1", "true false ∅"),
+        ("small not between -7 and 0", "true false false"),
+        ("id in (2, null)", "∅ true ∅"),
+        ("small in (7, 0)", "true false true"),
+        ("name like '%g__'", "true false ∅"),
+        ("name like '100\\%'", "false true ∅"),
+        ("name not ilike 'ärger'", "false true ∅"),
+        ("flag = 'R'", "true ∅ false"),
+        ("flag || name", "RÄrger ∅ ∅"),
+        ("flag like 'A'", "false ∅ true"),
+        ("lower(name)", "ärger 100% ∅"),
+        ("upper(flag)", "R ∅ A"),
+        ("length(name)", "5 4 ∅"),
+        ("substring(name from 2 for 2)", "rg 00 ∅"),
+        ("substring(name, 0, 2)", "Ä 1 ∅"),
+        ("substring(name from 9)", "  ∅"),
+        ("trim('  a ') || 'b'", "ab ab ab"),
+        ("coalesce(id, 9)", "1 2 9"),
+        ("coalesce(tax, price)", "0.05 -2.05 0.08"),
+        ("nullif(small, 0)", "7 -7 ∅"),
+        ("abs(small)", "7 7 0"),
+        ("abs(price)", "10.50 2.05 0.00"),
+        ("ceil(ratio)", "1.0 NaN -0.0"),
+        ("floor(price)", "10.0 -3.0 0.0"),
+        ("case when id = 1 then 'one' when id = 2 then name end", "one 100% ∅"),
+        ("case small when 7 then 1 else 0.5 end", "1.0 0.5 0.5"),
+        ("case when small <> 0 then 14 / small end", "2 -2 ∅"),
+        ("small <> 0 and 14 / small > 0", "true false false"),
+        ("small = 0 or 14 / small > 0", "true false true"),
+        ("cast(small as varchar)", "7 -7 0"),
+        ("cast('12' as int) + small", "19 5 12"),
+        ("try_cast(name as int)", "∅ ∅ ∅"),
+        ("name::varchar is null", "false false true"),
+        ("day = date '1998-09-02'", "true false ∅"),
+        ("day <= '1998-09-02'", "true true ∅"),
+        ("day + 1", "1998-09-03 1970-01-02 ∅"),
+        ("day - date '1998-09-01'", "1 -10470 ∅"),
+        ("day - interval '1' month", "1998-08-02 1969-12-01 ∅"),
+        ("date '1998-12-01' - interval '90 days' = day", "true false ∅"),
+        ("day + interval '1 hour'", "1998-09-02T01:00:00 1970-01-01T01:00:00 ∅"),
+        ("extract(year from day)", "1998 1970 ∅"),
+        ("date_part('month', day)", "9 1 ∅"),
+        ("extract(hour from at)", "0 0 23"),
+        ("at > '1970-01-01 12:00:00'", "false true false"),
+        ("at >= day", "false true ∅"),
+        ("big > id", "true false ∅"),
+        ("big + 1.5", "18446744073709551616.5 2.5 1.5"),
+        ("\"odd, name\" * 2", "2 4 6"),
+        ("null", "  "),
+        ("null + 1", "∅ ∅ ∅"),
+        ("small > null", "∅ ∅ ∅"),
+        ("'it''s'", "it's it's it's"),
+        ("0.1 + 0.2 = 0.3", "true true true"),
+        ("x'6162' = cast('ab' as bytea)", "true true true"),
+    ] {
+        assert_eq!(shown(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn results_have_the_documented_types() {
+    for (text, expected) in [
+        ("small + 1", DataType::Int64),
+        ("big + big", DataType::UInt64),
+        ("big + id", DataType::Decimal128(21, 0)),
+        ("tax + 1", DataType::Decimal64(16, 2)),
+        ("1 - tax", DataType::Decimal64(16, 2)),
+        ("price * tax", DataType::Decimal128(30, 4)),
+        ("tax * tax", DataType::Decimal128(30, 4)),
+        ("price / tax", DataType::Decimal128(21, 6)),
+        ("price * ratio", DataType::Float64),
+        ("day - day", DataType::Int64),
+        ("at - at", DataType::Duration(TimeUnit::Microsecond)),
+        ("length(name)", DataType::Int64),
+    ] {
+        assert_eq!(type_of(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_piece_that_is_wrong() {
+    for (text, part) in [
+        ("pric + 1", "no column is named pric; did you mean Price"),
+        ("14 / small", "14 / small: division by zero"),
+        ("big * 2", "big * 2: a result does not fit UInt64"),
+        ("price / 0", "division by zero"),
+        ("id = 'x'", "'x' cannot be read as BIGINT"),
+        ("day > 'yesterday'", "'yesterday' cannot be read as DATE"),
+        ("day > 3", "CAST one of them"),
+        ("name + 1", "does not take"),
+        ("name and ok", "where a condition is needed"),
+        ("sum(id)", "an aggregate"),
+        ("lengt(name)", "did you mean length"),
+        ("(select 1)", "a subquery is not supported"),
+        ("id in (select 1)", "a subquery is not supported"),
+        ("t.id", "not supported"),
+        ("", "empty"),
+        ("id +", "expected an expression"),
+        ("id id2", "it ends before"),
+        ("name like 'a' escape '!'", "escape"),
+        ("extract(fortnight from day)", "no part of a date"),
+        ("cast(day as boolean)", "cannot be cast"),
+        ("cast(name as int)", "CAST(\"name\" AS INTEGER)"),
+        ("substring(name from 1 for -1)", "negative"),
+        ("abs(name)", "takes a number"),
+        ("length(name, name)", "takes 1 argument"),
+        ("cast(id as decimal(90, 2))", "not supported"),
+    ] {
+        let shown = shown(text);
+        assert!(shown.starts_with("error: ") && shown.contains(part), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn deep_and_long_expressions_are_refused_and_do_not_overflow_the_stack() {
+    let schema = batch().schema();
+    let parse = |text: String| Expression::parse(&text, &schema);
+    assert!(parse(format!("{}id{}", "(".repeat(500), ")".repeat(500))).is_err());
+    assert!(parse(format!("{}ok", "not ".repeat(900))).is_err());
+    assert!(parse(format!("id{}", " + 1".repeat(1000))).is_err());
+    assert!(parse(format!("id{}", " + 1".repeat(90_000))).is_err());
+    assert!(parse(format!("id{}", " is null".repeat(1000))).is_err());
+    assert!(parse(format!("{}1{}", "case when ok then ".repeat(200), " end".repeat(200))).is_err());
+    assert!(parse(format!("id{}", "::int".repeat(900))).is_err());
+    assert!(parse(format!("id{}", "[1]".repeat(600))).is_err());
+    assert!(parse(format!("id = 1{}", " or id = 1".repeat(400))).is_ok());
+    assert!(parse(format!("id{}", " + 1".repeat(90))).is_ok());
+    let list = (0..900).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+    assert!(parse(format!("id in ({list})")).is_ok());
+}
+
+#[test]
+fn a_projection_computes_names_and_columns() {
+    let batch = batch();
+    let project = |text| Projection::parse(text, &batch.schema());
+    let names = |text| -> Vec<String> {
+        project(text).unwrap().schema().fields().iter().map(|field| field.name().clone()).collect()
+    };
+    assert_eq!(names("ID, small * 2 as double, price*2"), ["id", "double", "price * 2"]);
+    assert_eq!(names("* except (at, ok, \"odd, name\"), 1 as one").len(), 10);
+    assert_eq!(names("* exclude id").len(), 11);
+    assert!(project("id, *").unwrap_err().to_string().contains("two columns"));
+    assert!(project("* except (nobody)").unwrap_err().to_string().contains("nobody"));
+    assert!(project("t.*").is_err());
+    let projection = project("small + 1 as next, name").unwrap();
+    assert_eq!(projection.columns(), [1, 5]);
+    let kept = batch.project(&[1, 5]).unwrap();
+    let moved = projection.clone().onto(&[1, 5]).apply(&kept).unwrap();
+    assert_eq!(moved, projection.apply(&batch).unwrap());
+    assert_eq!(projection.to_string(), "small + 1 AS \"next\", \"name\"");
+}
+
+#[test]
+fn a_transform_filters_and_projects_without_copies_where_it_can() {
+    let batch = batch();
+    let schema = batch.schema();
+    let run = |condition: &str, select: Option<&str>| {
+        let condition = Expression::condition(condition, &schema).unwrap();
+        let projection = select.map(|select| Projection::parse(select, &schema).unwrap());
+        let input = InMemory::new(schema.clone(), vec![batch.clone(), batch.clone()]);
+        let mut transform = Transform::new(input, Some(condition), projection);
+        let mut batches = Vec::new();
+        while let Some(batch) = transform.next().unwrap() {
+            batches.push(batch);
+        }
+        batches
+    };
+    assert!(run("id > 5", None).is_empty());
+    let all = run("small > -100", None);
+    assert!(Arc::ptr_eq(all[0].column(0), batch.column(0)));
+    let some = run("id = 2", Some("name, small * 2 as twice"));
+    assert_eq!((some.len(), some[0].num_rows(), some[0].num_columns()), (2, 1, 2));
+    assert_eq!(run("ok", Some("1 as one"))[0].num_rows(), 1);
+    assert!(Expression::condition("id", &schema).is_err());
+}
+
+#[test]
+fn sixty_four_bits_compute_what_the_types_say() {
+    let batch = batch();
+    let texts = [
+        "price * (1 - tax) * (1 + tax)",
+        "price * (1 - tax)",
+        "small * id",
+        "id",
+        "price / 2",
+        "-tax",
+        "ratio",
+    ];
+    let expressions: Vec<Expression> =
+        texts.iter().map(|text| Expression::parse(text, &batch.schema()).unwrap()).collect();
+    let mut program = narrow::Program::new(&expressions);
+    for _ in 0..2 {
+        program.run(&batch);
+        for (place, expression) in expressions.iter().enumerate().filter(|(place, _)| *place < 4) {
+            let narrow = program.output(place).unwrap_or_else(|| panic!("{expression}"));
+            let wide = expression.evaluate(&batch).unwrap();
+            for row in (0..3).filter(|&row| wide.is_valid(row)) {
+                let text = array_value_to_string(&wide, row).unwrap().replace('.', "");
+                assert_eq!(i128::from(narrow.values[row]), text.parse::<i128>().unwrap(), "{expression}");
+                assert!(narrow.values[row].unsigned_abs() <= narrow.bound);
+                assert!(narrow.nulls.is_none_or(|nulls| nulls.is_valid(row)));
+            }
+        }
+        assert!(program.output(4).is_none() && program.output(5).is_some() && program.output(6).is_none());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_text_is_read_or_refused_without_panic(text in "[a-z0-9'\"(),.*+<>=%|: \\-]{0,40}|\\PC{0,30}") {
+        let batch = batch();
+        if let Ok(expression) = Expression::parse(&text, &batch.schema()) {
+            let _ = expression.evaluate(&batch);
+        }
+        let _ = Projection::parse(&text, &batch.schema());
+    }
+
+    #[test]
+    fn any_words_are_read_or_refused_without_panic(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "id", "small", "price", "tax", "ratio", "name", "flag", "day", "at", "ok", "big", "1", "0", "-1", "2.5", "'a'",
+            "'1998-09-02'", "date", "timestamp", "interval", "'3 days'", "month", "(", ")", "(", ")", ",", "+", "-", "*", "/",
+            "%", "||", "=", "<", ">=", "and", "or", "not", "is", "null", "between", "in", "like", "case", "when", "then",
+            "else", "end", "cast", "as", "int", "decimal(5,2)", "coalesce", "abs", "extract", "year", "from", "substring",
+            "true", "distinct", "::", "varchar", "9223372036854775807", "1e308", "99999999999999999999999999999999999999",
+        ]), 1..16),
+    ) {
+        let batch = batch();
+        let text = words.join(" ");
+        if let Ok(expression) = Expression::parse(&text, &batch.schema()) {
+            let values = expression.evaluate(&batch);
+            let printed = expression.to_string();
+            let again = Expression::parse(&printed, &batch.schema());
+            let again = again.unwrap_or_else(|error| panic!("{text}: {printed}: {error}")).evaluate(&batch);
+            prop_assert_eq!(values.is_ok(), again.is_ok(), "{}: {}", text, printed);
+            if let (Ok(values), Ok(again)) = (values, again) {
+                for row in 0..3 {
+                    prop_assert_eq!(values.is_null(row), again.is_null(row), "{}: {}", text, printed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! An interpreter of rows: the plain version of every operator, on 128-bit integers.

@@ -1,0 +1,76 @@
+//! Streams of batches, filtered and projected.
+
+use std::collections::BTreeSet;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
+
+use crate::{Batches, Error};
+
+use super::bound::Expression;
+use super::projection::Projection;
+
+/// Batches of which rows are left out, and columns computed. A batch whose rows all pass is not copied, and columns that
+/// only the condition uses never are.
+#[derive(Debug)]
+pub struct Transform<B> {
+    input: B,
+    condition: Option<Expression>,
+    /// Columns that are kept of rows that pass; all if there is no projection.
+    kept: Vec<usize>,
+    projection: Option<Projection>,
+    schema: SchemaRef,
+}
+
+impl<B: Batches> Transform<B> {
+    /// Over batches, to whose schema both are bound.
+    #[must_use]
+    pub fn new(input: B, condition: Option<Expression>, projection: Option<Projection>) -> Transform<B> {
+        let kept = projection.as_ref().map(Projection::columns).unwrap_or_default();
+        let schema = projection.as_ref().map_or_else(|| input.schema(), Projection::schema);
+        let projection = projection.map(|projection| projection.onto(&kept));
+        Transform { input, condition, kept, projection, schema }
+    }
+
+    /// The rows of a batch that pass; none if there are none.
+    fn passing(&self, batch: RecordBatch) -> Result<Option<RecordBatch>, Error> {
+        let mask = self.condition.as_ref().map(|condition| condition.select(&batch)).transpose()?;
+        let passing = mask.as_ref().map_or(batch.num_rows(), |mask| mask.values().count_set_bits());
+        if passing == 0 {
+            return Ok(None);
+        }
+        let batch = if self.projection.is_some() { batch.project(&self.kept)? } else { batch };
+        Ok(Some(match mask {
+            Some(mask) if passing < mask.len() => filter_record_batch(&batch, &mask)?,
+            _ => batch,
+        }))
+    }
+}
+
+impl<B: Batches> Batches for Transform<B> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        while let Some(batch) = self.input.next()? {
+            let Some(batch) = self.passing(batch)? else { continue };
+            return Ok(Some(match &self.projection {
+                Some(projection) => projection.apply(&batch)?,
+                None => batch,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+/// The places of the columns that a condition and a projection use, ascending: those that a scan reads. All columns if
+/// there is no projection.
+#[must_use]
+pub fn needed(condition: Option<&Expression>, projection: Option<&Projection>, columns: usize) -> Vec<usize> {
+    let Some(projection) = projection else { return (0..columns).collect() };
+    let mut needed: BTreeSet<usize> = projection.columns().into_iter().collect();
+    needed.extend(condition.into_iter().flat_map(Expression::columns));
+    needed.into_iter().collect()
+}

@@ -1,0 +1,68 @@
+//! What an expression evaluates to: an array, or one value for all rows.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Datum, UInt32Array};
+use arrow_schema::{ArrowError, DataType};
+
+/// The values of an expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Array(ArrayRef),
+    /// An array of one row, which stands for all.
+    Scalar(ArrayRef),
+}
+
+impl Datum for Value {
+    fn get(&self) -> (&dyn Array, bool) {
+        match self {
+            Value::Array(array) => (array.as_ref(), false),
+            Value::Scalar(array) => (array.as_ref(), true),
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn data_type(&self) -> &DataType {
+        self.inner().data_type()
+    }
+
+    pub(crate) fn inner(&self) -> &ArrayRef {
+        match self {
+            Value::Array(array) | Value::Scalar(array) => array,
+        }
+    }
+
+    pub(crate) fn into_inner(self) -> ArrayRef {
+        match self {
+            Value::Array(array) | Value::Scalar(array) => array,
+        }
+    }
+
+    /// Another array of as many values.
+    pub(crate) fn map<E>(&self, compute: impl FnOnce(&ArrayRef) -> Result<ArrayRef, E>) -> Result<Value, E> {
+        Ok(match self {
+            Value::Array(array) => Value::Array(compute(array)?),
+            Value::Scalar(array) => Value::Scalar(compute(array)?),
+        })
+    }
+
+    /// What was computed from values: one value if all of them are.
+    pub(crate) fn from_kernel(array: ArrayRef, inputs: &[&Value]) -> Value {
+        let is_scalar = inputs.iter().all(|input| matches!(input, Value::Scalar(_)));
+        if is_scalar { Value::Scalar(array) } else { Value::Array(array) }
+    }
+
+    /// One value for each row.
+    pub(crate) fn into_array(self, rows: usize) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Value::Array(array) => Ok(array),
+            Value::Scalar(array) if rows == 1 => Ok(array),
+            Value::Scalar(array) => arrow_select::take::take(&array, &UInt32Array::from(vec![0; rows]), None),
+        }
+    }
+
+    /// Conditions, one for each row.
+    pub(crate) fn into_booleans(self, rows: usize) -> Result<BooleanArray, ArrowError> {
+        Ok(self.into_array(rows)?.as_boolean().clone())
+    }
+}

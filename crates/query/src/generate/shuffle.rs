@@ -1,0 +1,315 @@
+//! Rows in a random order that a seed decides, in bounded memory.
+//!
+//! Each row is assigned to a bucket at random, buckets are spilled, and each of them is read back and shuffled in memory
+//! (Fisher-Yates): all orders of all rows are equally likely, as far as the generator is random (Rao 1961; Sandelius
+//! 1962). A bucket that is too large for memory is scattered again. The number of buckets, and all random numbers, depend
+//! on the seed, the table and the scale factor only; parts are generated on all threads and scattered in order, so that
+//! the result is the same whatever the number of threads and the memory limit.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use sakiyomi_io::Spill;
+
+use super::columns::{code_schema, from_codes, to_codes};
+use super::ordered::{Make, Ordered};
+use super::plan::{GENERATOR_MEMORY, Plan};
+use super::tables::GENERATED_BATCH_ROWS;
+use crate::batch_spill::{BatchRun, BatchWriter, create_spill};
+use crate::{Error, job::Reservation};
+
+/// Rows of a bucket, about: a few of them fit into the memory of a small job.
+const BUCKET_ROWS: u64 = 1 << 16;
+
+/// Most rows of a bucket that is shuffled in memory.
+const BUCKET_ROWS_MAX: u64 = 1 << 18;
+
+/// Most buckets of one pass: each of them has two buffers of 64 KiB at least.
+const BUCKETS_MAX: u64 = 256;
+
+/// Rows that are scattered at once: large enough for each bucket to get hundreds.
+const SCATTERED_ROWS: usize = 1 << 17;
+
+/// A bucket's memory while it is shuffled: its batches or the result, and them as one.
+const BUCKET_COPIES: usize = 2;
+
+/// Spilled rows.
+struct Bucket {
+    run: BatchRun,
+    rows: u64,
+    /// Decides its random numbers.
+    number: u64,
+}
+
+/// Turns shuffled rows into an item, on any thread.
+pub(super) type Finish<T> = Arc<dyn Fn(Vec<RecordBatch>) -> Result<T, Error> + Send + Sync>;
+
+/// The shuffled rows of a table, an item at a time.
+pub(super) struct Shuffle<T> {
+    plan: Plan,
+    seed: u64,
+    codes: SchemaRef,
+    finish: Finish<T>,
+    /// Buckets that are not given out, from the last to the next.
+    buckets: Vec<Bucket>,
+    /// Numbers of later buckets begin here.
+    next_number: u64,
+    /// Buckets that are shuffled now.
+    current: Option<Ordered<T>>,
+    _memory: Reservation,
+}
+
+impl<T: Send + 'static> Shuffle<T> {
+    /// Generates and scatters all rows; `generated` is told how many there are from time to time.
+    pub(super) fn start(
+        plan: &Plan,
+        seed: u64,
+        finish: Finish<T>,
+        generated: &mut dyn FnMut(u64),
+    ) -> Result<Shuffle<T>, Error> {
+        let bucket_rows = plan.rows().min(BUCKET_ROWS_MAX);
+        let memory = plan.job().reserve(plan.bytes(bucket_rows) * BUCKET_COPIES, GENERATOR_MEMORY)?;
+        let mut shuffle = Shuffle {
+            plan: plan.clone(),
+            seed,
+            codes: code_schema(plan.schema()),
+            finish,
+            buckets: Vec::new(),
+            next_number: 0,
+            current: None,
+            _memory: memory,
+        };
+        let mut scatter = Scatter::new(&shuffle, plan.rows())?;
+        let mut parts = shuffle.scattered_parts(scatter.writers.len());
+        while let Some(part) = parts.next() {
+            scatter.write(&part?)?;
+            generated(scatter.written);
+        }
+        shuffle.push(scatter)?;
+        Ok(shuffle)
+    }
+
+    /// The parts of the table, each in the order of its buckets.
+    fn scattered_parts(&self, buckets: usize) -> Ordered<Scattered> {
+        let (plan, codes, seed) = (self.plan.clone(), self.codes.clone(), self.seed);
+        let make: Make<Scattered> = Arc::new(move |part| {
+            let batch = concat_batches(plan.schema(), &plan.part(part)?)?;
+            let mut random = random(seed, Purpose::Scatter, part as u64);
+            scattered(&to_codes(&batch, &codes)?, buckets, &mut random)
+        });
+        let window = self.plan.window(self.plan.bytes(SCATTERED_ROWS as u64) * BUCKET_COPIES);
+        let threads = self.plan.job().options().threads.min(window);
+        Ordered::start(threads, window, self.plan.parts, &make)
+    }
+
+    /// Adds scattered buckets before those that are there.
+    fn push(&mut self, scatter: Scatter) -> Result<(), Error> {
+        let buckets = scatter.finish(&mut self.next_number)?;
+        self.buckets.extend(buckets.into_iter().rev());
+        Ok(())
+    }
+
+    /// The next item; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<T>, Error> {
+        loop {
+            if let Some(current) = &mut self.current {
+                if let Some(item) = current.next() {
+                    return item.map(Some);
+                }
+                self.current = None;
+            }
+            let Some(next) = self.buckets.last() else { return Ok(None) };
+            if next.rows > BUCKET_ROWS_MAX {
+                self.scatter_again()?;
+            } else {
+                self.begin_small();
+            }
+        }
+    }
+
+    /// Makes one bucket of all, for tests of those that are too large.
+    #[cfg(test)]
+    pub(super) fn merge_buckets(&mut self) -> Result<(), Error> {
+        let spill = create_spill(self.plan.job())?;
+        let (mut writer, mut rows) = (BatchWriter::create(&spill, &self.codes)?, 0);
+        for bucket in self.buckets.drain(..) {
+            let mut reader = bucket.run.drain()?;
+            while let Some(batch) = reader.next()? {
+                writer.write(&batch)?;
+            }
+            rows += bucket.rows;
+        }
+        self.buckets.push(Bucket { run: writer.finish()?, rows, number: 0 });
+        Ok(())
+    }
+
+    /// Scatters the next bucket, which is too large.
+    fn scatter_again(&mut self) -> Result<(), Error> {
+        let bucket = self.buckets.pop().expect("the next bucket");
+        let mut scatter = Scatter::new(self, bucket.rows)?;
+        let mut random = random(self.seed, Purpose::ScatterAgain, bucket.number);
+        let (mut reader, mut batches, mut rows) = (bucket.run.drain()?, Vec::new(), 0);
+        loop {
+            self.plan.job().check()?;
+            let batch = reader.next()?;
+            let has_ended = batch.is_none();
+            rows += batch.as_ref().map_or(0, RecordBatch::num_rows);
+            batches.extend(batch);
+            if rows >= SCATTERED_ROWS || has_ended && rows > 0 {
+                let whole = concat_batches(&self.codes, &batches)?;
+                scatter.write(&scattered(&whole, scatter.writers.len(), &mut random)?)?;
+                batches.clear();
+                rows = 0;
+            }
+            if has_ended {
+                break;
+            }
+        }
+        self.push(scatter)
+    }
+
+    /// Begins to shuffle all small buckets that are next.
+    fn begin_small(&mut self) {
+        let mut small = Vec::new();
+        while let Some(bucket) = self.buckets.pop_if(|bucket| bucket.rows <= BUCKET_ROWS_MAX) {
+            small.push(bucket);
+        }
+        let rows = small.iter().map(|bucket| bucket.rows).max().unwrap_or(0);
+        let window = self.plan.window(self.plan.bytes(rows) * (BUCKET_COPIES + 1));
+        let count = small.len();
+        let buckets = Mutex::new(small.into_iter().map(Some).collect::<Vec<_>>());
+        let (plan, seed, codes, finish) =
+            (self.plan.clone(), self.seed, self.codes.clone(), Arc::clone(&self.finish));
+        let make: Make<T> = Arc::new(move |place| {
+            let bucket = buckets.lock().unwrap_or_else(PoisonError::into_inner)[place].take();
+            let bucket = bucket.expect("each bucket is taken once");
+            plan.job().check()?;
+            finish(shuffled(bucket, seed, &codes, plan.schema())?)
+        });
+        let threads = self.plan.job().options().threads.min(window);
+        self.current = Some(Ordered::start(threads, window, count, &make));
+    }
+}
+
+/// The rows of a bucket in random order.
+fn shuffled(
+    bucket: Bucket,
+    seed: u64,
+    codes: &SchemaRef,
+    schema: &SchemaRef,
+) -> Result<Vec<RecordBatch>, Error> {
+    let mut random = random(seed, Purpose::Shuffle, bucket.number);
+    let (mut reader, mut batches) = (bucket.run.drain()?, Vec::new());
+    while let Some(batch) = reader.next()? {
+        batches.push(batch);
+    }
+    let whole = concat_batches(codes, &batches)?;
+    drop(batches);
+    let mut order: Vec<u32> = (0..whole.num_rows() as u32).collect();
+    for last in (1..order.len()).rev() {
+        order.swap(last, below(&mut random, last as u64 + 1) as usize);
+    }
+    let rows = from_codes(&take_record_batch(&whole, &UInt32Array::from(order))?, schema)?;
+    let starts = (0..rows.num_rows()).step_by(GENERATED_BATCH_ROWS);
+    let slice = |start: usize| rows.slice(start, GENERATED_BATCH_ROWS.min(rows.num_rows() - start));
+    Ok(starts.map(slice).collect())
+}
+
+/// Rows in the order of their buckets.
+struct Scattered {
+    batch: RecordBatch,
+    /// Where each bucket ends.
+    ends: Vec<usize>,
+}
+
+/// Assigns rows to buckets at random.
+fn scattered(batch: &RecordBatch, buckets: usize, random: &mut Pcg64) -> Result<Scattered, Error> {
+    let chosen: Vec<u32> = (0..batch.num_rows()).map(|_| below(random, buckets as u64) as u32).collect();
+    let mut ends = vec![0; buckets];
+    chosen.iter().for_each(|&bucket| ends[bucket as usize] += 1);
+    let mut next = Vec::with_capacity(buckets);
+    let mut end = 0;
+    for count in &mut ends {
+        next.push(end);
+        end += *count;
+        *count = end;
+    }
+    let mut order = vec![0_u32; batch.num_rows()];
+    for (row, &bucket) in chosen.iter().enumerate() {
+        let place = &mut next[bucket as usize];
+        order[*place] = row as u32;
+        *place += 1;
+    }
+    Ok(Scattered { batch: take_record_batch(batch, &UInt32Array::from(order))?, ends })
+}
+
+/// Buckets that are being written.
+struct Scatter {
+    writers: Vec<(BatchWriter, u64)>,
+    written: u64,
+    _spill: Spill,
+}
+
+impl Scatter {
+    fn new<T>(shuffle: &Shuffle<T>, rows: u64) -> Result<Scatter, Error> {
+        let spill = create_spill(shuffle.plan.job())?;
+        let count = rows.div_ceil(BUCKET_ROWS).clamp(1, BUCKETS_MAX);
+        let writer = |_| Ok((BatchWriter::create(&spill, &shuffle.codes)?, 0));
+        Ok(Scatter {
+            writers: (0..count).map(writer).collect::<Result<_, Error>>()?,
+            written: 0,
+            _spill: spill,
+        })
+    }
+
+    fn write(&mut self, rows: &Scattered) -> Result<(), Error> {
+        let mut start = 0;
+        for ((writer, written), &end) in self.writers.iter_mut().zip(&rows.ends) {
+            if end > start {
+                writer.write(&rows.batch.slice(start, end - start))?;
+                *written += (end - start) as u64;
+            }
+            start = end;
+        }
+        self.written += rows.batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn finish(self, next_number: &mut u64) -> Result<Vec<Bucket>, Error> {
+        let buckets = self.writers.into_iter().map(|(writer, rows)| {
+            *next_number += 1;
+            Ok(Bucket { run: writer.finish()?, rows, number: *next_number })
+        });
+        buckets.filter(|bucket| !matches!(bucket, Ok(Bucket { rows: 0, .. }))).collect()
+    }
+}
+
+/// Uses of random numbers that do not share any.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Scatter,
+    ScatterAgain,
+    Shuffle,
+}
+
+/// Random numbers for a part or a bucket.
+fn random(seed: u64, purpose: Purpose, number: u64) -> Pcg64 {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..16].copy_from_slice(&number.to_le_bytes());
+    bytes[16] = purpose as u8;
+    // Neighbouring seeds give related states; a state drawn from each is not related.
+    let mut first = Pcg64::from_seed(bytes);
+    let _ = first.next_u64();
+    Pcg64::seed_from_u64(first.next_u64())
+}
+
+/// A random number below a limit; its bias is less than `limit / 2^64`.
+fn below(random: &mut Pcg64, limit: u64) -> u64 {
+    ((u128::from(random.next_u64()) * u128::from(limit)) >> 64) as u64
+}

@@ -1,0 +1,64 @@
+//! Batches of a result from pairs of rows.
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::ArrowError;
+use arrow_select::coalesce::BatchCoalescer;
+use arrow_select::interleave::interleave;
+
+use super::layout::{Layout, Origin};
+use super::pairs::{Gather, Pairs};
+
+/// Rows of a batch of the result, at most: as many as stay in a core's cache with the columns that are gathered.
+pub(super) const RESULT_BATCH_ROWS: usize = 8192;
+
+/// A batch of the result of more than one part in this many of the usual rows is given as it is, without a copy; smaller
+/// ones are joined.
+const SMALL_BATCH_PART: usize = 4;
+
+/// Joins batches of a result that are small.
+pub(super) fn coalescer(layout: &Layout, batch_rows: usize) -> BatchCoalescer {
+    let small_rows = batch_rows / SMALL_BATCH_PART;
+    BatchCoalescer::new(layout.schema.clone(), batch_rows).with_biggest_coalesce_batch_size(Some(small_rows))
+}
+
+/// The rows of a left and a right batch that are paired, and forgets the pairs. Consecutive rows are not copied.
+pub(super) fn assemble(
+    layout: &Layout,
+    left: &RecordBatch,
+    right: &RecordBatch,
+    pairs: &mut Pairs,
+) -> Result<RecordBatch, ArrowError> {
+    let rows = pairs.len();
+    let (ours, theirs) = (pairs.take_left(), pairs.take_right());
+    let columns = layout.origins.iter().map(|origin| match *origin {
+        Origin::Left(place) => ours.gather(left.column(place)),
+        Origin::Right(place) => theirs.gather(right.column(place)),
+        Origin::Merged(place, other) => merged(left.column(place), &ours, right.column(other), &theirs, rows),
+    });
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+    pairs.recycle(ours, theirs);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(layout.schema.clone(), columns, &options)
+}
+
+/// A key of both sides: the left value, or the right one where there is no left row.
+fn merged(
+    left: &ArrayRef,
+    ours: &Gather,
+    right: &ArrayRef,
+    theirs: &Gather,
+    rows: usize,
+) -> Result<ArrayRef, ArrowError> {
+    match (ours, theirs) {
+        (ours, _) if ours.is_complete() => ours.gather(left),
+        (_, theirs) if theirs.is_complete() => theirs.gather(right),
+        _ => {
+            let place = |row| {
+                let ours = ours.row(row).map(|place| (0, place));
+                ours.or_else(|| theirs.row(row).map(|place| (1, place))).expect("a row of one side")
+            };
+            let places: Vec<(usize, usize)> = (0..rows).map(place).collect();
+            interleave(&[left.as_ref(), right.as_ref()], &places)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The condition of a join: pairs of columns that are equal, and the type in which each pair is compared (pure).
+
+use arrow_schema::{DataType, Schema};
+
+use super::coercion::common_type;
+use crate::Error;
+
+/// A left and a right column that are equal in joined rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPair {
+    /// Place of the column in the left schema.
+    pub left: usize,
+    /// Place of the column in the right schema.
+    pub right: usize,
+    /// The type in which both are compared.
+    pub data_type: DataType,
+}
+
+/// Pairs of columns, all of which are equal in joined rows. The order of the pairs is the order in which a merge join
+/// expects its sides to be sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// At least one pair.
+    pub pairs: Vec<KeyPair>,
+}
+
+impl Condition {
+    /// Reads `LEFT=RIGHT,…` against two schemas; `NAME` stands for `NAME=NAME`.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if a column does not exist, or two columns have types that cannot be compared.
+    pub fn parse(text: &str, left: &Schema, right: &Schema) -> Result<Condition, Error> {
+        let pairs = text.split(',').map(|part| {
+            let (first, second) = part.split_once('=').unwrap_or((part, part));
+            let (first, second) = (first.trim(), second.trim());
+            if first.is_empty() || second.is_empty() {
+                return Err(Error::Query(format!(
+                    "`{text}` is not a join condition; write NAME or LEFT=RIGHT, separated by commas"
+                )));
+            }
+            Ok((place(first, left, "left")?, place(second, right, "right")?))
+        });
+        Condition::new(&pairs.collect::<Result<Vec<_>, Error>>()?, left, right)
+    }
+
+    /// The condition that the columns of each pair of places are equal.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if there is no pair, or two columns have types that cannot be compared.
+    pub fn new(places: &[(usize, usize)], left: &Schema, right: &Schema) -> Result<Condition, Error> {
+        if places.is_empty() {
+            return Err(Error::Query("a join needs at least one pair of columns to compare".to_owned()));
+        }
+        let pairs = places.iter().map(|&(left_place, right_place)| {
+            let (ours, theirs) = (field(left, left_place)?, field(right, right_place)?);
+            let data_type = common_type(ours.data_type(), theirs.data_type()).ok_or_else(|| {
+                Error::Query(format!(
+                    "cannot compare `{}` ({}) with `{}` ({}); cast one of them with --select",
+                    ours.name(),
+                    ours.data_type(),
+                    theirs.name(),
+                    theirs.data_type(),
+                ))
+            })?;
+            Ok(KeyPair { left: left_place, right: right_place, data_type })
+        });
+        Ok(Condition { pairs: pairs.collect::<Result<_, Error>>()? })
+    }
+
+    /// Places of the key columns on the left.
+    #[must_use]
+    pub fn left(&self) -> Vec<usize> {
+        self.pairs.iter().map(|pair| pair.left).collect()
+    }
+
+    /// Places of the key columns on the right.
+    #[must_use]
+    pub fn right(&self) -> Vec<usize> {
+        self.pairs.iter().map(|pair| pair.right).collect()
+    }
+}
+
+fn field(schema: &Schema, place: usize) -> Result<&arrow_schema::Field, Error> {
+    let columns = schema.fields();
+    columns.get(place).map(|field| &**field).ok_or_else(|| {
+        Error::Query(format!("column {place} does not exist; the table has {} columns", columns.len()))
+    })
+}
+
+fn place(name: &str, schema: &Schema, side: &str) -> Result<usize, Error> {
+    schema.index_of(name).map_err(|_| {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::Query(format!("the {side} table has no column `{name}`; its columns are {}", names.join(", ")))
+    })
+}

@@ -1,0 +1,264 @@
+//! A group of equal keys that goes on over several batches, or has more pairs than a batch of the result.
+//!
+//! The sides of the group are read in turns until one of them has ended: it is kept in memory, and the other one passes
+//! by it. If neither ends within the memory that is left, the right side is spilled, and read again for each block of
+//! left rows that fits into memory (a block nested loop). Memory is bounded however large a group is.
+
+use arrow_array::RecordBatch;
+
+use super::assemble::assemble;
+use super::cursor::Cursor;
+use super::keys::Key;
+use super::kind::JoinKind;
+use super::layout::Layout;
+use super::pairs::Pairs;
+use crate::batch_bytes::batch_bytes;
+use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
+use crate::job::Reservation;
+use crate::{Error, Job};
+
+/// Names the memory of a group in errors.
+const GROUP_MEMORY: &str = "joining rows of equal keys";
+
+/// A group that is being joined.
+pub(super) struct Group {
+    key: Key,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Pairs are not wanted: left rows are given or skipped, right rows skipped.
+    Single { gives_left: bool },
+    /// The group has not been read.
+    Begin,
+    /// Pairs are given.
+    Cross(Box<Cross>),
+}
+
+/// The left and the right side of a join.
+pub(super) struct Sides<'a> {
+    pub(super) left: &'a mut Cursor,
+    pub(super) right: &'a mut Cursor,
+}
+
+impl Sides<'_> {
+    fn next_of_group(&mut self, side: Side, key: &Key) -> Result<Option<RecordBatch>, Error> {
+        match side {
+            Side::Left => self.left.next_of_group(key),
+            Side::Right => self.right.next_of_group(key),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl Group {
+    /// The group of a key, which both sides have next.
+    pub(super) fn new(kind: JoinKind, key: Key) -> Group {
+        let single = Stage::Single { gives_left: kind == JoinKind::Semi };
+        Group { key, stage: if kind.gives_pairs() { Stage::Begin } else { single } }
+    }
+
+    /// The next batch of the result; none after the group.
+    pub(super) fn next(
+        &mut self,
+        job: &Job,
+        mut sides: Sides<'_>,
+        layout: &Layout,
+        pairs: &mut Pairs,
+    ) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            match &mut self.stage {
+                Stage::Single { gives_left } => {
+                    while let Some(rows) = sides.left.next_of_group(&self.key)? {
+                        job.check()?;
+                        if *gives_left {
+                            return Ok(Some(rows.with_schema(layout.schema.clone())?));
+                        }
+                    }
+                    while sides.right.next_of_group(&self.key)?.is_some() {
+                        job.check()?;
+                    }
+                    return Ok(None);
+                }
+                Stage::Begin => {
+                    self.stage = Stage::Cross(Box::new(Cross::begin(job, &mut sides, &self.key)?));
+                }
+                Stage::Cross(cross) => return cross.next(&self.key, sides, layout, pairs),
+            }
+        }
+    }
+}
+
+/// The pairs of a block of rows of the outer side with all rows of the inner one.
+struct Cross {
+    outer: Side,
+    /// Rows of the outer side that are in memory.
+    block: Vec<RecordBatch>,
+    /// Whether the outer side may have rows after the block.
+    has_more: bool,
+    inner: Inner,
+    /// Rows of the inner side that are paired with the block now.
+    batch: Option<RecordBatch>,
+    /// The place in the block of the rows that are paired, and the next row of them and of the inner batch.
+    at: (usize, usize, usize),
+    /// Memory of what is kept.
+    reservation: Reservation,
+    /// Bytes of the reservation that are not the block's.
+    inner_bytes: usize,
+}
+
+enum Inner {
+    Memory(std::vec::IntoIter<RecordBatch>, Vec<RecordBatch>),
+    Spilled(Box<BatchReader>, BatchRun),
+}
+
+impl Inner {
+    fn memory(batches: Vec<RecordBatch>) -> Inner {
+        Inner::Memory(batches.clone().into_iter(), batches)
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        match self {
+            Inner::Memory(rest, _) => Ok(rest.next()),
+            Inner::Spilled(reader, _) => reader.next(),
+        }
+    }
+
+    fn rewind(&mut self) -> Result<(), Error> {
+        match self {
+            Inner::Memory(rest, batches) => *rest = batches.clone().into_iter(),
+            Inner::Spilled(reader, run) => **reader = run.read()?,
+        }
+        Ok(())
+    }
+}
+
+impl Cross {
+    /// Reads the sides of a group until one has ended or memory has.
+    fn begin(job: &Job, sides: &mut Sides<'_>, key: &Key) -> Result<Cross, Error> {
+        let mut reservation = job.reserve(0, GROUP_MEMORY)?;
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        let (mut left_bytes, mut right_bytes) = (0, 0);
+        let (inner, outer, block, inner_bytes) = loop {
+            job.check()?;
+            let is_left = left_bytes <= right_bytes;
+            let side = if is_left { Side::Left } else { Side::Right };
+            let Some(rows) = sides.next_of_group(side, key)? else {
+                break if is_left {
+                    (Inner::memory(left), Side::Right, right, left_bytes)
+                } else {
+                    (Inner::memory(right), Side::Left, left, right_bytes)
+                };
+            };
+            let (batches, bytes) =
+                if is_left { (&mut left, &mut left_bytes) } else { (&mut right, &mut right_bytes) };
+            *bytes += batch_bytes(&rows);
+            batches.push(rows);
+            if reservation.resize(left_bytes + right_bytes, GROUP_MEMORY).is_err() {
+                let run = spill_group(job, sides.right, right, key)?;
+                // The block may be as large as what was reserved before.
+                reservation.resize(left_bytes.min(reservation.bytes()), GROUP_MEMORY)?;
+                break (Inner::Spilled(Box::new(run.read()?), run), Side::Left, left, 0);
+            }
+        };
+        let has_more = true;
+        Ok(Cross { outer, block, has_more, inner, batch: None, at: (0, 0, 0), reservation, inner_bytes })
+    }
+
+    fn next(
+        &mut self,
+        key: &Key,
+        mut sides: Sides<'_>,
+        layout: &Layout,
+        pairs: &mut Pairs,
+    ) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            if self.batch.is_none() {
+                self.batch = self.inner.next()?;
+                self.at = (0, 0, 0);
+            }
+            let Some(inner) = &self.batch else {
+                if !self.next_block(key, &mut sides)? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let Some(outer) = self.block.get(self.at.0) else {
+                self.batch = None;
+                continue;
+            };
+            let is_left = self.outer == Side::Left;
+            pair(is_left, outer.num_rows(), inner.num_rows(), &mut self.at, pairs);
+            let (left, right) = if is_left { (outer, inner) } else { (inner, outer) };
+            return Ok(Some(assemble(layout, left, right, pairs)?));
+        }
+    }
+
+    /// Reads the next rows of the outer side; false if there are none.
+    fn next_block(&mut self, key: &Key, sides: &mut Sides<'_>) -> Result<bool, Error> {
+        self.block.clear();
+        self.reservation.resize(self.inner_bytes, GROUP_MEMORY)?;
+        while self.has_more {
+            let Some(rows) = sides.next_of_group(self.outer, key)? else {
+                self.has_more = false;
+                break;
+            };
+            let bytes = self.reservation.bytes() + batch_bytes(&rows);
+            self.block.push(rows);
+            // Rows that are in memory anyway are paired even if there is no memory for more. An inner side in memory is
+            // passed at no cost, so that nothing is gained by a larger block.
+            let is_spilled = matches!(self.inner, Inner::Spilled(..));
+            if !is_spilled || self.reservation.resize(bytes, GROUP_MEMORY).is_err() {
+                break;
+            }
+        }
+        if !self.block.is_empty() {
+            self.inner.rewind()?;
+        }
+        Ok(!self.block.is_empty())
+    }
+}
+
+/// Pairs the next rows of two batches, as many as there is room for, and moves on behind them.
+fn pair(is_left: bool, outer: usize, inner: usize, at: &mut (usize, usize, usize), pairs: &mut Pairs) {
+    let (place, mut row, mut other) = *at;
+    let mut room = pairs.room();
+    let mut cross =
+        |outer, inner| if is_left { pairs.cross(outer, inner) } else { pairs.cross(inner, outer) };
+    while room > 0 && row < outer {
+        if other == 0 && inner <= room {
+            // Whole rows of the outer side.
+            let rows = (room / inner).min(outer - row);
+            cross(row..row + rows, 0..inner);
+            row += rows;
+            room -= rows * inner;
+        } else {
+            let rows = room.min(inner - other);
+            cross(row..row + 1, other..other + rows);
+            (other, room) = (other + rows, room - rows);
+            if other == inner {
+                (row, other) = (row + 1, 0);
+            }
+        }
+    }
+    *at = if row == outer { (place + 1, 0, 0) } else { (place, row, other) };
+}
+
+/// Writes the rows of the right side of a group that were read, and all that follow.
+fn spill_group(job: &Job, right: &mut Cursor, read: Vec<RecordBatch>, key: &Key) -> Result<BatchRun, Error> {
+    let spill = create_spill(job)?;
+    let mut writer = BatchWriter::create(&spill, &right.schema())?;
+    for batch in read {
+        writer.write(&batch)?;
+    }
+    while let Some(batch) = right.next_of_group(key)? {
+        job.check()?;
+        writer.write(&batch)?;
+    }
+    writer.finish()
+}

@@ -1,0 +1,336 @@
+//! Hash join: one side in a hash table, the other one passes by it.
+//!
+//! If the build side does not fit into memory, both sides are spilled in partitions by the hash of their key, which are
+//! joined one after the other, and partitioned again where they are too large. Rows of equal keys that exceed memory are
+//! joined in parts: the probe side passes by each part of the build side. Memory is bounded in all cases. The order of
+//! the result is not defined.
+
+mod partition;
+mod probe;
+mod rule;
+mod table;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{SchemaRef, SortOptions};
+use arrow_select::coalesce::BatchCoalescer;
+
+use super::assemble::{RESULT_BATCH_ROWS, coalescer};
+use super::condition::Condition;
+use super::keys::KeyEncoder;
+use super::kind::JoinKind;
+use super::layout::Layout;
+use super::pairs::Pairs;
+use crate::batch_bytes::{batch_bytes, compact};
+use crate::batch_spill::create_spill;
+use crate::job::Reservation;
+use crate::{Batches, Error, Job};
+use partition::{PARTITION_LEVELS_MAX, Partition, Partitioner, RunBatches};
+use probe::{Build, Context, Found, Probe};
+use table::TABLE_ROW_BYTES;
+
+pub use rule::JoinSide;
+
+/// Names the memory of the hash table in errors.
+const TABLE_MEMORY: &str = "the hash table of a join";
+
+/// Bytes of a key in the hash table, for rows of unknown keys: two columns of 64 bits.
+const KEY_BYTES: usize = 16;
+
+/// A build side's rows exist twice while they are copied together.
+const BUILD_COPIES: usize = 2;
+
+/// The result of a hash join.
+pub struct HashJoin {
+    context: Context,
+    /// Parts that are joined later, from the last to the next.
+    tasks: Vec<Task>,
+    current: Option<Current>,
+    pairs: Pairs,
+    result: BatchCoalescer,
+}
+
+/// Rows of both sides that may join.
+struct Task {
+    build: Source,
+    probe: Source,
+    /// How many times they were partitioned.
+    level: u32,
+}
+
+enum Source {
+    Input(Box<dyn Batches>),
+    Partition(Partition),
+}
+
+enum Current {
+    Probe(Box<Probe>),
+    Parts(Box<Parts>),
+}
+
+/// A build side in parts, each of which the whole probe side passes by.
+struct Parts {
+    build: Box<dyn Batches>,
+    /// A batch of the build side that did not fit into the part before.
+    pending: Option<RecordBatch>,
+    probe: Partition,
+    stage: Stage,
+}
+
+enum Stage {
+    Probe(Box<Probe>),
+    /// Rows of the probe side are given by themselves: those that come, and the number of those before.
+    Alone {
+        rows: Box<RunBatches>,
+        found: Found,
+        before: usize,
+    },
+    Ended,
+}
+
+impl HashJoin {
+    /// Joins two streams, of which the build side is better the smaller one.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] if a type cannot be compared.
+    pub fn new(
+        job: &Job,
+        left: Box<dyn Batches>,
+        right: Box<dyn Batches>,
+        condition: &Condition,
+        kind: JoinKind,
+        build: JoinSide,
+    ) -> Result<HashJoin, Error> {
+        let types = condition.pairs.iter().map(|pair| (pair.data_type.clone(), SortOptions::default()));
+        let encoder = KeyEncoder::new(&types.collect::<Vec<_>>())?;
+        let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
+        let result = coalescer(&layout, RESULT_BATCH_ROWS);
+        let is_left = build == JoinSide::Left;
+        let (build_input, probe_input) = if is_left { (left, right) } else { (right, left) };
+        let (ours, theirs) = (condition.left(), condition.right());
+        let (build_places, probe_places) = if is_left { (ours, theirs) } else { (theirs, ours) };
+        let rule = rule::Rule::new(kind, build);
+        let context = Context { job: job.clone(), rule, layout, encoder, build_places, probe_places };
+        let (build, probe) = (Source::Input(build_input), Source::Input(probe_input));
+        let tasks = vec![Task { build, probe, level: 0 }];
+        let pairs = Pairs::with_capacity(RESULT_BATCH_ROWS);
+        Ok(HashJoin { context, tasks, current: None, pairs, result })
+    }
+
+    /// Adds rows to the result; true at the end.
+    fn step(&mut self) -> Result<bool, Error> {
+        let batch = match &mut self.current {
+            Some(Current::Probe(probe)) => probe.next(&self.context, &mut self.pairs)?,
+            Some(Current::Parts(parts)) => parts.next(&self.context, &mut self.pairs)?,
+            None => {
+                let Some(task) = self.tasks.pop() else { return Ok(true) };
+                self.current = self.begin(task)?;
+                return Ok(false);
+            }
+        };
+        match batch {
+            Some(batch) => self.result.push_batch(batch)?,
+            None => self.current = None,
+        }
+        Ok(false)
+    }
+
+    /// Loads the build side of a task, or partitions the task.
+    fn begin(&mut self, task: Task) -> Result<Option<Current>, Error> {
+        let context = &self.context;
+        let Task { build, probe, level } = task;
+        let mut build = build.open()?;
+        let schema = build.schema();
+        let loaded = load(context, &mut *build, None)?;
+        if loaded.pending.is_none() {
+            if loaded.batches.is_empty() && context.rule.is_empty_without_build() {
+                return Ok(None);
+            }
+            let table = Build::new(context, schema, loaded.batches, loaded.memory)?;
+            let probe = Probe::new(context, table, probe.open()?, None);
+            return Ok(Some(Current::Probe(Box::new(probe))));
+        }
+        match probe {
+            Source::Partition(probe) if level == PARTITION_LEVELS_MAX => {
+                Ok(Some(Current::Parts(Box::new(Parts::new(context, build, loaded, probe)?))))
+            }
+            probe => {
+                self.partition(loaded, build, probe, level)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Spills both sides of a task in partitions, which become tasks.
+    fn partition(
+        &mut self,
+        loaded: Loaded,
+        mut build: Box<dyn Batches>,
+        probe: Source,
+        level: u32,
+    ) -> Result<(), Error> {
+        let context = &self.context;
+        let spill = create_spill(&context.job)?;
+        let schema = build.schema();
+        let mut partitioner =
+            Partitioner::new(&spill, &schema, &context.encoder, &context.build_places, level)?;
+        for batch in loaded.batches.into_iter().chain(loaded.pending) {
+            partitioner.write(&batch)?;
+        }
+        drop(loaded.memory);
+        while let Some(batch) = build.next()? {
+            context.job.check()?;
+            partitioner.write(&batch)?;
+        }
+        drop(build);
+        let builds = partitioner.finish(&schema)?;
+        let mut probe = probe.open()?;
+        let schema = probe.schema();
+        let mut partitioner =
+            Partitioner::new(&spill, &schema, &context.encoder, &context.probe_places, level)?;
+        while let Some(batch) = probe.next()? {
+            context.job.check()?;
+            partitioner.write(&batch)?;
+        }
+        let probes = partitioner.finish(&schema)?;
+        let all: u64 = builds.iter().map(|build| build.rows).sum();
+        let tasks = builds.into_iter().zip(probes).map(|(build, probe)| {
+            // Rows that came into one partition have one key, or will be told apart by few.
+            let level = if build.rows == all { PARTITION_LEVELS_MAX } else { level + 1 };
+            Task { build: Source::Partition(build), probe: Source::Partition(probe), level }
+        });
+        self.tasks.extend(tasks);
+        Ok(())
+    }
+}
+
+impl Source {
+    fn open(self) -> Result<Box<dyn Batches>, Error> {
+        match self {
+            Source::Input(input) => Ok(input),
+            Source::Partition(partition) => Ok(Box::new(partition.drain()?)),
+        }
+    }
+}
+
+/// Rows of the build side that fit into memory.
+struct Loaded {
+    batches: Vec<RecordBatch>,
+    /// The first batch that does not fit; none at the end of the input.
+    pending: Option<RecordBatch>,
+    memory: Reservation,
+}
+
+/// Loads as many batches as fit.
+fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) -> Result<Loaded, Error> {
+    let mut memory = context.job.reserve(0, TABLE_MEMORY)?;
+    let (mut batches, mut rows) = (Vec::new(), 0);
+    let mut next = first;
+    loop {
+        context.job.check()?;
+        let batch = match next.take() {
+            Some(batch) => batch,
+            None => match build.next()? {
+                Some(batch) => compact(&batch)?,
+                None => return Ok(Loaded { batches, pending: None, memory }),
+            },
+        };
+        rows += batch.num_rows();
+        let row_bytes = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
+        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes(&batch) + row_bytes * batch.num_rows();
+        // Numbers of rows have 32 bits, and one of them ends a chain.
+        if rows >= u32::MAX as usize || memory.resize(bytes, TABLE_MEMORY).is_err() {
+            return Ok(Loaded { batches, pending: Some(batch), memory });
+        }
+        batches.push(batch);
+    }
+}
+
+impl Parts {
+    fn new(
+        context: &Context,
+        mut build: Box<dyn Batches>,
+        loaded: Loaded,
+        probe: Partition,
+    ) -> Result<Parts, Error> {
+        let (part, pending) = Parts::part(context, &mut *build, loaded)?;
+        let rows = Box::new(probe.read()?);
+        let stage = Stage::Probe(Box::new(Probe::new(context, part, rows, Some(Found::default()))));
+        Ok(Parts { build, pending, probe, stage })
+    }
+
+    /// A part of the build side: at least one batch, which is in memory anyway.
+    fn part(
+        context: &Context,
+        build: &mut dyn Batches,
+        mut loaded: Loaded,
+    ) -> Result<(Build, Option<RecordBatch>), Error> {
+        if loaded.batches.is_empty() {
+            loaded.batches.extend(loaded.pending.take());
+        }
+        let part = Build::new(context, build.schema(), loaded.batches, loaded.memory)?;
+        Ok((part, loaded.pending))
+    }
+
+    /// The next batch of the result; none at the end.
+    fn next(&mut self, context: &Context, pairs: &mut Pairs) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            match &mut self.stage {
+                Stage::Probe(probe) => {
+                    if let Some(batch) = probe.next(context, pairs)? {
+                        return Ok(Some(batch));
+                    }
+                    let found = probe.found.take().unwrap_or_default();
+                    self.stage = self.next_stage(context, found)?;
+                }
+                Stage::Ended => return Ok(None),
+                Stage::Alone { rows, found, before } => {
+                    let Some(batch) = rows.next()? else { return Ok(None) };
+                    context.job.check()?;
+                    for row in 0..batch.num_rows() {
+                        if context.rule.probe_alone.gives(found.get(*before + row)) {
+                            context.rule.give_probe_row(row, pairs);
+                        }
+                    }
+                    *before += batch.num_rows();
+                    if !pairs.is_empty() {
+                        let none = RecordBatch::new_empty(self.build.schema());
+                        return Ok(Some(context.assemble(&none, &batch, pairs)?));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on with the next part of the build side, or after the last one with the rows of the probe side.
+    fn next_stage(&mut self, context: &Context, found: Found) -> Result<Stage, Error> {
+        let rows = self.probe.read()?;
+        // The memory of the part before is free again.
+        self.stage = Stage::Ended;
+        let loaded = load(context, &mut *self.build, self.pending.take())?;
+        if loaded.batches.is_empty() && loaded.pending.is_none() {
+            return Ok(Stage::Alone { rows: Box::new(rows), found, before: 0 });
+        }
+        let (part, pending) = Parts::part(context, &mut *self.build, loaded)?;
+        self.pending = pending;
+        Ok(Stage::Probe(Box::new(Probe::new(context, part, Box::new(rows), Some(found)))))
+    }
+}
+
+impl Batches for HashJoin {
+    fn schema(&self) -> SchemaRef {
+        self.context.layout.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            if let Some(batch) = self.result.next_completed_batch() {
+                return Ok(Some(batch));
+            }
+            self.context.job.check()?;
+            if self.step()? {
+                self.result.finish_buffered_batch()?;
+                return Ok(self.result.next_completed_batch());
+            }
+        }
+    }
+}

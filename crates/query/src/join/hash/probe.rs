@@ -1,0 +1,303 @@
+//! The build side in memory, and the probe side that passes by it.
+
+use arrow_array::RecordBatch;
+use arrow_buffer::NullBuffer;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat;
+
+use super::rule::{Alone, JoinSide, Rule};
+use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
+use crate::job::Reservation;
+use crate::join::assemble::assemble;
+use crate::join::keys::{KeyEncoder, KeyValues};
+use crate::join::layout::Layout;
+use crate::join::pairs::Pairs;
+use crate::{Batches, Error, Job};
+
+/// What all parts of a hash join share.
+pub(super) struct Context {
+    pub(super) job: Job,
+    pub(super) rule: Rule,
+    pub(super) layout: Layout,
+    pub(super) encoder: KeyEncoder,
+    pub(super) build_places: Vec<usize>,
+    pub(super) probe_places: Vec<usize>,
+}
+
+impl Context {
+    /// The rows of a build and a probe batch that are paired.
+    pub(super) fn assemble(
+        &self,
+        build: &RecordBatch,
+        probe: &RecordBatch,
+        pairs: &mut Pairs,
+    ) -> Result<RecordBatch, Error> {
+        let (left, right) = if self.rule.build == JoinSide::Left { (build, probe) } else { (probe, build) };
+        Ok(assemble(&self.layout, left, right, pairs)?)
+    }
+}
+
+/// Rows of the build side with their hash table.
+pub(super) struct Build {
+    batch: RecordBatch,
+    keys: KeyValues,
+    table: HashTable,
+    /// Which rows have a partner; empty if nobody asks.
+    matched: Vec<bool>,
+    _memory: Reservation,
+}
+
+impl Build {
+    /// Of all rows of some batches.
+    pub(super) fn new(
+        context: &Context,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        memory: Reservation,
+    ) -> Result<Build, Error> {
+        let batch = concat_by_column(schema, batches)?;
+        let mut keys = context.encoder.empty();
+        let nulls = context.encoder.encode(&batch, &context.build_places, &mut keys)?;
+        let mut hashes = Vec::new();
+        hash_all(&keys, &mut hashes);
+        let table = HashTable::new(&hashes, nulls.as_ref());
+        let needs_matched = context.rule.build_alone != Alone::Never;
+        let matched = if needs_matched { vec![false; batch.num_rows()] } else { Vec::new() };
+        Ok(Build { batch, keys, table, matched, _memory: memory })
+    }
+}
+
+/// All rows as one batch. The columns are copied one after the other, so that one of them exists twice at a time.
+fn concat_by_column(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<RecordBatch, Error> {
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(schema));
+    }
+    let mut sources: Vec<_> = batches.into_iter().map(|batch| batch.columns().to_vec().into_iter()).collect();
+    let columns = schema.fields().iter().map(|_| {
+        let parts: Vec<_> =
+            sources.iter_mut().map(|source| source.next().expect("a column of the schema")).collect();
+        concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}
+
+/// Which probe rows have found a partner in earlier parts of the build side, by their number.
+#[derive(Debug, Default)]
+pub(super) struct Found(Vec<u64>);
+
+impl Found {
+    pub(super) fn set(&mut self, row: usize) {
+        let word = row / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (row % 64);
+    }
+
+    pub(super) fn get(&self, row: usize) -> bool {
+        self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+}
+
+/// A probe side that passes by a build side.
+pub(super) struct Probe {
+    build: Build,
+    input: Box<dyn Batches>,
+    batch: RecordBatch,
+    keys: KeyValues,
+    hashes: Vec<u64>,
+    /// The first row of the build side that each row is compared with.
+    heads: Vec<u32>,
+    at: Position,
+    /// Rows of the batches before.
+    rows_before: usize,
+    has_ended: bool,
+    /// Filled if other parts of the build side come before or after: probe rows are then not given by themselves.
+    pub(super) found: Option<Found>,
+    /// The next row of the build side to be given by itself, after the probe side.
+    leftover: usize,
+}
+
+/// Where a probe goes on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    row: usize,
+    /// The next row of the build side to compare the row with, if it was begun.
+    candidate: Option<u32>,
+    is_matched: bool,
+}
+
+impl Probe {
+    pub(super) fn new(
+        context: &Context,
+        build: Build,
+        input: Box<dyn Batches>,
+        found: Option<Found>,
+    ) -> Probe {
+        let (batch, keys) = (RecordBatch::new_empty(input.schema()), context.encoder.empty());
+        let (hashes, heads, at) = (Vec::new(), Vec::new(), Position::default());
+        Probe {
+            build,
+            input,
+            batch,
+            keys,
+            hashes,
+            heads,
+            at,
+            rows_before: 0,
+            has_ended: false,
+            found,
+            leftover: 0,
+        }
+    }
+
+    /// The next batch of the result; none at the end.
+    pub(super) fn next(
+        &mut self,
+        context: &Context,
+        pairs: &mut Pairs,
+    ) -> Result<Option<RecordBatch>, Error> {
+        while self.load(context)? {
+            self.scan(context.rule, pairs);
+            if !pairs.is_empty() {
+                return Ok(Some(context.assemble(&self.build.batch, &self.batch, pairs)?));
+            }
+        }
+        self.scan_leftover(context.rule, pairs);
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(context.assemble(&self.build.batch, &self.batch, pairs)?))
+    }
+
+    /// Ensures that there is a next probe row; false at the end.
+    fn load(&mut self, context: &Context) -> Result<bool, Error> {
+        if self.at.row < self.batch.num_rows() {
+            return Ok(true);
+        }
+        if self.has_ended {
+            return Ok(false);
+        }
+        context.job.check()?;
+        self.rows_before += self.batch.num_rows();
+        self.at = Position::default();
+        let Some(batch) = self.input.next()? else {
+            self.batch = RecordBatch::new_empty(self.input.schema());
+            self.has_ended = true;
+            return Ok(false);
+        };
+        self.batch = batch;
+        let nulls = context.encoder.encode(&self.batch, &context.probe_places, &mut self.keys)?;
+        hash_all(&self.keys, &mut self.hashes);
+        self.look_up(nulls.as_ref());
+        Ok(true)
+    }
+
+    /// Looks up all rows of the batch at once: the cache misses of many overlap.
+    fn look_up(&mut self, nulls: Option<&NullBuffer>) {
+        let table = &self.build.table;
+        self.heads.clear();
+        self.heads.extend(self.hashes.iter().map(|&hash| table.first(hash)));
+        if let Some(nulls) = nulls {
+            for (row, head) in self.heads.iter_mut().enumerate() {
+                if nulls.is_null(row) {
+                    *head = CHAIN_END;
+                }
+            }
+        }
+    }
+
+    fn scan(&mut self, rule: Rule, pairs: &mut Pairs) {
+        let Build { keys, table, matched, .. } = &mut self.build;
+        let mut sink =
+            Sink { rule, table, matched, pairs, found: self.found.as_mut(), rows_before: self.rows_before };
+        self.at = match (&self.keys, keys) {
+            (KeyValues::Narrow(probe), KeyValues::Narrow(build)) => {
+                sink.scan(probe.as_slice(), build.as_slice(), &self.heads, self.at)
+            }
+            (KeyValues::Wide(probe), KeyValues::Wide(build)) => {
+                sink.scan(probe.as_slice(), build.as_slice(), &self.heads, self.at)
+            }
+            (KeyValues::Rows(probe), KeyValues::Rows(build)) => sink.scan(probe, build, &self.heads, self.at),
+            _ => unreachable!("the keys of both sides have one form"),
+        };
+    }
+
+    /// Gives rows of the build side by themselves, as many as fit.
+    fn scan_leftover(&mut self, rule: Rule, pairs: &mut Pairs) {
+        while self.leftover < self.build.matched.len() && pairs.room() > 0 {
+            let row = self.leftover;
+            if rule.build_alone.gives(self.build.matched[row]) {
+                rule.give_build_row(row, pairs);
+            }
+            self.leftover += 1;
+        }
+    }
+}
+
+/// Takes the rows of a probe batch that are given.
+struct Sink<'a> {
+    rule: Rule,
+    table: &'a HashTable,
+    matched: &'a mut Vec<bool>,
+    pairs: &'a mut Pairs,
+    found: Option<&'a mut Found>,
+    rows_before: usize,
+}
+
+impl Sink<'_> {
+    /// Compares rows until all were, or there is no more room; returns where to go on.
+    fn scan<K: HashSlice + ?Sized>(
+        &mut self,
+        probe: &K,
+        build: &K,
+        heads: &[u32],
+        mut at: Position,
+    ) -> Position {
+        while at.row < heads.len() {
+            let key = probe.key(at.row);
+            let mut candidate = at.candidate.unwrap_or(heads[at.row]);
+            while candidate != CHAIN_END {
+                if build.key(candidate as usize) == key {
+                    if self.pairs.room() == 0 {
+                        return Position { candidate: Some(candidate), ..at };
+                    }
+                    at.is_matched = true;
+                    self.pair(at.row as u32, candidate);
+                    if self.rule.needs_one_partner() {
+                        break;
+                    }
+                }
+                candidate = self.table.after(candidate);
+            }
+            if self.pairs.room() == 0 {
+                return Position { candidate: Some(CHAIN_END), ..at };
+            }
+            self.end_row(at.row, at.is_matched);
+            at = Position { row: at.row + 1, candidate: None, is_matched: false };
+        }
+        at
+    }
+
+    fn pair(&mut self, probe: u32, build: u32) {
+        if let Some(matched) = self.matched.get_mut(build as usize) {
+            *matched = true;
+        }
+        if self.rule.pairs {
+            match self.rule.build {
+                JoinSide::Left => self.pairs.push(build, probe),
+                JoinSide::Right => self.pairs.push(probe, build),
+            }
+        }
+    }
+
+    fn end_row(&mut self, row: usize, is_matched: bool) {
+        match &mut self.found {
+            Some(found) if is_matched => found.set(self.rows_before + row),
+            Some(_) => {}
+            None if self.rule.probe_alone.gives(is_matched) => self.rule.give_probe_row(row, self.pairs),
+            None => {}
+        }
+    }
+}

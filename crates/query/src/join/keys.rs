@@ -1,0 +1,250 @@
+//! Keys of rows as values that compare as the key columns do.
+//!
+//! | key columns together | form of a key |
+//! |---|---|
+//! | at most 64 bits: an integer, a date, a timestamp, two 32-bit integers | `u64` |
+//! | at most 128 bits: two 64-bit integers, a decimal of 38 digits | `u128` |
+//! | all others: strings, three wide columns, nested types | a row of `arrow-row` |
+//!
+//! Equality is that of SQL engines such as DuckDB: all NaNs are equal and above all numbers, and -0 equals 0. This holds
+//! for floats inside nested types only as far as their bits are equal. A row has a null key if any key column is null.
+
+mod normal;
+
+use std::cmp::Ordering;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
+use arrow_buffer::NullBuffer;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_row::{Row, RowConverter, Rows, SortField};
+use arrow_schema::{DataType, SortOptions};
+
+use crate::Error;
+use normal::{Physical, append, physical};
+
+/// Bits of the two forms of fixed width.
+const NARROW_KEY_BITS: u32 = u64::BITS;
+const WIDE_KEY_BITS: u32 = u128::BITS;
+
+/// Casts that fail are errors: a key that became null would lose its partners.
+const KEY_CAST: CastOptions<'static> =
+    CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
+
+/// The keys of one batch.
+#[derive(Debug)]
+pub(super) enum KeyValues {
+    Narrow(Vec<u64>),
+    Wide(Vec<u128>),
+    Rows(Rows),
+}
+
+/// The key of one row, kept after its batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Narrow(u64),
+    Wide(u128),
+    Bytes(Vec<u8>),
+}
+
+/// Keys that are compared by place.
+pub(super) trait KeySlice {
+    /// A key; equal ones are those of rows that join.
+    type Key<'a>: Ord + Copy
+    where
+        Self: 'a;
+
+    /// The key of a row, which exists.
+    fn key(&self, row: usize) -> Self::Key<'_>;
+
+    /// The number of rows.
+    fn rows(&self) -> usize;
+}
+
+impl KeySlice for [u64] {
+    type Key<'a> = u64;
+
+    fn key(&self, row: usize) -> u64 {
+        self[row]
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
+}
+
+impl KeySlice for [u128] {
+    type Key<'a> = u128;
+
+    fn key(&self, row: usize) -> u128 {
+        self[row]
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
+}
+
+impl KeySlice for Rows {
+    type Key<'a> = Row<'a>;
+
+    fn key(&self, row: usize) -> Row<'_> {
+        self.row(row)
+    }
+
+    fn rows(&self) -> usize {
+        self.num_rows()
+    }
+}
+
+/// Calls a generic function with the keys in their form.
+macro_rules! with_keys {
+    ($values:expr, $keys:ident => $body:expr) => {
+        match $values {
+            $crate::join::keys::KeyValues::Narrow(values) => {
+                let $keys = values.as_slice();
+                $body
+            }
+            $crate::join::keys::KeyValues::Wide(values) => {
+                let $keys = values.as_slice();
+                $body
+            }
+            $crate::join::keys::KeyValues::Rows($keys) => $body,
+        }
+    };
+}
+pub(super) use with_keys;
+
+impl KeyValues {
+    /// A copy of one key.
+    pub(super) fn owned(&self, row: usize) -> Key {
+        match self {
+            KeyValues::Narrow(values) => Key::Narrow(values[row]),
+            KeyValues::Wide(values) => Key::Wide(values[row]),
+            KeyValues::Rows(rows) => Key::Bytes(rows.row(row).data().to_vec()),
+        }
+    }
+
+    /// How a key compares with one that was kept.
+    pub(super) fn compare(&self, row: usize, key: &Key) -> Ordering {
+        match (self, key) {
+            (KeyValues::Narrow(values), Key::Narrow(key)) => values[row].cmp(key),
+            (KeyValues::Wide(values), Key::Wide(key)) => values[row].cmp(key),
+            (KeyValues::Rows(rows), Key::Bytes(key)) => rows.row(row).data().cmp(key.as_slice()),
+            _ => unreachable!("all keys of a join have one form"),
+        }
+    }
+}
+
+/// Makes keys of batches of both sides of a join, which compare with each other.
+#[derive(Debug)]
+pub(super) struct KeyEncoder {
+    columns: Vec<KeyColumn>,
+    /// None if the columns fit into 128 bits.
+    converter: Option<RowConverter>,
+    bits: u32,
+}
+
+#[derive(Debug)]
+struct KeyColumn {
+    data_type: DataType,
+    is_descending: bool,
+    physical: Option<Physical>,
+}
+
+impl KeyEncoder {
+    /// For columns of some types, each in a direction.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] if a type has no order.
+    pub(super) fn new(columns: &[(DataType, SortOptions)]) -> Result<KeyEncoder, Error> {
+        let field = |(data_type, options): &(DataType, SortOptions)| {
+            SortField::new_with_options(data_type.clone(), *options)
+        };
+        let physicals: Vec<Option<Physical>> =
+            columns.iter().map(|(data_type, _)| physical(data_type)).collect();
+        let widths = physicals.iter().map(|physical| physical.map(Physical::bits));
+        let bits = widths.sum::<Option<u32>>().filter(|&bits| bits <= WIDE_KEY_BITS);
+        let converter = match bits {
+            Some(_) => None,
+            None => Some(RowConverter::new(columns.iter().map(field).collect())?),
+        };
+        let columns = columns.iter().zip(physicals).map(|((data_type, options), physical)| KeyColumn {
+            data_type: data_type.clone(),
+            is_descending: options.descending,
+            physical,
+        });
+        Ok(KeyEncoder { columns: columns.collect(), converter, bits: bits.unwrap_or(0) })
+    }
+
+    /// Keys of no rows, in the encoder's form.
+    pub(super) fn empty(&self) -> KeyValues {
+        match &self.converter {
+            Some(converter) => KeyValues::Rows(converter.empty_rows(0, 0)),
+            None if self.bits <= NARROW_KEY_BITS => KeyValues::Narrow(Vec::new()),
+            None => KeyValues::Wide(Vec::new()),
+        }
+    }
+
+    /// Replaces `values` by the keys of a batch; returns which rows have one. The values of rows with a null key mean
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] if a value cannot be cast to the type in which it is compared.
+    pub(super) fn encode(
+        &self,
+        batch: &RecordBatch,
+        places: &[usize],
+        values: &mut KeyValues,
+    ) -> Result<Option<NullBuffer>, Error> {
+        let mut arrays = Vec::with_capacity(places.len());
+        let mut nulls = None;
+        for (column, &place) in self.columns.iter().zip(places) {
+            let array = cast_key(batch.column(place), &column.data_type)?;
+            nulls = NullBuffer::union(nulls.as_ref(), array.logical_nulls().as_ref());
+            arrays.push(array);
+        }
+        match values {
+            KeyValues::Narrow(values) => self.append_all(values, &arrays),
+            KeyValues::Wide(values) => self.append_all(values, &arrays),
+            KeyValues::Rows(rows) => {
+                let converter = self.converter.as_ref().expect("keys in the encoder's form");
+                let arrays: Vec<ArrayRef> = arrays.iter().map(canonical).collect();
+                rows.clear();
+                converter.append(rows, &arrays)?;
+            }
+        }
+        Ok(nulls.filter(|nulls| nulls.null_count() > 0))
+    }
+
+    fn append_all<W: normal::Word>(&self, values: &mut Vec<W>, arrays: &[ArrayRef]) {
+        for (place, (column, array)) in self.columns.iter().zip(arrays).enumerate() {
+            let physical = column.physical.expect("columns of fixed width");
+            append(values, array, physical, column.is_descending, place == 0);
+        }
+    }
+}
+
+fn cast_key(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
+    if array.data_type() == to { Ok(array.clone()) } else { Ok(cast_with_options(array, to, &KEY_CAST)?) }
+}
+
+/// Floats with one NaN and one zero; all other columns as they are.
+fn canonical(array: &ArrayRef) -> ArrayRef {
+    fn of<T: ArrowPrimitiveType>(array: &ArrayRef, map: impl Fn(T::Native) -> T::Native) -> ArrayRef {
+        std::sync::Arc::new(array.as_primitive::<T>().unary::<_, T>(map))
+    }
+    match array.data_type() {
+        DataType::Float32 => {
+            of::<Float32Type>(array, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })
+        }
+        DataType::Float64 => {
+            of::<Float64Type>(array, |value| if value.is_nan() { f64::NAN } else { value + 0.0 })
+        }
+        _ => array.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

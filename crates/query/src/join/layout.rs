@@ -1,0 +1,90 @@
+//! The columns of a result, and the side that each comes from (pure).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+
+use super::condition::Condition;
+use super::kind::JoinKind;
+
+/// Appended to the name of a right column that the result has already.
+pub const COLLISION_SUFFIX: &str = "_right";
+
+/// Where a column of the result comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A place on the left.
+    Left(usize),
+    /// A place on the right.
+    Right(usize),
+    /// A key of the same name and type on both sides: the left value, or the right one where there is no left row.
+    Merged(usize, usize),
+}
+
+/// Names, types and origins of the columns of a result.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) schema: SchemaRef,
+    pub(super) origins: Vec<Origin>,
+}
+
+impl Layout {
+    /// All columns of the left, then those of the right but for keys that are merged; semi and anti joins have the left
+    /// only.
+    pub(super) fn new(left: &Schema, right: &Schema, condition: &Condition, kind: JoinKind) -> Layout {
+        let merged: Vec<(usize, usize)> = condition
+            .pairs
+            .iter()
+            .map(|pair| (pair.left, pair.right))
+            .filter(|&(ours, theirs)| {
+                let (ours, theirs) = (left.field(ours), right.field(theirs));
+                ours.name() == theirs.name() && ours.data_type() == theirs.data_type()
+            })
+            .collect();
+        let mut layout = Builder::default();
+        for (place, field) in left.fields().iter().enumerate() {
+            let partner = merged.iter().find(|&&(ours, _)| ours == place && kind.gives_pairs());
+            let Some(&(ours, theirs)) = partner else {
+                let is_nullable = field.is_nullable() || kind.keeps_right();
+                layout.push(field, is_nullable, Origin::Left(place));
+                continue;
+            };
+            let right_null = right.field(theirs).is_nullable() && kind.keeps_right();
+            layout.push(field, field.is_nullable() || right_null, Origin::Merged(ours, theirs));
+        }
+        if kind.gives_pairs() {
+            for (place, field) in right.fields().iter().enumerate() {
+                if layout
+                    .origins
+                    .iter()
+                    .any(|origin| matches!(origin, Origin::Merged(_, theirs) if *theirs == place))
+                {
+                    continue;
+                }
+                let is_nullable = field.is_nullable() || kind.keeps_left();
+                layout.push(field, is_nullable, Origin::Right(place));
+            }
+        }
+        Layout { schema: Arc::new(Schema::new(layout.fields)), origins: layout.origins }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    fields: Vec<Field>,
+    origins: Vec<Origin>,
+    names: BTreeSet<String>,
+}
+
+impl Builder {
+    fn push(&mut self, field: &Field, is_nullable: bool, origin: Origin) {
+        let mut name = field.name().clone();
+        while matches!(origin, Origin::Right(_)) && self.names.contains(&name) {
+            name.push_str(COLLISION_SUFFIX);
+        }
+        self.names.insert(name.clone());
+        self.fields.push(field.clone().with_name(name).with_nullable(is_nullable));
+        self.origins.push(origin);
+    }
+}

@@ -1,0 +1,199 @@
+//! Merge join of two sorted streams.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{SchemaRef, SortOptions};
+use arrow_select::coalesce::BatchCoalescer;
+
+use super::assemble::{RESULT_BATCH_ROWS, assemble, coalescer};
+use super::condition::Condition;
+use super::cursor::Cursor;
+use super::group::{Group, Sides};
+use super::keys::{KeyEncoder, KeyValues};
+use super::kind::JoinKind;
+use super::layout::Layout;
+use super::pairs::Pairs;
+use super::scan::{Stop, scan};
+use crate::{Batches, Error, Job};
+
+/// The result of a merge join, in the order of the keys; rows whose key is null come where their side has them.
+pub struct MergeJoin {
+    job: Job,
+    kind: JoinKind,
+    layout: Layout,
+    left: Cursor,
+    right: Cursor,
+    pairs: Pairs,
+    group: Option<Group>,
+    result: BatchCoalescer,
+    has_ended: bool,
+}
+
+impl MergeJoin {
+    /// Joins two streams that are sorted by the columns of the condition, each pair in a direction; the place of nulls
+    /// does not matter.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`] if a type has no order.
+    ///
+    /// # Panics
+    /// If there is not one direction for each pair.
+    pub fn new(
+        job: &Job,
+        left: Box<dyn Batches>,
+        right: Box<dyn Batches>,
+        condition: &Condition,
+        order: &[SortOptions],
+        kind: JoinKind,
+    ) -> Result<MergeJoin, Error> {
+        MergeJoin::with_batch_rows(job, left, right, condition, order, kind, RESULT_BATCH_ROWS)
+    }
+
+    /// With batches of at most some rows.
+    pub(super) fn with_batch_rows(
+        job: &Job,
+        left: Box<dyn Batches>,
+        right: Box<dyn Batches>,
+        condition: &Condition,
+        order: &[SortOptions],
+        kind: JoinKind,
+        batch_rows: usize,
+    ) -> Result<MergeJoin, Error> {
+        assert_eq!(condition.pairs.len(), order.len(), "a direction for each pair of columns");
+        let types = condition.pairs.iter().map(|pair| pair.data_type.clone());
+        let encoder = Arc::new(KeyEncoder::new(&types.zip(order.iter().copied()).collect::<Vec<_>>())?);
+        let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
+        let result = coalescer(&layout, batch_rows);
+        Ok(MergeJoin {
+            job: job.clone(),
+            kind,
+            layout,
+            left: Cursor::new(left, Arc::clone(&encoder), condition.left(), "left"),
+            right: Cursor::new(right, encoder, condition.right(), "right"),
+            pairs: Pairs::with_capacity(batch_rows),
+            group: None,
+            result,
+            has_ended: false,
+        })
+    }
+
+    /// Adds rows to the result; true at the end.
+    fn step(&mut self) -> Result<bool, Error> {
+        if let Some(group) = &mut self.group {
+            let sides = Sides { left: &mut self.left, right: &mut self.right };
+            match group.next(&self.job, sides, &self.layout, &mut self.pairs)? {
+                Some(batch) => self.result.push_batch(batch)?,
+                None => self.group = None,
+            }
+            return Ok(false);
+        }
+        let (has_left, has_right) = (self.left.refill()?, self.right.refill()?);
+        if self.take_nulls()? {
+            return Ok(false);
+        }
+        match (has_left, has_right) {
+            (true, true) => self.merge()?,
+            (true, false) if self.kind.keeps_left() => {
+                let window = self.left.window();
+                self.take_left(window.row..window.end)?;
+            }
+            (false, true) if self.kind.keeps_right() => {
+                let window = self.right.window();
+                self.take_right(window.row..window.end)?;
+            }
+            _ => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Takes rows with null keys, which have no partners; false if there are none next.
+    fn take_nulls(&mut self) -> Result<bool, Error> {
+        let left = self.left.window().row..self.left.null_end();
+        let right = self.right.window().row..self.right.null_end();
+        if !left.is_empty() {
+            if self.kind.keeps_left() { self.take_left(left)? } else { self.left.advance_to(left.end)? }
+        } else if !right.is_empty() {
+            if self.kind.keeps_right() {
+                self.take_right(right)?
+            } else {
+                self.right.advance_to(right.end)?
+            }
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Gives left rows without partners, as many as fit.
+    fn take_left(&mut self, rows: Range<usize>) -> Result<(), Error> {
+        let end = rows.end.min(rows.start + self.pairs.room());
+        self.pairs.left_only(rows.start..end);
+        self.flush()?;
+        self.left.advance_to(end)
+    }
+
+    /// Gives right rows without partners, as many as fit.
+    fn take_right(&mut self, rows: Range<usize>) -> Result<(), Error> {
+        let end = rows.end.min(rows.start + self.pairs.room());
+        self.pairs.right_only(rows.start..end);
+        self.flush()?;
+        self.right.advance_to(end)
+    }
+
+    /// Merges the next rows of both sides.
+    fn merge(&mut self) -> Result<(), Error> {
+        let (mut ours, mut theirs) = (self.left.window(), self.right.window());
+        let (kind, pairs) = (self.kind, &mut self.pairs);
+        let stop = match (self.left.keys(), self.right.keys()) {
+            (KeyValues::Narrow(left), KeyValues::Narrow(right)) => {
+                scan(kind, (left.as_slice(), &mut ours), (right.as_slice(), &mut theirs), pairs)
+            }
+            (KeyValues::Wide(left), KeyValues::Wide(right)) => {
+                scan(kind, (left.as_slice(), &mut ours), (right.as_slice(), &mut theirs), pairs)
+            }
+            (KeyValues::Rows(left), KeyValues::Rows(right)) => {
+                scan(kind, (left, &mut ours), (right, &mut theirs), pairs)
+            }
+            _ => unreachable!("the keys of both sides have one form"),
+        };
+        self.flush()?;
+        if stop == Stop::Group {
+            self.group = Some(Group::new(self.kind, self.left.keys().owned(ours.row)));
+        }
+        self.left.advance_to(ours.row)?;
+        self.right.advance_to(theirs.row)
+    }
+
+    /// Adds the rows that are paired to the result.
+    fn flush(&mut self) -> Result<(), Error> {
+        if !self.pairs.is_empty() {
+            let batch = assemble(&self.layout, self.left.batch(), self.right.batch(), &mut self.pairs)?;
+            self.result.push_batch(batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Batches for MergeJoin {
+    fn schema(&self) -> SchemaRef {
+        self.layout.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            if let Some(batch) = self.result.next_completed_batch() {
+                return Ok(Some(batch));
+            }
+            if self.has_ended {
+                return Ok(None);
+            }
+            self.job.check()?;
+            self.has_ended = self.step()?;
+            if self.has_ended {
+                self.result.finish_buffered_batch()?;
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Pairs of rows of a left and a right batch, from which a batch of the result is gathered.
+
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
+use arrow_select::take::take;
+
+/// In place of a row that does not exist.
+const NO_ROW: u32 = u32::MAX;
+
+/// Rows of the left and the right, side by side.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    left: Column,
+    right: Column,
+    capacity: usize,
+}
+
+#[derive(Debug, Default)]
+struct Column {
+    rows: Vec<u32>,
+    /// How many are [`NO_ROW`].
+    missing: usize,
+    /// The row after the last one, as long as all follow each other.
+    next: Option<u32>,
+}
+
+impl Pairs {
+    /// Room for a number of pairs.
+    pub(super) fn with_capacity(capacity: usize) -> Pairs {
+        let column = || Column { rows: Vec::with_capacity(capacity), ..Column::default() };
+        Pairs { left: column(), right: column(), capacity }
+    }
+
+    /// How many fit besides those that are there.
+    pub(super) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.left.rows.len())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.left.rows.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.left.rows.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        for column in [&mut self.left, &mut self.right] {
+            column.rows.clear();
+            (column.missing, column.next) = (0, None);
+        }
+    }
+
+    /// Each left row with each right row.
+    pub(super) fn cross(&mut self, left: Range<usize>, right: Range<usize>) {
+        if right.len() == 1 {
+            self.right.repeat(right.start, left.len());
+            self.left.extend(left);
+        } else {
+            for row in left {
+                self.left.repeat(row, right.len());
+                self.right.extend(right.clone());
+            }
+        }
+    }
+
+    /// A left row with a right row.
+    pub(super) fn push(&mut self, left: u32, right: u32) {
+        self.left.push(left);
+        self.right.push(right);
+    }
+
+    /// Left rows without right ones.
+    pub(super) fn left_only(&mut self, left: Range<usize>) {
+        self.right.skip(left.len());
+        self.left.extend(left);
+    }
+
+    /// Right rows without left ones.
+    pub(super) fn right_only(&mut self, right: Range<usize>) {
+        self.left.skip(right.len());
+        self.right.extend(right);
+    }
+
+    /// The left rows, to be gathered; [`Pairs::recycle`] returns their memory.
+    pub(super) fn take_left(&mut self) -> Gather {
+        self.left.take()
+    }
+
+    /// The right rows, to be gathered.
+    pub(super) fn take_right(&mut self) -> Gather {
+        self.right.take()
+    }
+
+    /// Returns the memory of rows that were gathered, and forgets all pairs.
+    pub(super) fn recycle(&mut self, left: Gather, right: Gather) {
+        for (column, gather) in [(&mut self.left, left), (&mut self.right, right)] {
+            if let Gather::Take(rows, _) = gather
+                && let Ok(rows) = rows.into_parts().1.into_inner().into_vec::<u32>()
+            {
+                column.rows = rows;
+            }
+        }
+        self.clear();
+    }
+}
+
+impl Column {
+    fn extend(&mut self, rows: Range<usize>) {
+        let (start, end) = (rows.start as u32, rows.end as u32);
+        self.follow(start, end);
+        self.rows.extend(start..end);
+    }
+
+    fn push(&mut self, row: u32) {
+        self.follow(row, row.wrapping_add(1));
+        self.rows.push(row);
+    }
+
+    fn repeat(&mut self, row: usize, count: usize) {
+        if count == 1 {
+            return self.push(row as u32);
+        }
+        self.follow(NO_ROW, NO_ROW);
+        self.rows.extend(std::iter::repeat_n(row as u32, count));
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.follow(NO_ROW, NO_ROW);
+        self.missing += count;
+        self.rows.extend(std::iter::repeat_n(NO_ROW, count));
+    }
+
+    /// Notes whether rows from `start` on follow those before.
+    fn follow(&mut self, start: u32, end: u32) {
+        let is_next = if self.rows.is_empty() { start != NO_ROW } else { self.next == Some(start) };
+        self.next = is_next.then_some(end);
+    }
+
+    fn take(&mut self) -> Gather {
+        let length = self.rows.len();
+        if self.missing == length {
+            return Gather::Nulls(length);
+        }
+        if self.next.is_some() {
+            return Gather::Slice(self.rows[0] as usize, length);
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        let nulls = (self.missing > 0).then(|| {
+            let nulls = rows.iter().map(|&row| row != NO_ROW).collect::<NullBuffer>();
+            rows.iter_mut().filter(|row| **row == NO_ROW).for_each(|row| *row = 0);
+            nulls
+        });
+        let is_present = self.missing == 0;
+        Gather::Take(UInt32Array::new(ScalarBuffer::from(rows), nulls), is_present)
+    }
+}
+
+/// How the rows of one side are brought into the order of the result.
+#[derive(Debug)]
+pub(super) enum Gather {
+    /// A number of nulls.
+    Nulls(usize),
+    /// Consecutive rows: where they begin, and how many they are.
+    Slice(usize, usize),
+    /// Rows by place, with nulls where there is none; whether there are no such nulls.
+    Take(UInt32Array, bool),
+}
+
+impl Gather {
+    /// Whether each row of the result has a row of this side.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self, Gather::Slice(..) | Gather::Take(_, true))
+    }
+
+    /// The rows of a column.
+    pub(super) fn gather(&self, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        match self {
+            Gather::Nulls(rows) => Ok(arrow_array::new_null_array(column.data_type(), *rows)),
+            Gather::Slice(start, rows) if *start == 0 && *rows == column.len() => Ok(column.clone()),
+            Gather::Slice(start, rows) => Ok(column.slice(*start, *rows)),
+            Gather::Take(rows, _) => take(column, rows, None),
+        }
+    }
+
+    /// The row of this side that a row of the result has.
+    pub(super) fn row(&self, at: usize) -> Option<usize> {
+        match self {
+            Gather::Nulls(_) => None,
+            Gather::Slice(start, _) => Some(start + at),
+            Gather::Take(rows, _) => (!rows.is_null(at)).then(|| rows.value(at) as usize),
+        }
+    }
+}

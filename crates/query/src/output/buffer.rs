@@ -1,0 +1,81 @@
+//! A byte buffer that stays initialised, so that reuse costs neither page faults nor zeroing.
+
+/// Bytes that are appended to. Memory behind its end keeps old bytes, and is handed out again as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Buf {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Buf {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Drops the bytes from `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Makes room for `more` bytes with one allocation at most.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let wanted = self.len + more;
+        self.bytes.reserve(wanted.saturating_sub(self.bytes.len()));
+    }
+
+    /// Appends `count` bytes of any value, to be overwritten.
+    pub(crate) fn space(&mut self, count: usize) -> &mut [u8] {
+        let (start, end) = (self.len, self.len + count);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.len = end;
+        &mut self.bytes[start..end]
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.space(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Replaces bytes that were appended before.
+    pub(crate) fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[..self.len][at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn push(&mut self, byte: u8) {
+        self.space(1)[0] = byte;
+    }
+
+    /// An unsigned LEB128 number, as Thrift and Parquet's runs have them.
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+}
+
+impl std::io::Write for Buf {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Results as CSV (RFC 4180): a header, commas, quotes where needed, and lines that end in `\n` as those of other tools.
+//!
+//! Nulls are empty, and empty strings are `""`. Numbers, decimals and dates are formatted by loops of ours; other types
+//! as Arrow displays them.
+
+mod format;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Schema};
+
+use crate::Error;
+use crate::output::buffer::Buf;
+use crate::output::plain::find_type;
+use crate::output::sink::SharedSink;
+
+use format::{Column, append_text};
+
+/// Encodes lines; clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoder {
+    header: Vec<String>,
+}
+
+impl Encoder {
+    /// # Errors
+    /// If a column is of a type that has no place in a line.
+    pub(crate) fn new(schema: &Schema) -> Result<Encoder, Error> {
+        if let Some((column, data_type)) = find_type(schema, is_refused) {
+            return Err(Error::Query(format!(
+                "column {column}: CSV has no form for {data_type}; leave it out by --select, or write Parquet"
+            )));
+        }
+        Ok(Encoder { header: schema.fields().iter().map(|field| field.name().clone()).collect() })
+    }
+
+    /// Appends the rows of some batches as lines.
+    pub(crate) fn encode(&self, batches: &[RecordBatch], out: &mut Buf) -> Result<(), Error> {
+        for batch in batches {
+            let columns: Result<Vec<Column<'_>>, Error> = batch.columns().iter().map(Column::new).collect();
+            let mut columns = columns?;
+            for row in 0..batch.num_rows() {
+                for column in &mut columns {
+                    column.append(row, out)?;
+                    out.push(b',');
+                }
+                end_line(out, columns.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the header.
+    pub(crate) fn begin(&self, sink: &SharedSink) -> Result<(), Error> {
+        let mut line = Buf::default();
+        for name in &self.header {
+            append_text(&mut line, name.as_bytes());
+            line.push(b',');
+        }
+        end_line(&mut line, self.header.len());
+        sink.append(line.as_slice())
+    }
+}
+
+fn is_refused(data_type: &DataType) -> bool {
+    data_type.is_nested() && !matches!(data_type, DataType::RunEndEncoded(..))
+}
+
+/// Replaces the last comma by the line's end. A line of one empty field would be no line to most readers.
+fn end_line(line: &mut Buf, columns: usize) {
+    line.truncate(line.len().saturating_sub(usize::from(columns > 0)));
+    let is_empty = line.as_slice().last().is_none_or(|&byte| byte == b'\n');
+    if columns == 1 && is_empty {
+        line.extend(b"\"\"");
+    }
+    line.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Types as files have them: without dictionaries, which are an encoding and not a type.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
+
+use crate::Error;
+
+/// The schema of a result: dictionaries and run-ends are what they stand for, at any depth, but in columns that are kept.
+pub(crate) fn plain_schema(schema: &Schema, is_kept: impl Fn(usize) -> bool) -> Schema {
+    let field = |(place, field)| if is_kept(place) { Arc::clone(field) } else { plain_field(field) };
+    let fields: Vec<FieldRef> = schema.fields().iter().enumerate().map(field).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let plain = plain_type(field.data_type());
+    if plain == *field.data_type() {
+        return Arc::clone(field);
+    }
+    Arc::new(Field::new(field.name(), plain, field.is_nullable()).with_metadata(field.metadata().clone()))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
+    };
+    match data_type {
+        Dictionary(_, values) => plain_type(values),
+        RunEndEncoded(_, values) => plain_type(values.data_type()),
+        List(field) => List(plain_field(field)),
+        LargeList(field) => LargeList(plain_field(field)),
+        ListView(field) => ListView(plain_field(field)),
+        LargeListView(field) => LargeListView(plain_field(field)),
+        FixedSizeList(field, size) => FixedSizeList(plain_field(field), *size),
+        Map(field, is_sorted) => Map(plain_field(field), *is_sorted),
+        Struct(fields) => Struct(fields.iter().map(plain_field).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Arrays of the type of a column: those that are `taken` stay as they are.
+pub(crate) fn converted(
+    mut arrays: Vec<ArrayRef>,
+    is_taken: impl Fn(&DataType) -> bool,
+    field: &Field,
+) -> Result<Vec<ArrayRef>, Error> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    for array in &mut arrays {
+        if !is_taken(array.data_type()) {
+            *array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
+                let (name, from, to) = (field.name(), array.data_type(), field.data_type());
+                Error::Query(format!("column {name} cannot be written: {from} does not become {to}: {error}"))
+            })?;
+        }
+    }
+    Ok(arrays)
+}
+
+/// A type inside a field of which some function says no, with the field's path.
+pub(crate) fn find_type<'a>(
+    schema: &'a Schema,
+    is_refused: impl Fn(&DataType) -> bool + Copy,
+) -> Option<(&'a str, &'a DataType)> {
+    let found = |field: &'a FieldRef| {
+        find_in(field.data_type(), is_refused).map(|found| (field.name().as_str(), found))
+    };
+    schema.fields().iter().find_map(found)
+}
+
+fn find_in(data_type: &DataType, is_refused: impl Fn(&DataType) -> bool + Copy) -> Option<&DataType> {
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
+        Union,
+    };
+    if is_refused(data_type) {
+        return Some(data_type);
+    }
+    match data_type {
+        Dictionary(_, values) => find_in(values, is_refused),
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _)
+        | RunEndEncoded(_, field) => find_in(field.data_type(), is_refused),
+        Struct(fields) => fields.iter().find_map(|field| find_in(field.data_type(), is_refused)),
+        Union(fields, _) => fields.iter().find_map(|(_, field)| find_in(field.data_type(), is_refused)),
+        _ => None,
+    }
+}
+
+/// Whether a type is none: its unit does not fit its size. Damaged files have such ones.
+pub(crate) fn is_impossible(data_type: &DataType) -> bool {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    match data_type {
+        DataType::Time32(unit) => matches!(unit, Microsecond | Nanosecond),
+        DataType::Time64(unit) => matches!(unit, Second | Millisecond),
+        DataType::Map(field, _) => {
+            !matches!(field.data_type(), DataType::Struct(fields) if fields.len() == 2)
+        }
+        DataType::FixedSizeBinary(size) | DataType::FixedSizeList(_, size) => *size < 0,
+        _ => false,
+    }
+}

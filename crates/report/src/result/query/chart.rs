@@ -1,0 +1,29 @@
+//! Phases of a query: where the time of their threads goes.
+
+use super::QueryPhase;
+use crate::chart::bars::{self, Bars, Row};
+use crate::chart::{Chart, palette};
+use crate::number::duration;
+
+/// None where no phase was measured.
+pub(super) fn charts(phases: &[QueryPhase]) -> Vec<Chart> {
+    if phases.iter().all(|phase| phase.cpu_ns() == 0 && phase.io_wait_ns == 0) {
+        return Vec::new();
+    }
+    let [user, system, waiting] = palette::CPU;
+    let row = |phase: &QueryPhase| Row {
+        label: phase.name.clone(),
+        parts: vec![phase.user_ns, phase.system_ns, phase.io_wait_ns],
+        figure: format!("{} elapsed", duration(phase.elapsed_ns)),
+    };
+    vec![bars::chart(Bars {
+        name: "phases",
+        title: "Where the threads' time goes, by phase",
+        caption:
+            "Summed over the threads of each phase. A phase is bound by I/O where waiting is more than half."
+                .to_owned(),
+        x_title: "time of all threads",
+        parts: vec![("user", user), ("system", system), ("waiting for I/O", waiting)],
+        rows: phases.iter().map(row).collect(),
+    })]
+}
