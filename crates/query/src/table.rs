@@ -183,6 +183,20 @@ impl Table {
         plan::scan_schema(self, columns, representation)
     }
 
+    /// The format of its files.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match &self.content {
+            Content::Parquet(..) => Format::Parquet,
+            Content::Arrow(_) => Format::ArrowFile,
+            Content::Csv(_) => Format::Csv,
+            Content::Stream(stream) => {
+                let stream = stream.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                stream.as_ref().map_or(Format::Csv, |stream| stream.format)
+            }
+        }
+    }
+
     /// Number of rows, where the files tell it without being read.
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
