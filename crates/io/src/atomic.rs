@@ -146,7 +146,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Content::Replacement { hidden: Some(hidden), .. } = &self.content {
-            // Nobody is left to tell; what remains is a hidden file whose name says what it is.
+            // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
             let _ = fs::remove_file(hidden);
         }
     }
@@ -191,7 +191,8 @@ fn dangling_to(path: &Path) -> PathBuf {
 const GROUP_BITS: u32 = 0o070;
 const OTHER_BITS: u32 = 0o007;
 
-/// Gives a file the owner, group and mode of another, as far as the process may. Nobody gets a right that he had not.
+/// Gives a file the owner, group and mode of another, as far as the process may. No user gains a right to the
+/// content.
 fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     let mut mode = replaced.mode() & 0o7777;

@@ -30,7 +30,7 @@ use state::{AccountId, Holder, Slot, State, ThreadNumber};
 
 use crate::Error;
 
-/// What kind of memory is asked for.
+/// The kind of memory that is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
     /// Pages of the ordinary size.
@@ -40,7 +40,7 @@ pub enum Memory {
     Huge,
 }
 
-/// What kind of memory was got.
+/// The kind of memory that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Granted {
     /// Pages of the ordinary size.
@@ -88,7 +88,7 @@ struct Shared {
     released: Condvar,
     memory: Memory,
     budget: usize,
-    /// Of a fixed pool.
+    /// The slots of a fixed pool; `None` for a pool with a budget.
     fixed: Option<Fixed>,
 }
 
@@ -382,7 +382,8 @@ impl Buffer {
         self.capacity
     }
 
-    /// Sets how many bytes it holds. Those that were not written since it was taken are older ones, or zero.
+    /// Sets the length of the content in bytes. Bytes that were not written since the buffer was taken are stale, or
+    /// zero.
     ///
     /// # Panics
     /// If it cannot hold that many.

@@ -18,9 +18,9 @@ pub enum Error {
     /// It is something that cannot be read at an offset.
     #[error("{} is {what}; a regular file or a block device is needed", path.display())]
     NotAFile {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
-        /// What it is: `a directory`.
+        /// The kind of object at the path: `a directory`.
         what: &'static str,
     },
     /// Its file system does not do direct I/O.
@@ -36,9 +36,9 @@ pub enum Error {
     Unaligned {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The block size that was requested, in bytes.
         block: usize,
-        /// What the file needs.
+        /// The alignment that the file requires, in bytes.
         alignment: usize,
     },
     /// Part of a file could not be read.
@@ -70,9 +70,9 @@ pub enum Error {
         "no {bytes} bytes of memory for buffers: {available} are available; use smaller blocks or less depth"
     )]
     Memory {
-        /// What was wanted.
+        /// Bytes requested.
         bytes: u64,
-        /// What there is.
+        /// Bytes available.
         available: u64,
     },
     /// The blocks that the caller holds fill the budget, so that no memory is left to read into. The stream continues
@@ -101,9 +101,9 @@ pub enum Error {
     Method {
         /// Its name.
         method: String,
-        /// What may be the reason.
+        /// A possible reason.
         hint: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Part of a file could not be written.
@@ -131,9 +131,9 @@ pub enum Error {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// What it needs.
+        /// Bytes that the file needs.
         needed: u64,
-        /// What there is.
+        /// Free bytes of its file system.
         free: u64,
     },
     /// The file system has become full while a file was written.
@@ -143,19 +143,19 @@ pub enum Error {
     Full {
         /// The file.
         path: PathBuf,
-        /// What there was room for, in bytes from the file's start.
+        /// Bytes that fit, counted from the file's start.
         offset: u64,
-        /// What it needs beyond that, as far as is known.
+        /// Bytes needed beyond that, as far as they are known.
         needed: u64,
-        /// What there is.
+        /// Free bytes of the file system.
         free: u64,
     },
     /// A question to the system was not answered.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, as it completes "cannot ...".
         what: String,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
 }

@@ -48,7 +48,7 @@ pub enum Access {
     Direct,
 }
 
-/// What direct transfers must be multiples of, in bytes.
+/// Direct transfers must be multiples of these numbers of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
     /// Addresses in memory.
@@ -217,7 +217,7 @@ impl IoFile {
         self.access
     }
 
-    /// What its transfers must be multiples of; one byte if they go through the page cache.
+    /// The alignment of its transfers; one byte if they go through the page cache.
     #[must_use]
     pub fn alignment(&self) -> Alignment {
         self.alignment
@@ -257,7 +257,7 @@ fn refuse_what_has_no_offsets(path: &Path, metadata: &std::fs::Metadata) -> Resu
     Err(Error::NotAFile { path: path.to_owned(), what })
 }
 
-/// What `O_DIRECT` asks of this file; none if it was opened so, but does not do it.
+/// The alignment that `O_DIRECT` requires of this file; `None` if it was opened so, but does not do direct I/O.
 #[must_use]
 pub fn direct_alignment(file: &File) -> Option<Alignment> {
     let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(USUAL) };

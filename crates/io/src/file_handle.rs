@@ -72,7 +72,7 @@ impl FileHandle {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and this is its only owner.
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 }

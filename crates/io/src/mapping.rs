@@ -4,8 +4,8 @@
 //! handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told afterwards
 //! ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
 //!
-//! A mapping shows the file as it is. Who writes to the file meanwhile changes bytes that a reader may already have
-//! looked at: that is the bargain of every mapped file, and the reason why the other methods copy.
+//! A mapping shows the file as it is. A program that writes to the file meanwhile changes bytes that a reader may
+//! already have used: that holds for every mapped file, and is the reason why the other engines copy.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -25,7 +25,7 @@ use crate::file::IoFile;
 pub struct Mapping {
     file: Arc<IoFile>,
     watched: &'static Watched,
-    /// What was asked for begins this far after the mapping's first byte, which lies on a page boundary.
+    /// Distance in bytes from the mapping's first byte, which lies on a page boundary, to the requested range.
     skipped: usize,
     start: *const u8,
     mapped: usize,
@@ -55,7 +55,7 @@ impl Mapping {
             )
         }?;
         let Some(watched) = watch(start.addr(), mapped) else {
-            // SAFETY: the mapping that was just made, of which nobody else knows.
+            // SAFETY: the mapping was just made, and no reference to it exists.
             unsafe { munmap(start, mapped) }?;
             return Err(io::Error::other("too many mappings at the same time"));
         };
@@ -128,7 +128,7 @@ fn watch(start: usize, length: usize) -> Option<&'static Watched> {
     };
     let entry = WATCHED.iter().find(free)?;
     entry.broken.store(false, Ordering::Relaxed);
-    // Who sees this start also sees that the entry's former end is gone.
+    // A thread that loads this start then loads no earlier end: ends of former mappings are gone.
     entry.start.store(start, Ordering::Release);
     // Last: an entry with an end is whole.
     entry.end.store(start + length, Ordering::Release);
@@ -149,7 +149,7 @@ impl Watched {
     }
 }
 
-/// What was there before us.
+/// The signal action that was set before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Sees to it that the handler is there, from the first mapping on.
@@ -198,13 +198,14 @@ fn put_zeros(address: usize) -> bool {
     let page = page_size();
     let start = ptr::without_provenance_mut::<libc::c_void>(address / page * page);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the page lies in a mapping of this module, read-only before and after, so that whoever reads it sees
+    // SAFETY: the page lies in a mapping of this module, read-only before and after, so that every reader still sees
     // bytes; `munmap` of the whole range takes this page with it.
     let got = unsafe { libc::mmap(start, page, libc::PROT_READ, flags, -1, 0) };
     got == start
 }
 
-/// Lets whoever came before us handle the signal; if that is nobody, the program ends as it would have without us.
+/// Passes the signal to the handler that was set before ours; without one, the program ends as it would have without
+/// us.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get();
     match before {

@@ -1,16 +1,16 @@
 //! Which pages of a file are in memory; fetching them, and dropping them.
 //!
-//! Every call here takes a range of bytes and works on the pages that it touches; what lies behind the end of a regular
-//! file is left out. Advice to the kernel is just that, and most of it succeeds without doing anything: so [`fetch`] and
-//! [`drop_pages`] look at what came of it, and return it.
+//! Every call here takes a range of bytes and works on the pages that it touches; bytes behind the end of a regular
+//! file are left out. Advice to the kernel is not binding, and most of it succeeds without an effect: so [`fetch`]
+//! and [`drop_pages`] check the outcome, and return it.
 //!
-//! - **`cachestat` counts what was asked for, `mincore` what has arrived.** A page enters the page cache before its
-//!   read begins. Who wants to know whether a program would wait asks [`By::Mincore`].
+//! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
+//!   its read begins. To learn whether a program would wait, ask [`By::Mincore`].
 //! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file was
 //!   opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`] asks in
 //!   pieces.
-//! - **Nobody may look into the cache of a file that is another's** and that they cannot write to: `cachestat` says so,
-//!   `mincore` says of every page that it is there. Here that is an error.
+//! - **A process may inspect the cache of its own user's files and of files that it can write to.** For others
+//!   `cachestat` fails and `mincore` reports every page as present. Here both are an error.
 //! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
 #![allow(unsafe_code)]
 
@@ -36,13 +36,13 @@ use crate::buffer::page_size;
 pub struct Residency {
     /// Pages that the range touches, wholly or in part.
     pub pages: u64,
-    /// Those of them that are in memory.
+    /// Pages of the range that are in memory.
     pub cached: u64,
-    /// What is known beyond that; none if [`By::Mincore`] was asked.
+    /// Further counts; `None` with [`By::Mincore`].
     pub detail: Option<Detail>,
 }
 
-/// What `cachestat` tells beyond what is there, in pages.
+/// Counts of `cachestat` beyond that of cached pages, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Changed, and not yet on their way to the medium.
@@ -56,7 +56,7 @@ pub struct Detail {
 }
 
 impl Residency {
-    /// What is in memory, in bytes.
+    /// Bytes in memory.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.cached * page_size() as u64
@@ -69,7 +69,7 @@ impl Residency {
     }
 }
 
-/// Who is asked what is in memory.
+/// The system call that reports which pages are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// `cachestat` (Linux 6.5): counts pages from the moment when their read was asked for.
@@ -127,13 +127,13 @@ pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     fetch_in_pieces(file, range, piece)
 }
 
-/// The same for who asks again and again, and has found out [how large pieces are](piece).
+/// As [`fetch`], for callers that fetch repeatedly and have looked up [the size of a piece](piece).
 ///
 /// # Errors
 /// If the system refuses, or does not say what came of it.
 ///
 /// # Panics
-/// If pieces are of nothing.
+/// If `piece` is 0.
 pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Residency, Error> {
     assert!(piece > 0, "pieces of nothing");
     let failed = |source| Error::System { what: "fetch pages of a file into memory".into(), source };
@@ -259,7 +259,7 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
     // many. No page is touched.
     let result = unsafe { libc::mincore(start, length, present.as_mut_ptr()) };
     let error = io::Error::last_os_error();
-    // SAFETY: the mapping that was just made, of which nobody else knows.
+    // SAFETY: the mapping was just made, and no reference to it exists.
     unsafe { libc::munmap(start, length) };
     if result != 0 {
         return Err(error);
@@ -267,7 +267,8 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
     Ok(present.iter().filter(|&&page| page & 1 != 0).count() as u64)
 }
 
-/// Has dirty pages written, and waits for it. That they can be found again after a crash is not seen to.
+/// Writes dirty pages back, and waits for it. Does not make them durable: metadata and the device's cache are not
+/// flushed.
 fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
     let (offset, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
     let flags =
@@ -316,8 +317,8 @@ pub fn read_ahead(device: u64) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// What the kernel reads of a file first, for a call at its beginning that wants so many bytes, where its windows then
-/// grow up to `most`; all in bytes (`get_init_ra_size` in mm/readahead.c).
+/// Size of the kernel's first read-ahead window on a file, in bytes, for a call of `call` bytes at its beginning,
+/// where windows then grow up to `most` bytes (`get_init_ra_size` in mm/readahead.c).
 #[must_use]
 pub fn first_window(call: u64, most: u64) -> u64 {
     let page = page_size() as u64;
@@ -345,7 +346,7 @@ fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
         let at = [format!("/dev/block/{device}/"), format!("/dev/block/{device}/../")];
         at.iter().find_map(|at| read(&format!("{at}{name}"))?.trim().parse::<u64>().ok())
     };
-    // What is no block device, as a FUSE or NFS mount, is known by its name among the backing devices only.
+    // Only the backing devices list a mount that has no block device, such as FUSE or NFS.
     let ahead = read(&format!("/class/bdi/{device}/read_ahead_kb"))
         .and_then(|text| text.trim().parse().ok())
         .or_else(|| kilobytes("bdi/read_ahead_kb"));
@@ -466,7 +467,7 @@ mod tests {
         assert_eq!(first_window(4096, 0), 0);
     }
 
-    /// What is done to the pages of a file.
+    /// An operation on the pages of a file.
     #[derive(Clone, Debug)]
     enum Step {
         Read(u64),

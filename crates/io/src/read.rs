@@ -234,14 +234,14 @@ impl ReadStream {
         ReadStream::alone(stream, spec.ahead(options.block), &file, options)
     }
 
-    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Of the options, those of the
-    /// engine and of memory are not used.
+    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Ignores the options of the
+    /// engine and of memory.
     ///
     /// # Errors
     /// If the pool does not have a block.
     ///
     /// # Panics
-    /// If the block is of no bytes, or no multiple of the alignment.
+    /// If the block size is 0, or not a multiple of the alignment.
     pub fn over(
         engine: Box<dyn Engine>,
         pool: BufferPool,

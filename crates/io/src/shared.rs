@@ -82,7 +82,7 @@ impl Traits {
         Traits { takes_late: kind.takes_buffers_late(), maps: !kind.uses_buffers(), registered }
     }
 
-    /// Of an engine of which nothing is known.
+    /// Traits of an engine without a specification.
     pub(crate) const UNKNOWN: Traits = Traits { takes_late: false, maps: false, registered: false };
 }
 

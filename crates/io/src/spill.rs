@@ -87,7 +87,7 @@ impl Spill {
         Spill { io: io.clone(), space: Arc::new(Space::new(file)) }
     }
 
-    /// Begins a run. Of the options, those of the place and of the expected size are not used.
+    /// Begins a run. Ignores the offset and the expected size of the options.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -111,7 +111,7 @@ impl Spill {
     }
 }
 
-/// A run that is being written. One that is dropped is given up, and its space returned.
+/// A run that is being written. Dropping it abandons the run and returns its space.
 pub struct RunWriter {
     stream: WriteStream,
     io: Io,
@@ -222,7 +222,7 @@ impl Run {
     }
 }
 
-/// The blocks of a run that is drained. What has not been read when it is dropped is returned as well.
+/// The blocks of a run that is drained. Dropping it also returns the space of blocks that were not read.
 pub struct RunReader {
     stream: ReadStream,
     run: Run,

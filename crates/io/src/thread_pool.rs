@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use jobs::{Job, JobPool};
 use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
 
-/// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
+/// Threads and locks: the system's, or loom's, which explores every order in which they can interleave.
 mod system {
     #[cfg(all(test, loom))]
     pub(super) use super::model::system::*;
@@ -35,7 +35,7 @@ mod system {
     };
 }
 
-/// What a thread does with a job; it says how many bytes were moved.
+/// The function that a thread runs on a job; it returns the number of bytes moved.
 pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
 
 /// A job that has been done, well or not.
@@ -52,7 +52,7 @@ pub(crate) struct ThreadPool<J> {
     threads: Vec<JoinHandle<()>>,
     in_flight: usize,
     ahead: usize,
-    /// What the caller does with a job, if it helps.
+    /// The function that the caller runs on a job, if it helps.
     own: Option<Call<J>>,
     away: Away,
 }
@@ -91,7 +91,7 @@ impl<J> Shared<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `needed` threads at work, as far as there is work.
+    /// Wakes threads until `needed` are awake, as far as there are jobs.
     fn call_up(&self, state: &mut State<J>, needed: usize) {
         state.needed = needed;
         let missing = needed.saturating_sub(state.awake);
@@ -300,7 +300,8 @@ mod tests {
         }
     }
 
-    /// Has all jobs done by a caller that works for `work` after each visit; gives them in the order of their ends.
+    /// Runs all jobs for a caller that computes for `work` after each visit; returns them in the order of their
+    /// completion.
     fn all_done(threads: usize, helps: bool, jobs: u32, work: Duration, watch: &Watch) -> Vec<u32> {
         let takes = Duration::from_micros(200);
         let calls = (0..threads).map(|_| watch.call(takes)).collect();

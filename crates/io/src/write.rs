@@ -21,8 +21,8 @@
 //! - **Back-pressure**: a caller that is faster than the device waits in [`WriteStream::buffer`]. Two buffers are
 //!   guaranteed to each stream, so that it always goes on, however much the others use. If only the caller itself can
 //!   release memory, that is an error ([`Error::AllHeld`]), and the stream goes on once it has.
-//! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on. Without a
-//!   sync, writes through the page cache can still fail later, which nobody is told.
+//! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on.
+//!   Without a sync, writes through the page cache can still fail later, without an error to the stream.
 //! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after all
 //!   others: a padded unit would have to be cut off again, for which file systems read it back.
 //! - **An expected size** is worth giving: a full disk is then an error before anything is written.
@@ -135,8 +135,8 @@ pub(crate) enum Destination {
     Spill(Place),
 }
 
-/// The stream. What it was given is in the file when [`WriteStream::finish`] has returned. One that is dropped waits for
-/// its writes in flight, and abandons the bytes that are in none.
+/// The stream. When [`WriteStream::finish`] has returned, all bytes given to it are in the file. Dropping a stream
+/// waits for its writes in flight, and abandons bytes that were not yet submitted.
 pub struct WriteStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,

@@ -102,7 +102,7 @@ fn open(path: &Path, read_only: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(!read_only).open(path)
 }
 
-/// Attaches a file to a device that nobody has.
+/// Attaches a file to a free device.
 fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File, PathBuf)> {
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     let mut taken = libc::EBUSY;
@@ -115,7 +115,7 @@ fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File,
             Ok(device)
         });
         match attached.as_ref().map_err(io::Error::raw_os_error) {
-            // Somebody else was told of the same one, and has it, or has just let it go again.
+            // Another process got the same number and attached first, or has just detached the device again.
             Err(Some(code @ (libc::EBUSY | libc::ENXIO))) => taken = code,
             _ => return attached.map(|device| (device, path)),
         }
@@ -137,7 +137,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// What could not be done, and what may help.
+/// The operation that failed, and a hint at the reason.
 fn in_words(backing: &Path, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "this needs root",
@@ -152,7 +152,7 @@ fn in_words(backing: &Path, error: &io::Error) -> String {
     format!("make a block device of {} ({hint})", backing.display())
 }
 
-/// What the driver tells of a device that has a file.
+/// An attribute that the driver shows for an attached device.
 fn attribute(device: &Path, name: &str) -> Option<String> {
     let directory = Path::new("/sys/block").join(device.file_name()?).join("loop");
     Some(fs::read_to_string(directory.join(name)).ok()?.trim().to_owned())

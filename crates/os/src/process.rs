@@ -1,8 +1,8 @@
-//! What `/proc` tells about processes: children, open files and positions in them, times of threads, memory.
+//! Processes as `/proc` shows them: children, open files and positions in them, times of threads, memory.
 //!
-//! A process is held by a descriptor of its directory, so it is never mistaken for another that has its number later:
-//! once it has ended, everything here fails with `ESRCH` or `ENOENT`. What is asked for often is held open as well and
-//! read again from its start, which takes a microsecond or two instead of ten.
+//! A process is identified by a descriptor of its directory, so it is never mistaken for another that has its number
+//! later: once it has ended, everything here fails with `ESRCH` or `ENOENT`. Files that are read often stay open and
+//! are read again from their start, which takes 1 to 2 µs instead of 10.
 //!
 //! | what | where |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
-//! | running a command as if nobody stood between | [`command`] |
+//!  running a command with its signals and status passed through | [`command`] |
 //!
 //! A process may only be looked at by its own user, and where a security module allows it; what is not allowed fails
 //! with `EACCES` or `EPERM`.
@@ -85,7 +85,7 @@ impl Process {
         self.number
     }
 
-    /// Whether it is there and has not ended. One that has ended stays until its parent asks for its status.
+    /// Whether it exists and has not ended. A zombie, which exists until its parent takes its status, has ended.
     #[must_use]
     pub fn is_alive(&mut self) -> bool {
         let mut buffer = [0; STAT_LINE_MAX_BYTES];
@@ -108,7 +108,7 @@ impl Process {
         for thread in threads {
             let Ok(file) = self.at(&format!("task/{thread}/children")) else { continue };
             text.clear();
-            // One that ends in the meantime has none.
+            // A thread that ends in the meantime has no children.
             if File::from(file).read_to_string(&mut text).is_ok() {
                 children.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
             }
@@ -131,7 +131,7 @@ impl Process {
         self.numbers_in("fd")
     }
 
-    /// What one of its open files is, without touching its file system.
+    /// The identity of one of its open files, without a request to the file system.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -154,15 +154,14 @@ impl Process {
     pub fn reopen(&self, file: u32) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = format!("fd/{file}");
-        // Who reads ahead is not the one who has accessed the file; only its owner may ask for that.
+        // Reading ahead must not change the access time, which only the file's owner may ask for.
         let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
         Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
     }
 
-    /// One of its directories that is open, as a place to begin from; nothing is asked of the file system.
+    /// Opens one of its open directories again, as the start of relative paths; makes no request to the file system.
     ///
-    /// # Errors
-    /// If it is not open any more, or is no directory.
+    /// # Errors If it is not open any more, or is not a directory.
     pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)
@@ -374,7 +373,7 @@ fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
     read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// What a file of `/proc` says now, as far as it fits.
+/// Reads a file of `/proc` from its start, as far as it fits.
 fn reread<'a>(file: BorrowedFd<'_>, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = pread(file, &mut *buffer, 0)?;
     str::from_utf8(&buffer[..length]).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))

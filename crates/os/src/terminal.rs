@@ -9,7 +9,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// Columns and rows of the terminal that standard output is; `None` if it does not say, or is no terminal.
+/// Columns and rows of the terminal on standard output; `None` if it is not a terminal, or does not report its size.
 #[must_use]
 pub fn window_size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdout()).ok()?;

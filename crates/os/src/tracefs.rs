@@ -1,19 +1,20 @@
-//! What processes touch in the page cache, as the kernel's tracepoints tell: who, which file, which pages.
+//! Page-cache accesses of processes, from the kernel's tracepoints: thread, file, pages.
 //!
-//! An instance of tracefs of our own, so that nobody else's tracing is disturbed and none disturbs ours:
+//! Uses an instance of tracefs of its own, so that it neither disturbs nor is disturbed by other tracing:
 //!
-//! | event of group `filemap` | is told when |
+//! | event of group `filemap` | is recorded when |
 //! |---|---|
 //! | `mm_filemap_get_pages` | a read takes pages from the cache: from where it is to the end of the request |
 //! | `mm_filemap_fault` | a page of a mapping is touched that is not in memory, or not mapped by its neighbours |
 //! | `mm_filemap_map_pages` | the pages around one that is touched are mapped, because they are in memory |
 //!
 //! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option `event-fork`).
-//! What is in memory already costs the reader 0.1 µs an event. The buffer is small and keeps the newest.
+//! An event on a page already in memory costs the reader 0.1 µs. The buffer is small and keeps the newest events.
 //!
-//! It needs root, but no mounted tracefs: where none is, a private one is mounted, which no namespace shows. The instance
-//! belongs to a process of its own, which removes it when we are done with it or have been killed. If that is killed as
-//! well, tracing is off, and the next process that makes an instance has it removed.
+//! It needs root, but no mounted tracefs: if there is none, a private one is mounted, which no namespace shows. The
+//! instance belongs to a separate process, which removes it when this process has finished with it or was killed. If
+//! the separate process is killed as well, tracing is off, and the next process that creates an instance has the old
+//! one removed.
 
 mod format;
 mod owner;
@@ -63,7 +64,7 @@ pub struct Touch {
     pub kind: Kind,
 }
 
-/// What a look into the buffers has shown.
+/// The outcome of a poll of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// How many events there were.
@@ -125,7 +126,7 @@ fn find() -> Result<Tree, String> {
 pub struct Instance {
     formats: Vec<(Format, Kind)>,
     header: Header,
-    /// Of each core.
+    /// One per core.
     pipes: Vec<File>,
     enable: Vec<File>,
     page: Vec<u8>,
@@ -179,7 +180,7 @@ impl Instance {
         self.owner.name_threads(threads)
     }
 
-    /// Has events told, or not. Takes 0.1 ms.
+    /// Turns the recording of events on or off. Takes 0.1 ms.
     ///
     /// # Errors
     /// If the system refuses.

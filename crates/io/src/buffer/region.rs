@@ -20,7 +20,7 @@ pub(super) struct Region {
     length: usize,
 }
 
-// SAFETY: a region is memory and nothing else. Who may touch which part is the pool's to say.
+// SAFETY: a region is memory and nothing else. The pool decides which thread may touch which part.
 unsafe impl Send for Region {}
 // SAFETY: as above; its methods give an address only.
 unsafe impl Sync for Region {}
@@ -111,7 +111,8 @@ impl Region {
         let before = loose.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         let after = HUGE_PAGE_BYTES - before;
         let start = loose.start.as_ptr();
-        // SAFETY: what is cut off in front and behind lies within the mapping just made, which nobody knows of yet.
+        // SAFETY: the parts cut off in front and behind lie within the mapping just made, to which no reference
+        // exists yet.
         unsafe {
             if before > 0 {
                 munmap(start.cast(), before)?;
@@ -127,8 +128,8 @@ impl Region {
 
     fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         debug_assert!(range.start <= range.end && range.end <= self.length.next_multiple_of(page_size()));
-        // SAFETY: the range is within this mapping. Of the advices used here only `LinuxDontNeed` discards data; the
-        // safety conditions of `discard` cover it.
+        // SAFETY: the range is within this mapping. Among the advices used here only `LinuxDontNeed` discards data;
+        // the safety conditions of `discard` cover it.
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 

@@ -53,7 +53,7 @@ const DATA_SYNC_OPCODE: u16 = 3;
 struct Aio {
     context: libc::c_ulong,
     slots: Slots,
-    /// What the kernel is asked for, by slot. It is copied when it is handed over.
+    /// The control blocks, by slot. The kernel copies them when they are submitted.
     controls: Box<[Control]>,
     /// Slots that were not handed over yet.
     queued: Vec<usize>,

@@ -27,8 +27,8 @@ pub fn is_tmpfs(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// What a file system has left, in bytes; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which then has no blocks
-/// at all.
+/// Free space of a file system, in bytes; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which reports no
+/// blocks at all.
 ///
 /// # Errors
 /// Those of `statvfs`.

@@ -22,16 +22,17 @@ pub struct Bringer {
 
 impl Bringer {
     /// # Errors
-    /// If there is no `/dev/null`.
+    /// If `/dev/null` cannot be opened.
     pub fn new() -> Result<Bringer, Error> {
         let nowhere = File::options().write(true).open("/dev/null");
         let failed = |source| Error::System { what: "open /dev/null".into(), source };
         nowhere.map(|nowhere| Bringer { nowhere }).map_err(failed)
     }
 
-    /// Reads a range, and waits for it; what is there already costs little. What the file does not have is left out.
+    /// Reads a range into the page cache, and waits for it; pages in memory already cost little. Skips the part
+    /// behind the file's end.
     ///
-    /// Nobody keeps pages in memory: whether they still are, [`super::residency`] says.
+    /// The pages are not locked in memory: [`super::residency`] tells whether they still are there.
     ///
     /// # Errors
     /// If the range cannot be read, or its file system does not have `sendfile`.

@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::engine::Op;
 use crate::write::progress::is_interruption;
 
-/// What one read asks for, and which part of it was wanted.
+/// The range of one read, and the part of it that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where the read begins, in bytes; a multiple of the alignment.
+    /// Offset of the read in bytes; a multiple of the alignment.
     pub(super) offset: u64,
-    /// How many bytes it asks for; a multiple of the alignment, so that it may reach beyond the file's end.
+    /// Length of the read in bytes; a multiple of the alignment, so that it may reach beyond the file's end.
     pub(super) length: usize,
     /// The bytes wanted, counted from `offset`.
     pub(super) within: Range<usize>,
@@ -37,10 +37,10 @@ impl Span {
     }
 }
 
-/// What follows from a call.
+/// The next step after a call.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The read is started again, behind what it has got.
+    /// The read is submitted again for the bytes that are missing.
     GoOn,
     /// Everything is there.
     Whole,
@@ -90,7 +90,7 @@ impl Progress {
         let wanted = self.span.within.end;
         let got = op.done;
         if got >= wanted {
-            // What the file has gained meanwhile is not wanted.
+            // Bytes beyond the wanted range are cut off: the file may have grown meanwhile.
             op.rewind(wanted);
             return Next::Whole;
         }

@@ -63,7 +63,8 @@ impl Allocation {
         if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
     }
 
-    /// Bytes up to `end` are about to be written. Only concurrency depends on it: if there is no room, the write fails.
+    /// Allocates ahead for writes up to `end`. Only their concurrency depends on it: if there is no room, the write
+    /// fails.
     pub(crate) fn ahead_of(&mut self, file: &IoFile, end: u64) {
         let Some(from) = self.to.filter(|&to| end > to) else { return };
         let ahead = end.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES);

@@ -38,7 +38,7 @@ pub struct Identity {
     pub device: u64,
     /// The file's number on it.
     pub inode: u64,
-    /// What it is.
+    /// The type of the file.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
@@ -97,18 +97,16 @@ fn parse(text: &str) -> Option<Open> {
     })
 }
 
-/// What is behind a path, seen from a directory, without asking the file system's server anew.
+/// The identity of the file at a path, relative to a directory, from attributes that the kernel has cached.
 ///
-/// # Errors
-/// If there is nothing.
+/// # Errors If there is no such file.
 pub fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Identity> {
     stat(directory, path, AtFlags::STATX_DONT_SYNC)
 }
 
-/// What an open file is, likewise.
+/// The identity of an open file, likewise.
 ///
-/// # Errors
-/// If the system does not say.
+/// # Errors If the system call fails.
 pub fn identity(file: impl AsFd) -> io::Result<Identity> {
     stat(file.as_fd(), Path::new(""), AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH)
 }

@@ -39,7 +39,7 @@ impl Process {
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
     }
 
-    /// What a file that is mapped is, without touching its file system. Needs root.
+    /// The identity of a mapped file, without a request to its file system. Needs root.
     ///
     /// # Errors
     /// If it is not mapped there any more.
@@ -66,7 +66,7 @@ pub fn process_of(thread: u32) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// `7f1c-7f1d r--p 00000000 fe:00 9986717    /path`; none if it is no file.
+/// Parses `7f1c-7f1d r--p 00000000 fe:00 9986717    /path`; `None` if the mapping is not of a file.
 fn parse(line: &[u8]) -> Option<Mapped> {
     let mut rest = line;
     let mut field = || {

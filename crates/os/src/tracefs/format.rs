@@ -65,7 +65,7 @@ impl Format {
         })
     }
 
-    /// What a record tells; none if it is another event's, or is cut short.
+    /// The access in a record; `None` if the record is of another event, or is cut short.
     pub(super) fn touch(&self, kind: Kind, time: u64, record: &[u8]) -> Option<Touch> {
         if self.kind.read(record)? != self.number {
             return None;

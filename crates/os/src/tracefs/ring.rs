@@ -87,7 +87,7 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_ne_bytes(*word), rest))
 }
 
-/// What a word says, and how much time has passed since the one before.
+/// The type or length field of a record's first word, and the time since the record before, in ns.
 fn split(word: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (word & 31, u64::from(word >> 5))
