@@ -91,7 +91,8 @@ fn unescaped(text: &str) -> OsString {
 /// Unmounts a directory; does not follow a symbolic link. With `lazy` a file system in use is detached, and ends with
 /// its last user.
 ///
-/// # Errors Those of umount2(2): `EBUSY`, `EPERM`.
+/// # Errors
+/// Those of umount2(2): `EBUSY`, `EPERM`.
 pub fn unmount(place: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     Ok(rustix::mount::unmount(place, flags | UnmountFlags::NOFOLLOW)?)

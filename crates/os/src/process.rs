@@ -14,7 +14,7 @@
 //! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
-//!  running a command with its signals and status passed through | [`command`] |
+//! | running a command, with signals and status passed through | [`command`] |
 //!
 //! A process may only be looked at by its own user, and where a security module allows it; what is not allowed fails
 //! with `EACCES` or `EPERM`.
@@ -161,7 +161,8 @@ impl Process {
 
     /// Opens one of its open directories again, as the start of relative paths; makes no request to the file system.
     ///
-    /// # Errors If it is not open any more, or is not a directory.
+    /// # Errors
+    /// If it is not open any more, or is not a directory.
     pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)

@@ -259,7 +259,7 @@ impl Running {
         } else if !came.from_kernel
             && let Some(signal) = Signal::from_named_raw(came.signal)
         {
-            // The command may just have ended; then the signal is lost.
+            // The command may just have ended, and then needs no signal.
             let _ = kill_process(pid(self.number()), signal);
         }
     }

@@ -99,14 +99,16 @@ fn parse(text: &str) -> Option<Open> {
 
 /// The identity of the file at a path, relative to a directory, from attributes that the kernel has cached.
 ///
-/// # Errors If there is no such file.
+/// # Errors
+/// If there is no such file.
 pub fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Identity> {
     stat(directory, path, AtFlags::STATX_DONT_SYNC)
 }
 
 /// The identity of an open file, likewise.
 ///
-/// # Errors If the system call fails.
+/// # Errors
+/// If the system call fails.
 pub fn identity(file: impl AsFd) -> io::Result<Identity> {
     stat(file.as_fd(), Path::new(""), AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH)
 }

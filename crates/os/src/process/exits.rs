@@ -28,7 +28,8 @@ pub struct ExitWatcher {
 impl ExitWatcher {
     /// Creates a watcher without processes.
     ///
-    /// # Errors If no descriptor is left.
+    /// # Errors
+    /// If no descriptor is left.
     pub fn new() -> io::Result<ExitWatcher> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -72,7 +73,8 @@ impl ExitWatcher {
 
     /// Waits until watched processes have ended, or for `timeout`; appends their keys, which are no longer watched.
     ///
-    /// # Errors Those of epoll_wait(2), which are not to be expected.
+    /// # Errors
+    /// Those of epoll_wait(2), which are not to be expected.
     pub fn wait(&self, timeout: Duration, ended: &mut Vec<u32>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut events = Vec::with_capacity(64);
