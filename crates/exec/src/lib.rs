@@ -45,12 +45,12 @@
 //! | expendable ones | `prefetch::fetcher` | reads on behalf of a program that must not wait for them | never awaited |
 //! | single ones | each with its owner | a device in real time, a watcher, a bar of progress | their owner's |
 //!
-//! Those of `fetcher` are no pool's, because a pool's promises are the opposite: its threads are there from the start, its
-//! queue is bounded and blocks who fills it, and its end waits for what has begun. The thread that follows a program may wait
-//! for nothing. One of these threads hangs when a server has died: it is then left behind, holds nothing but its file, and
-//! another is started in its place up to a number. What they share with a pool is a queue under a lock. (Of one file, one
-//! fetch is under way at a time, so that the nearest arrives first; that, and waking the thread that decides, is most of
-//! `fetcher.rs`.)
+//! The threads of `fetcher` do not form a pool, because a pool promises the opposite: it starts its threads at once,
+//! its queue is bounded and blocks the submitter, and its end waits for jobs in progress. The thread that follows a
+//! program must not wait. A fetch thread hangs if the server of a file system has died: it is then left behind, holds
+//! only its file, and another thread is started in its place, up to a number. All that these threads share with a
+//! pool is a queue under a lock. (For each file, one fetch at a time is in flight, so that the nearest arrives first;
+//! that, and waking the thread that decides, is most of `fetcher.rs`.)
 
 pub mod executor;
 pub mod read;

@@ -102,8 +102,8 @@ struct Shared<T> {
 /// The next task of a thread.
 pub(crate) struct Found<T> {
     pub(crate) task: T,
-    /// Whether others came with it, which are now in the thread's own queue: whoever looked while they were on their way
-    /// has seen them nowhere, and is to be woken.
+    /// Whether more tasks were stolen, which are now in the thread's own queue: a thread that looked for tasks while
+    /// they moved found them in neither queue, and must be woken.
     pub(crate) has_stolen_more: bool,
 }
 
@@ -234,7 +234,7 @@ impl<T> Queues<T> {
         Some(task)
     }
 
-    /// What is least urgent; or what was urgent, if its number was not yet seen.
+    /// The least urgent task; or an urgent one whose count this thread had not yet seen.
     fn take_last(&self) -> Option<T> {
         self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
     }

@@ -93,7 +93,7 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Of `computing` threads, and `others` behind them.
+    /// Seats for `computing` threads, and for `others` behind them.
     pub(crate) fn new(computing: usize, others: usize) -> Sleep {
         Sleep {
             changing: Mutex::new(()),
@@ -109,9 +109,9 @@ impl Sleep {
         self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
     }
 
-    /// A run's caller looks until there is something or it is `enough`, and sleeps meanwhile. What makes it enough is to
-    /// be followed by [`Sleep::wake_caller`]. A thread of the executor is woken as well if something is added that only it
-    /// may run; it has a seat of its own here, its home.
+    /// The caller of a run looks for a task until it finds one or `enough` holds, and sleeps in between. A change
+    /// that makes `enough` true must be followed by [`Sleep::wake_caller`]. A caller that is a thread of the executor
+    /// has a seat here as well, its home, and is also woken for tasks that only it may run.
     pub(crate) fn next_of_run<R>(
         &self,
         seat: &Arc<Seat>,

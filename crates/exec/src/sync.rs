@@ -26,7 +26,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(all(test, loom))]
 pub(crate) mod model {
-    /// Every order in which threads are stopped in favour of another no more than so many times.
+    /// Checks `what` in every interleaving with at most `stops_max` preemptions.
     pub(crate) fn check(stops_max: usize, what: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(stops_max);

@@ -20,7 +20,7 @@ impl<'env> Tasks<'env> {
 #[must_use = "nothing happens until it is spawned"]
 pub struct Builder<'t, 'env> {
     tasks: &'t Tasks<'env>,
-    /// Of who waits for it.
+    /// Bounds the live tasks, if the caller waits for room before it makes one.
     room: Option<&'t Room>,
     name: Name,
     lane: Lane,

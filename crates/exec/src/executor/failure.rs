@@ -54,7 +54,7 @@ impl Failure {
         self.number == other.number
     }
 
-    /// Of a task that panicked with this.
+    /// The failure of a task that panicked with this payload.
     pub(crate) fn of_panic(task: impl Into<Name>, panic: &(dyn Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -56,7 +56,8 @@ const TURN_TASKS: usize = 16;
 static POOLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
 
 impl<R: Served> Pool<R> {
-    /// For `computing` threads, of which a run's caller is the first, and lanes of so many.
+    /// A pool of `computing` threads, the first of which is the caller of a run, and of lanes with these numbers of
+    /// threads.
     pub(super) fn new(computing: usize, lanes: &[usize]) -> Pool<R> {
         let mut next = computing;
         let lanes: Box<[Range<usize>]> = lanes
@@ -235,7 +236,7 @@ impl<R: Served> Known<R> {
         look: Look,
         find: impl Fn(&R) -> Option<Found<T>>,
     ) -> Option<(Arc<R>, Found<T>)> {
-        // The last look is one under the lock: whoever adds a run after it sees that this thread sleeps.
+        // The last look takes the lock: a thread that adds a run after it sees that this thread sleeps.
         if look == Look::Last || self.version != pool.version.load(Ordering::Relaxed) {
             let runs = lock(&pool.runs);
             self.version = pool.version.load(Ordering::Relaxed);

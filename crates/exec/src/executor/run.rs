@@ -71,8 +71,8 @@ impl<'env> Caller<'env> {
     }
 }
 
-/// A run that goes on between the calls of whoever has it, such as an operator that is asked for one batch after another.
-/// It ends when it is finished; dropped before, it is cancelled, and what has begun is awaited.
+/// A run that goes on between calls of its owner, such as an operator that is asked for one batch after another. It
+/// ends when it is finished; dropping it cancels it, and waits for the tasks that have begun.
 ///
 /// Its executor is kept by `E`: a reference, or an `Arc` for a run that is moved wherever its owner goes.
 ///

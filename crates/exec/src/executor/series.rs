@@ -96,7 +96,7 @@ impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
         if self.end.core().edges.is_broken() || tasks.is_cancelled() {
             return None;
         }
-        // Who has panicked when asked is not asked again.
+        // An iterator that has panicked poisons the lock, and is not called again.
         self.items.lock().ok()?.next()
     }
 }
@@ -105,7 +105,7 @@ impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
 /// allocated for each.
 struct OneOfSeries<'env, I, T, F> {
     core: Core<'env>,
-    /// What it does next.
+    /// The next item.
     turn: Mutex<Turn<'env, I, T, F>>,
 }
 
@@ -123,7 +123,7 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        // Nobody else wants the lock before it has ended.
+        // The lock is free: one thread at a time runs the task.
         let mut turn = lock(&self.turn);
         let (item, series) = turn.take().expect("an item for each time");
         (series.what)(item, tasks).map_err(Cause::failed)?;

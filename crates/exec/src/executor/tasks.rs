@@ -31,7 +31,7 @@ pub enum Lane {
 /// and another frees is what an empty task costs most.
 pub(super) type Task<'env> = Arc<dyn Run<'env> + 'env>;
 
-/// What the threads that run tasks need of them.
+/// The operations of a task that the executor needs.
 pub(super) trait Run<'env>: Send + Sync {
     fn core(&self) -> &Core<'env>;
 
@@ -42,7 +42,7 @@ pub(super) trait Run<'env>: Send + Sync {
     fn discard(&self);
 }
 
-/// What all tasks have. With a small function it is no larger than two cache lines.
+/// Fields of every task. With a small function a task is no larger than two cache lines.
 pub(super) struct Core<'env> {
     name: Name,
     lane: Bound,
@@ -73,7 +73,7 @@ pub struct Tasks<'env> {
     seat: Arc<Seat>,
     live: Live,
     cancelled: AtomicBool,
-    /// What the caller was not given yet: the first ones.
+    /// The first failures that the caller has not received.
     failures: Mutex<Vec<Failure>>,
 }
 
@@ -175,7 +175,7 @@ impl<'env> Tasks<'env> {
         self.live.awaiting(most, || self.work_until(|| self.live() <= most));
     }
 
-    /// Runs so many tasks on the caller's thread; `false` if there are fewer that it need not wait for.
+    /// Runs `many` tasks on the caller's thread; returns `false` if it finds fewer without sleeping.
     fn work_at_once(&self, many: usize) -> bool {
         let mut done = 0;
         while done < many {
@@ -191,7 +191,7 @@ impl<'env> Tasks<'env> {
         true
     }
 
-    /// Runs tasks on the caller's thread until it is enough. What makes it enough wakes the caller.
+    /// Runs tasks on the caller's thread until `enough` holds. The thread that makes it true wakes the caller.
     pub(super) fn work_until(&self, enough: impl Fn() -> bool) {
         self.pool.serve_until(self, enough);
     }
@@ -200,7 +200,7 @@ impl<'env> Tasks<'env> {
     fn execute(&self, task: Task<'env>) -> Option<Task<'env>> {
         let core = task.core();
         let result = match self.reason_to_spare(core) {
-            // What it borrows and holds is dropped all the same.
+            // Values that its function borrows and owns are dropped all the same.
             Some(failure) => self.noted(Failure::catch(&core.name, || task.discard())).and(Err(failure)),
             None => match Failure::catch(&core.name, || task.run(self)) {
                 Ok(Ok(true)) => return self.keep(task),
@@ -258,7 +258,7 @@ impl<'env> Tasks<'env> {
         None
     }
 
-    /// Who holds a task last drops its output, if nobody took it.
+    /// Dropping the last reference to a task drops its output, if it was not taken, and that can panic.
     fn part_with(&self, task: Task<'env>) {
         let name = task.core().name.clone();
         let _ = self.noted(Failure::catch(&name, || drop(task)));
@@ -276,7 +276,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Of a task that waits for so many others.
+    /// The core of a task with `before` predecessors.
     pub(super) fn core(&self, name: Name, lane: Lane, priority: Priority, before: usize) -> Core<'env> {
         let lane = match lane {
             Lane::Compute => Bound::Any,
@@ -290,7 +290,7 @@ impl<'env> Tasks<'env> {
         self.live.count_made(self.thread());
     }
 
-    /// So many of those that a task waits for are gone; the last make it active.
+    /// Removes `of` predecessors of a task; once it has none left it becomes active.
     pub(super) fn release(&self, task: Task<'env>, of: u32) {
         if task.core().edges.let_go(of) {
             self.push(task);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sakiyomi_io::{Access, EngineSpec};
 
-/// Who reads what is not in memory.
+/// The thread that reads bytes that are not in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoThread {
     /// A thread that does nothing else, with a raised priority where that is allowed: the paper's `IO_0`.
@@ -91,7 +91,7 @@ impl BlockedRead {
         self
     }
 
-    /// Who reads.
+    /// The thread that reads.
     pub fn io_thread(mut self, io: IoThread) -> BlockedRead {
         self.io = io;
         self

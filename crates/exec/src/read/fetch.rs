@@ -1,4 +1,4 @@
-//! How those who compute have the bytes of a file that are in memory, or that they wait for themselves.
+//! How compute threads get the bytes of a file that are in memory, or that they load themselves.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use sakiyomi_io::{Block, Buffer, BufferPool, Memory};
 use super::plan::cut;
 use super::tuner::{Transfer, Tuner};
 
-/// Of one file.
+/// Transfers from one file.
 pub(super) struct Fetch {
     pub(super) single: Arc<Single>,
     /// Bytes that are copied at a time.
@@ -43,7 +43,7 @@ impl Fetch {
         (transfer, piece.start..piece.start + length)
     }
 
-    /// So many bytes were had so, and worked on.
+    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&self, transfer: Transfer, bytes: u64, time: Duration) {
         self.tuner().took(transfer, bytes, time);
     }

@@ -1,5 +1,5 @@
-//! Results on their way to who wants them: put together as neighbours meet, or one after the other; and files in their
-//! order in any case.
+//! Results on their way to the caller: reduced as neighbours meet, or handed over one after the other; and files
+//! always in their order.
 //!
 //! The place of a result is a range of numbers; those of a whole file have no gaps.
 
@@ -31,7 +31,7 @@ struct Turns<'g, T> {
     take: Take<'g, T>,
     /// Nothing is handed over any more.
     broken: bool,
-    /// Of the file with which it ended: were it given back, the next would be thought to have its turn.
+    /// Permit of the file whose end was refused: if it were released, the next file would be allowed to begin.
     last: Option<Permit>,
 }
 
@@ -72,7 +72,7 @@ impl<'g, T> Sink<'g, T> {
 impl<T> Turns<'_, T> {
     fn hand_over(&mut self) -> Result<(), Error> {
         while let Some(file) = self.files.get_mut(&self.now).filter(|_| !self.broken) {
-            // Unless it ends well, that nobody is called again.
+            // Stays set if `take` fails or panics, so that it is not called again.
             self.broken = true;
             while let Some((end, result, _permit)) = file.results.remove(&file.next) {
                 file.next = end;
@@ -108,15 +108,15 @@ pub(super) struct Gather<'s, 'g, T> {
 }
 
 impl<T> Gather<'_, '_, T> {
-    /// Whether nobody wants any more.
+    /// Whether the caller wants no more results of this file.
     pub(super) fn is_enough(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
     }
 
-    /// Takes the result of a place, if it has one. The permit is given back when nothing of it is left here.
+    /// Takes the result of a place, if it has one. The permit is released when the result has left.
     ///
     /// # Errors
-    /// Of who takes results.
+    /// Those of the caller's function.
     pub(super) fn put(
         &self,
         place: Range<u64>,
@@ -135,10 +135,10 @@ impl<T> Gather<'_, '_, T> {
         }
     }
 
-    /// No more will come.
+    /// Ends the file: it gets no more results.
     ///
     /// # Errors
-    /// Of who takes results.
+    /// Those of the caller's function.
     pub(super) fn end(self, end: Result<Report, Error>, permit: Permit) -> Result<(), Error> {
         let Gather { sink, index, runs, .. } = self;
         let whole = runs.filter(|_| end.is_ok()).and_then(Runs::into_result);

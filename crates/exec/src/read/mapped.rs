@@ -1,4 +1,4 @@
-//! What is done with the blocks, and what becomes of the results.
+//! How blocks are mapped, and how the results are delivered.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -84,11 +84,11 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(Some(Stream::of(from)), nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], but each file by itself: `each` is given a file's number, from 0, and its result, or why
-    /// there is none; file after file, as soon as it is there. An error of its own ends the reading.
+    /// As [`Mapped::reduce`], but for each file separately: `each` gets a file's number, from 0, and its result, or
+    /// the error that it has instead; file after file, as soon as it is there. An error of `each` ends the reading.
     ///
     /// # Errors
-    /// What `each` says, or if `map` panics; not those of files.
+    /// Those of `each`, or if `map` panics; not those of files.
     pub fn reduce_each(
         self,
         nothing: impl Fn() -> T + Send,
@@ -168,11 +168,11 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of_file(from, true)), take)
     }
 
-    /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end the
-    /// others, and the rest of a file may be left out; an error of `take` ends the reading.
+    /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end
+    /// the others, and the rest of a file may be left out; an error of `take` ends the reading.
     ///
     /// # Errors
-    /// What `take` says, or if `map` panics; not those of files.
+    /// Those of `take`, or if `map` panics; not those of files.
     pub fn each_in_order(
         self,
         mut take: impl FnMut(usize, Event<T>) -> io::Result<Wanted> + Send,
@@ -211,7 +211,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Has everything read and mapped, with results and ends given to `take`.
+    /// Reads and maps all inputs; `take` gets results and ends.
     fn run(
         &self,
         from: Option<Stream<'_>>,

@@ -1,4 +1,4 @@
-//! What is in memory and what is not, and so who brings it.
+//! The parts of a file that are in memory, and those that must be loaded.
 
 use std::fs::File;
 use std::ops::Range;
@@ -69,8 +69,8 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// What is handed over at a time at most, in bytes, a power of two: so little that of `bytes` there are sixteen pieces for
-/// each thread, unless they became too small to be worth it, and of what there is `room` for at the same time, two.
+/// Upper bound of a piece in bytes, a power of two: small enough that `bytes` give each thread sixteen pieces, unless
+/// they became too small to pay, and that two pieces for each thread fit in `room`.
 pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
     let threads = threads as u64;
     let most = (bytes / (16 * threads)).max(PIECE_MIN_BYTES).min(room / (2 * threads));

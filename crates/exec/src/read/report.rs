@@ -1,4 +1,4 @@
-//! What a blocked read did, and what it hands over while it does it.
+//! The report of a blocked read, and the events that it delivers meanwhile.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use sakiyomi_io::EngineSpec;
 
 use super::error::Error;
 
-/// What a blocked read did.
+/// Counters and times of a blocked read.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Bytes read.
@@ -26,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What was done besides.
+    /// Adds the counters and times of `more`.
     pub fn add(&mut self, more: &Report) {
         self.bytes += more.bytes;
         self.resident_bytes += more.resident_bytes;
@@ -38,7 +38,7 @@ impl Report {
     }
 }
 
-/// What comes of a file, as it comes.
+/// An event of a file, in the order of its bytes.
 #[derive(Debug)]
 pub enum Event<T> {
     /// The next result.

@@ -77,8 +77,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             self.begun += 1;
             let rest = match input {
                 Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
-                // It was not opened ahead, so it may wait for somebody, as a FIFO does; perhaps it need not be read at
-                // all. Or those before it have the descriptors that it needs.
+                // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files end
+                // first: perhaps the caller then wants no more, or they hold the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
                 Err(Input::Path(path)) => match Opened::open(self.work, path) {
                     Ok(opened) => self.dispatch(tasks, &file, opened),

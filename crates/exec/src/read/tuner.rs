@@ -1,4 +1,4 @@
-//! Whether what is in memory is mapped or copied: which of the two is faster differs from machine to machine.
+//! Whether resident bytes are mapped or copied: which of the two is faster differs from machine to machine.
 //!
 //! Mapping copies nothing, but its pages are entered into tables that all threads share, and taken out again (Crotty,
 //! Leis & Pavlo 2022 on what that comes to on many cores). Copying costs memory bandwidth, and leaves a block in its
@@ -52,7 +52,7 @@ impl Trials {
 }
 
 impl Tuner {
-    /// For so many bytes: if they are few, they are mapped and nothing is tried.
+    /// A tuner for `bytes` bytes: few bytes are mapped without trials.
     pub(super) fn of(bytes: u64) -> Tuner {
         let settled = (bytes < TUNED_MIN_BYTES).then_some(Transfer::Mmap);
         Tuner { settled, map: Trials::default(), copy: Trials::default() }
@@ -63,12 +63,13 @@ impl Tuner {
         Tuner { settled: Some(transfer), ..Tuner::of(0) }
     }
 
-    /// What is not to be tried any more.
+    /// Ends the trials with this transfer.
     pub(super) fn settle(&mut self, transfer: Transfer) {
         self.settled = Some(transfer);
     }
 
-    /// Of a piece of `length` bytes: how it is had, and how many bytes of it before this is asked again.
+    /// The transfer for a piece of `length` bytes, and the number of its bytes for which it holds; then this is
+    /// called again.
     pub(super) fn next(&mut self, length: u64) -> (Transfer, u64) {
         if let Some(transfer) = self.settled {
             return (transfer, length);
@@ -82,7 +83,7 @@ impl Tuner {
         (transfer, TRIAL_BYTES)
     }
 
-    /// So many bytes were had so, and worked on.
+    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&mut self, transfer: Transfer, bytes: u64, time: Duration) {
         if self.settled.is_some() || bytes != TRIAL_BYTES {
             return;

@@ -1,4 +1,4 @@
-//! What the tasks of a blocked read share, and what each does with its block.
+//! State shared by the tasks of a blocked read, and the processing of a block.
 
 use std::any::Any;
 use std::io::Read;
@@ -22,7 +22,7 @@ use super::stream::{Bytes, SmallBufs};
 use super::tuner::Transfer;
 use crate::executor::Failure;
 
-/// A file up to this size is read at once by who works on it: a hand-over would take longer.
+/// A file up to this size is read in one call by the thread that processes it: a hand-over would take longer.
 pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
 /// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
 const FILES_MAX: u64 = 64;
@@ -34,7 +34,7 @@ const DESCRIPTORS_PER_FILE: u64 = 4;
 /// The offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
 
-/// What the tasks share.
+/// State shared by the tasks.
 pub(super) struct Work<'g, T> {
     pub(super) read: &'g BlockedRead,
     map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
@@ -139,7 +139,7 @@ pub(super) struct FileJob<'w, 'g, T> {
     bytes: AtomicU64,
     mapped_bytes: AtomicU64,
     computing_ns: AtomicU64,
-    /// What was in memory, in bytes, and how the rest was read.
+    /// Resident bytes, and the engine that read the others.
     plan: Mutex<(u64, Option<EngineSpec>)>,
 }
 
@@ -173,7 +173,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was found out before it is read.
+    /// Records the residency that was found before the file is read.
     pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<EngineSpec>) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
@@ -183,8 +183,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.fail_at(BEHIND_ALL, error);
     }
 
-    /// Stops reading this file at an offset. Of several failures the one with the lowest offset is reported, so that
-    /// the outcome does not depend on which thread was first.
+    /// Stops reading this file at an offset. If there are several failures, the one with the lowest offset is
+    /// reported, so that the outcome does not depend on which thread was first.
     fn fail_at(&self, offset: u64, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
@@ -370,7 +370,7 @@ impl<T: Send> FileJob<'_, '_, T> {
     }
 }
 
-/// As many files as there may be descriptors for.
+/// Number of files for which there are descriptors.
 fn files_max() -> usize {
     let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_RESERVED);
     (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize
