@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `executor.rs`, `executor/threads.rs` | an executor and its runs; which threads it has, and their start |
 //! | `executor/run.rs`, `builder.rs`, `series.rs`, `room.rs` | the run as its caller has it; how tasks are made, one by one or as task blocks; waiting for room |
-//! | `executor/handle.rs` | functions as tasks, and who has their outputs |
+//! | `executor/handle.rs` | functions as tasks, and the handles of their outputs |
 //! | `executor/tasks.rs` | a run: its active tasks, their execution, what follows from an end |
 //! | `executor/pool.rs` | the threads: which runs are active, and which of them a thread serves |
 //! | `executor/edges.rs`, `live.rs`, `place.rs`, `failure.rs` | what waits for what; how many live; which thread this is; why something failed. None knows a task |
@@ -36,7 +36,7 @@
 //!
 //! # Threads
 //!
-//! Two crates have pools, and no other keeps threads of a kind:
+//! Two crates have pools, and no other crate keeps a group of equal threads:
 //!
 //! | threads | where | for | at the end |
 //! |---|---|---|---|

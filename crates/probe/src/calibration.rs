@@ -79,7 +79,7 @@ impl Machine {
 /// Costs of operations on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCosts {
-    /// What was measured: `path`, `tmpfs`, `loop`.
+    /// The measured target: `path`, `tmpfs`, `loop`.
     pub target: String,
     /// Where it lies.
     pub device: Device,

@@ -1,4 +1,4 @@
-//! What can go wrong while a target is made ready or measured.
+//! Errors while a target is made ready or measured.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused something.
+    /// A call on a file failed.
     #[error(transparent)]
     Io(#[from] sakiyomi_io::Error),
-    /// What the system refused.
+    /// Another system call failed.
     #[error(transparent)]
     System(#[from] sakiyomi_os::Error),
     /// A write failed.
@@ -41,7 +41,7 @@ pub enum Error {
     TestFile {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// There is not enough room for the test file.
@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
         /// The test file's size.
         wanted: u64,
-        /// What is free.
+        /// Free bytes.
         free: u64,
     },
     /// No process of this user may make such a large file.
@@ -64,13 +64,13 @@ pub enum Error {
     FileLimit {
         /// The test file's size.
         wanted: u64,
-        /// What is allowed.
+        /// The largest file that is allowed, in bytes (`RLIMIT_FSIZE`).
         limit: u64,
     },
-    /// There is no file system in memory.
+    /// The directory is not in a file system in memory.
     #[error("{} is no file system in memory (tmpfs); mount one there to use --on", .0.display())]
     NoTmpfs(PathBuf),
-    /// The file is smaller than what it is to be read in.
+    /// The file is smaller than the smallest block.
     #[error("{} has {size} bytes, and the smallest block wanted {block}; name a larger file or give smaller blocks", path.display())]
     TooSmall {
         /// The file.
@@ -85,7 +85,7 @@ pub enum Error {
     NotCold {
         /// The file.
         path: PathBuf,
-        /// What stays.
+        /// Bytes that stay in the page cache.
         cached: u64,
     },
     /// It may be in the page cache or not.

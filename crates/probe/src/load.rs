@@ -1,7 +1,7 @@
 //! Operations kept in flight on one file: the load of a run.
 //!
-//! It drives an engine without a stream above it: no block is handed to anybody, and each operation that completes is
-//! submitted again for another place, with its memory. What is measured is the engine.
+//! Drives an engine without a stream above it: no block is handed over, and each operation that completes is
+//! submitted again for another offset, with its memory. So the figures are those of the engine.
 
 use std::hint::black_box;
 use std::io;

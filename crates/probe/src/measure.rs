@@ -14,10 +14,10 @@ use crate::latency::Latencies;
 use crate::load::{GoOn, Load};
 use crate::setting::{CacheState, Setting};
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was granted of what was asked for.
+    /// The resources that were granted.
     pub grant: Grant,
     /// Bytes transferred.
     pub bytes: u64,

@@ -9,9 +9,9 @@ pub(crate) struct Sequence {
     block: u64,
     count: u64,
     index: u64,
-    /// How many times all blocks were given.
+    /// Number of passes through all blocks so far.
     pass: u64,
-    /// Of the order of the first pass, if they are shuffled.
+    /// Seed of the order of the first pass, if the blocks are shuffled.
     seed: Option<u64>,
     shuffle: Option<Shuffle>,
     is_endless: bool,

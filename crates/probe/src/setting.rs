@@ -115,7 +115,7 @@ impl Buffers {
         matches!(self, Buffers::Registered | Buffers::HugeRegistered)
     }
 
-    /// What this comes to for an engine: one that cannot register buffers does not.
+    /// The buffers as an engine can have them: they are registered only if the engine can do that.
     #[must_use]
     pub fn for_engine(self, kind: EngineKind) -> Buffers {
         match self {

@@ -1,4 +1,4 @@
-//! What is read or written: a file of the user's, which is only read, a test file of our own, a file in memory, or a
+//! Targets of a measurement: a file of the user's, which is only read, a test file of our own, a file in memory, or a
 //! loop device over one.
 //!
 //! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
@@ -23,9 +23,9 @@ use crate::Error;
 /// Something to read, or to read and write.
 #[derive(Debug)]
 pub struct Target {
-    /// What results call it: `path`, `tmpfs`, `loop`.
+    /// Its name in results: `path`, `tmpfs`, `loop`.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description of a few words.
     pub what: String,
     /// Where it can be opened.
     pub path: PathBuf,
@@ -99,7 +99,7 @@ impl Target {
     /// A test file in memory: the CPU is the only limit.
     ///
     /// # Errors
-    /// If there is no file system in memory, or too little room in it.
+    /// If `/dev/shm` is not a file system in memory, or has too little room.
     pub fn in_memory(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let what = format!("test file in {SHARED_MEMORY}, in memory");
@@ -107,8 +107,8 @@ impl Target {
         Ok(Target { device: Device::of(Path::new(SHARED_MEMORY)).unwrap_or_default(), ..found })
     }
 
-    /// A loop device over a test file in memory, to be written to if `writes`: a block device that is as fast as the CPU lets it be, and whose work is
-    /// done by threads of the kernel, as that of real ones is.
+    /// A loop device over a test file in memory, writable if `writes`: a block device whose only limit is the CPU,
+    /// and whose work is done by threads of the kernel, as that of real ones is.
     ///
     /// # Errors
     /// As for [`Target::in_memory`], and if this user may set up no loop device.

@@ -5,8 +5,8 @@
 //! put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting together
 //! is associative, so that parts may be counted in any order, and neighbours merged as they meet.
 //!
-//! What a word is follows GNU: what is printable and no space begins or continues one, a space ends it, and anything
-//! else (control characters, bytes that are no character) does neither.
+//! Words are those of GNU: a printable character other than a space begins or continues a word, a space ends it, and
+//! anything else (control characters, invalid bytes) does neither.
 
 mod columns;
 mod kernel;
@@ -24,7 +24,7 @@ use sakiyomi_os::ctype::{Characters, Class, Encoding};
 use columns::Columns;
 use utf8::{Decoded, FOLLOWING_MAX_BYTES, cut_off, decode, is_following};
 
-/// What is to be counted. Bytes and lines cost nothing beside any of the others.
+/// The figures to count. Bytes and lines cost nothing beside any of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Words.
@@ -58,19 +58,20 @@ pub struct Counter {
     utf8: bool,
     /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
-    /// What each byte is, as a character of its own.
+    /// The kind of each byte, as a character of its own.
     bytes: [Kind; PAGE_CODES],
-    /// What each character of two or three bytes is, so many at a time, when one of them is met.
+    /// The kinds of characters of two or three bytes, [`PAGE_CODES`] at a time, determined when one of them first
+    /// occurs.
     pages: Vec<OnceLock<Box<[Kind; PAGE_CODES]>>>,
     arch: pulp::Arch,
 }
 
-/// What a character means for words and columns.
+/// The effect of a character on words and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It begins or continues a word, and takes so many columns.
+    /// It begins or continues a word, and takes this many columns.
     Word(u8),
-    /// It ends a word, and takes so many columns.
+    /// It ends a word, and takes this many columns.
     Space(u8),
     Tab,
     Newline,
@@ -256,7 +257,7 @@ impl Counter {
         tally.plain
     }
 
-    /// What the first character is, and how many bytes it has; none for a byte that belongs to no character.
+    /// The kind of the first character, and its length in bytes; `None` for a byte that belongs to no character.
     #[inline(always)]
     fn first_of(&self, bytes: &[u8]) -> (Option<Kind>, usize) {
         if !self.utf8 || bytes[0] < 0x80 {

@@ -38,7 +38,7 @@ pub enum CalibrationError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
 }

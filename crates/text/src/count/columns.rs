@@ -5,7 +5,8 @@
 
 use super::Kind;
 
-/// What a piece of a line does to a column: adds `before`, and after a tab goes on `after` columns behind a multiple of 8.
+/// The effect of a piece of a line on a column: adds `before`; a tab then goes to the next tab stop, and `after` is
+/// added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Advance {
     before: u64,

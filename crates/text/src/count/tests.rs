@@ -23,7 +23,7 @@ fn counters() -> Vec<(&'static str, Counter)> {
     counters
 }
 
-/// What was not asked for may be anything.
+/// Clears the figures that were not requested, which may be anything.
 fn asked(figures: Figures, wanted: Wanted) -> Figures {
     Figures {
         words: if wanted.words { figures.words } else { 0 },

@@ -1,6 +1,6 @@
 //! UTF-8 as glibc reads it: sequences of up to six bytes, without overlong ones and surrogates.
 
-/// What stands at the start of some bytes.
+/// The first character of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// A character and its length in bytes.
@@ -18,7 +18,7 @@ pub(super) fn is_following(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// What the bytes, more than none, begin with.
+/// Decodes the first character of `bytes`, which must not be empty.
 #[inline]
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let bits = |byte: u8, mask: u8| u32::from(byte & mask);
