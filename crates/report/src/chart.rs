@@ -65,7 +65,7 @@ pub struct Chart {
     pub name: &'static str,
     /// The heading, which the picture also carries.
     pub title: &'static str,
-    /// What to look for, in a sentence.
+    /// A sentence that says how to read the chart.
     pub caption: String,
     /// A complete SVG document that fills the width it is given.
     pub svg: String,

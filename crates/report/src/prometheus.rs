@@ -12,7 +12,7 @@ use crate::words::one_line;
 #[must_use]
 pub fn iorate(result: &IorateResult) -> String {
     let device = labels(&[("mount", &result.mount), ("device", &result.device.name)]);
-    // A number that was given again belongs to who has it now: no series may come twice.
+    // A process number may be reused; only its latest owner is shown, since no series may come twice.
     let latest: BTreeMap<&IorateTarget, &IorateOwner> =
         result.owners.iter().map(|owner| (&owner.target, owner)).collect();
     let owners: Vec<(String, &IorateOwner)> =
@@ -118,7 +118,7 @@ fn labels(labels: &[(&str, &str)]) -> String {
     format!("{{{}}}", labels.join(","))
 }
 
-/// A label's value may hold anything but these as they are. What could move a cursor is no use to anybody.
+/// The text of a label's value. Control characters, which could move a cursor, are replaced.
 fn escaped(value: &str) -> String {
     one_line(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

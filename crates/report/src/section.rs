@@ -218,7 +218,7 @@ pub struct Table {
     pub name: String,
     /// Subject of the rows; neighbouring tables with the same heading belong together.
     pub heading: &'static str,
-    /// Of several tables under a heading, the name of this one, and the settings that its rows share.
+    /// If there are several tables under a heading, the name of this one, and the settings that its rows share.
     pub caption: (String, String),
     /// The columns.
     pub columns: Vec<Column>,
@@ -239,7 +239,7 @@ pub struct Column {
     pub is_text: bool,
     /// Whether a summary can do without it.
     pub is_detail: bool,
-    /// Where there is no room for all, columns with the highest rank go first; those with 0 stay.
+    /// If there is no room for all columns, those of the highest rank are left out first; columns of rank 0 stay.
     pub spare: u8,
     /// The direction in which its figures should go.
     pub aim: Aim,

@@ -39,7 +39,7 @@ pub enum Value {
     PerSecond(f64),
     /// Seconds of CPU time for a GB.
     CpuPerGb(f64),
-    /// A bare number with so many decimals.
+    /// A bare number, and the number of its decimals.
     Number(f64, usize),
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Tick {
 /// One axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What is measured, with its unit where the ticks do not say it.
+    /// The quantity, with its unit unless the ticks show it.
     pub(crate) title: String,
     pub(crate) ticks: Vec<Tick>,
     scale: Scale,
@@ -187,7 +187,7 @@ impl Axis {
         let sensible = |value: f64| value.clamp(-RATE_MAX_BYTES_PER_S, RATE_MAX_BYTES_PER_S);
         let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
-        // What begins at nothing begins at the axis.
+        // An axis of values from 0 on begins at 0.
         let from = if low == 0.0 { 0.0 } else { low - span * 0.06 };
         let to = high + span * 0.06;
         Axis::linear(title, from, to, nice_step(to - from, ticks), number::round_decimal)

@@ -133,7 +133,7 @@ impl TimeRange {
     }
 }
 
-/// What one layer is made from.
+/// The quantity of one layer.
 #[derive(Clone)]
 pub(crate) struct Quantity<T> {
     pub(crate) label: &'static str,

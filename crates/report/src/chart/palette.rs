@@ -59,7 +59,7 @@ pub(crate) const FRONT: Colour = BLUE;
 /// The others.
 pub(crate) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
 
-/// What a real drive took, wide below the others.
+/// Times of a real drive, drawn wide below the others.
 pub(crate) const MEASURED: Colour = BEATEN;
 /// A simulation that takes its own times.
 pub(crate) const FREE: Colour = ORANGE;
@@ -77,7 +77,7 @@ pub(crate) const METHODS: [(&str, Colour); 7] = [
     ("populate", INK),
 ];
 
-/// Who uses the CPU: user, system, kernel threads.
+/// CPU time: user, system, kernel threads.
 pub(crate) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(crate) const BUSY: Colour = VERMILLION;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::chart::{Chart, Panel, TimeChart};
 
-/// What the script is given.
+/// The input of the script.
 #[derive(Serialize)]
 struct Series<'a> {
     /// The spans that charts are over, each list once.

@@ -173,7 +173,7 @@ pub struct MountRates {
     pub ios: u64,
     /// I/Os among them that exceeded their time.
     pub late: u64,
-    /// The mean of actual over ideal time; nothing where there was no I/O.
+    /// The mean of actual over ideal time; `None` without I/Os.
     pub accuracy_ratio: Option<f64>,
     /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<IorateBypass>,
@@ -198,9 +198,9 @@ pub struct MountWindow {
     pub in_flight_max: u64,
     /// Reads by the drive whose class is known; none of a device without a cache.
     pub reads: u64,
-    /// Those that needed no positioning.
+    /// Reads among them that needed no positioning.
     pub hits: u64,
-    /// How long the drive was busy; nothing without one.
+    /// Busy time of the drive; `None` without a drive.
     pub busy_ns: Option<u64>,
     /// I/Os of owners with a rate.
     pub rated_ios: u64,

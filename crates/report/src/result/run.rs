@@ -14,12 +14,12 @@ use crate::section::{Fact, Finding, Glossary, Present, Section, Table};
 use crate::value::Value;
 use crate::words::command_line;
 
-/// What was seen of a program and done for it.
+/// A program's I/O as it was observed, and the effect of prefetching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// The program and its arguments, or the process that was followed.
     pub program: Vec<String>,
-    /// What it returned; absent where it was killed, or only followed.
+    /// Its exit code; absent if a signal killed it, or if it was only followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// The signal that killed it.
@@ -68,7 +68,7 @@ pub struct RunResult {
     pub own_cpu_ns: u64,
     /// Why files were left alone, those with the most bytes first.
     pub idle: Vec<RunIdle>,
-    /// What could not be seen or done, in sentences.
+    /// Observations and actions that were not possible, in sentences.
     pub notes: Vec<String>,
     /// The largest readings, one by one.
     pub readings: Vec<RunReading>,
@@ -255,7 +255,7 @@ pub struct RunAdvice {
     pub bdi: String,
     /// Its read-ahead.
     pub read_ahead_bytes: u64,
-    /// What it would take.
+    /// The read-ahead that would suffice.
     pub wanted_bytes: u64,
 }
 

@@ -21,7 +21,7 @@ pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 /// One experiment with all combinations of the values that were varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioResult {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// The name of the drive.
     pub drive: String,
@@ -59,15 +59,15 @@ pub struct ScenarioPoint {
     /// The jobs of tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<ScenarioJob>,
-    /// What the drive's mechanism did; none for a device without one.
+    /// The time of the drive's mechanism by activity; `None` for a device without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_time_ns: Option<DiskTime>,
-    /// How well I/O times were kept; none where nothing is regulated.
+    /// How well I/O times were kept; `None` without regulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regulation: Option<RegulationPoint>,
 }
 
-/// What came of one program.
+/// The outcome of one program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioProcess {
     /// Its name.
@@ -89,19 +89,19 @@ pub struct ScenarioProcess {
     pub paused_ns: u64,
     /// Reading that went on while it did something else.
     pub hidden_ns: u64,
-    /// What it read.
+    /// Bytes that it read.
     pub read_bytes: u64,
-    /// What it wrote.
+    /// Bytes that it wrote.
     pub written_bytes: u64,
-    /// What a prefetcher brought into memory for it.
+    /// Bytes that a prefetcher brought into memory for it.
     pub prefetched_bytes: u64,
-    /// How much of that was evicted before the program came to it.
+    /// Bytes of those that were evicted before the program came to them.
     pub wasted_bytes: u64,
     /// How far ahead the prefetcher was at the most.
     pub distance_max_bytes: u64,
     /// How far ahead it was over time.
     pub distance: Vec<DistancePoint>,
-    /// What the prefetcher did about it at the end; empty without one.
+    /// The prefetcher's decision at the end; empty without one.
     pub prefetcher: String,
 }
 

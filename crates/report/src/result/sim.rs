@@ -24,7 +24,7 @@ pub struct SimResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
+    /// Settings that differ from the drive's own file, such as `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
     /// How the trace was replayed, where it was not simply at its own times: `closed loop, 8 outstanding`, `wrapped`.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct SimResult {
     pub flushes: u64,
     /// Discards among them.
     pub discards: u64,
-    /// Full and active hits over reads; 0 where there was no read.
+    /// Full and active hits over reads; 0 without reads.
     pub hit_ratio: f64,
     /// The reads by class.
     #[serde(flatten)]
@@ -50,9 +50,9 @@ pub struct SimResult {
     pub writes_absorbed: u64,
     /// Writes that waited for the medium.
     pub writes_media: u64,
-    /// What the reads asked for.
+    /// Bytes that the reads requested.
     pub read_bytes: u64,
-    /// What the writes brought.
+    /// Bytes that the writes transferred.
     pub written_bytes: u64,
     /// Positionings of the head.
     pub seeks: Seeks,
@@ -66,7 +66,7 @@ pub struct SimResult {
     pub device_ns: Spread,
     /// The queue in front of the device.
     pub host_queue: HostQueue,
-    /// What the disk's time went into.
+    /// The disk's time by activity.
     pub disk_time_ns: DiskTime,
     /// The simulated span that is counted.
     pub simulated_ns: u64,
@@ -163,7 +163,7 @@ pub struct DiskTime {
 }
 
 impl DiskTime {
-    /// Idle time over all time; 0 where there was no time.
+    /// Idle time over all time; 0 if the time is 0.
     #[must_use]
     pub fn idle_ratio(self) -> f64 {
         let parts = [self.idle, self.read_seek, self.read_data, self.write_seek, self.write_data];

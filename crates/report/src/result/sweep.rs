@@ -20,7 +20,7 @@ pub struct SweepResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file at every point.
+    /// Settings that differ from the drive's own file at every point.
     #[serde(default)]
     pub settings: Vec<String>,
     /// The keys that were varied.
@@ -85,7 +85,7 @@ impl SweepLimit {
 }
 
 impl SweepPoint {
-    /// What the point is judged by.
+    /// The objectives of the point.
     #[must_use]
     fn objectives(&self) -> Objectives {
         Objectives {

@@ -21,7 +21,7 @@ pub struct ValidateResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
+    /// Settings that differ from the drive's own file, such as `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
     /// How the trace was read and freely replayed: `closed loop`, `device 1`.
     pub replay: Vec<String>,
@@ -32,16 +32,16 @@ pub struct ValidateResult {
     pub until_ns: Option<u64>,
     /// Requests that were replayed.
     pub requests: u64,
-    /// Those of them that were judged: all other figures are of these.
+    /// Requests of those that were judged: all other figures are of these.
     pub judged: u64,
-    /// What the real drive took.
+    /// Response times of the real drive.
     pub measured_response_ns: Spread,
     /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what follows.
     pub free: Accuracy,
     /// Anchored: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// How well the phase of the spindle was foretold in the anchored replay, 0 to 1. Near 0, where it is no better than
-    /// by chance, the anchored errors hold the rotational wait of every access.
+    /// How well the anchored replay predicts the phase of the spindle, 0 to 1. Near 0, where it is no better than
+    /// chance, the anchored errors include the rotational delay of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
     /// Hits and misses as the real drive told them; absent where it did not, or always said the same.
@@ -56,7 +56,7 @@ pub struct ValidateResult {
 /// How far one replay is off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
-    /// What the simulated drive took.
+    /// Response times of the simulated drive.
     pub simulated_response_ns: Spread,
     /// Root mean square of the horizontal distance of the two distributions (Ruemmler & Wilkes 1994).
     pub rms_ns: u64,
@@ -76,13 +76,13 @@ pub struct Accuracy {
 /// How far single requests are off, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestError {
-    /// Half are no further off.
+    /// Median of the absolute error.
     pub median: u64,
-    /// The mean distance.
+    /// Mean of the absolute error.
     pub mean: u64,
-    /// 90 % are no further off.
+    /// 90th percentile of the absolute error.
     pub p90: u64,
-    /// The mean with its sign: above zero where the simulation is slower.
+    /// Mean of the signed error: above zero if the simulation is slower.
     pub bias: i64,
 }
 
@@ -91,11 +91,11 @@ pub struct RequestError {
 pub struct KindError {
     /// Which.
     pub kind: Kind,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What they took on the real drive on average.
+    /// Mean response time on the real drive.
     pub measured_mean_ns: u64,
-    /// What they took in the simulation on average.
+    /// Mean response time in the simulation.
     pub simulated_mean_ns: u64,
     /// How far they are off.
     pub request_error_ns: RequestError,
@@ -328,7 +328,7 @@ fn judged(result: &ValidateResult) -> String {
     format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
 }
 
-/// What requests of a kind are called in a validation.
+/// The name of a kind of request.
 fn request_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Reads => "reads",

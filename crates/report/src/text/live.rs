@@ -76,7 +76,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Those with the most I/O first, then those that wait for some.
+/// Owners with the most I/O first, then those with the most unanswered requests.
 fn by_activity(owners: &[IorateOwner]) -> Vec<IorateOwner> {
     let mut sorted = owners.to_vec();
     let activity = |owner: &IorateOwner| owner.ios_per_s.unwrap_or_default();

@@ -71,7 +71,7 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
     )
 }
 
-/// The height of a panel with so many names at its right.
+/// The height of a panel with `names` names at its right.
 fn height_for(names: usize) -> u32 {
     /// Height of a panel with few names, in pixels.
     const PANEL_HEIGHT_MIN: u32 = 360;

@@ -42,16 +42,16 @@ pub struct ScenarioJobRun {
     pub idle_ns: u64,
     /// Time in which reads of its file were outstanding.
     pub reading_ns: u64,
-    /// What was read into buffers.
+    /// Bytes read into buffers.
     pub read_bytes: u64,
-    /// What was computed on.
+    /// Bytes computed on.
     pub computed_bytes: u64,
-    /// What was asked of the drive.
+    /// Bytes requested from the drive.
     pub fetched_bytes: u64,
 }
 
 impl ScenarioJobRun {
-    /// Neither reading nor computing, on so many threads, can be done in less.
+    /// Lower bound of the elapsed time: neither reading, nor computing on `threads` threads, takes less.
     #[must_use]
     pub fn bound_ns(&self, threads: u64) -> u64 {
         self.reading_ns.max(self.computing_ns / threads.max(1))
@@ -121,7 +121,7 @@ struct Item<'a> {
     run: &'a ScenarioJobRun,
 }
 
-/// What the experiment says about them.
+/// The findings of an experiment about its jobs.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return Vec::new() };
     let mut sentences: Vec<String> = order(result).into_iter().chain(later_runs(result)).collect();
@@ -134,7 +134,7 @@ pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
-/// What is gained by running it again.
+/// The gain of running a job again.
 fn later_runs(result: &ScenarioResult) -> Option<String> {
     let shares = result.points.iter().flat_map(|point| {
         point.jobs.iter().filter_map(move |job| {
@@ -165,7 +165,7 @@ fn extremes(result: &ScenarioResult) -> Option<String> {
     Some(format!("It takes {} at best, {} at worst.", named(best), named(worst)))
 }
 
-/// What one job did with its time.
+/// A sentence about the time of one job.
 fn about(job: &ScenarioJob) -> String {
     let runs = job.runs.iter().map(|run| {
         let bound = run.bound_ns(job.threads).max(1);

@@ -82,7 +82,7 @@ impl ScenarioPoint {
     }
 }
 
-/// What an experiment says.
+/// The findings of an experiment.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return vec!["Nothing was run.".to_owned()] };
     if regulation::is_regulated(result) {
@@ -113,7 +113,7 @@ fn faster(ratio: f64) -> String {
     format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { "slower" } else { "faster" })
 }
 
-/// What a program did with its time, and what the prefetcher did about it.
+/// A sentence about the time of a program, and the effect of the prefetcher.
 fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     let share = |ns: u64| percent(ns as f64 / process.elapsed_ns.max(1) as f64);
     let mut text = format!(

@@ -32,7 +32,7 @@ impl Chunking {
     }
 }
 
-/// What makes a chunk full.
+/// The limit of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkMode {
@@ -65,9 +65,9 @@ pub struct ChunkPoint {
     pub seeks: Seeks,
     /// Response of the commands.
     pub response_ns: ResponseSummary,
-    /// What the disk's time went into.
+    /// The disk's time by activity.
     pub disk_time_ns: DiskTime,
-    /// How many commands waited in the host's queue at most.
+    /// The longest that the host's queue was, in commands.
     pub backlog_max: u64,
 }
 

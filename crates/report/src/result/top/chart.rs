@@ -23,7 +23,7 @@ pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     charts.into_iter().map(TimeChart::draw).collect()
 }
 
-/// Those with a rate first, then the most active.
+/// Owners with a rate first, then the most active.
 fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     let ios = |owner: &IorateOwner| -> u64 {
         let shares = result.windows.iter().filter_map(|window| window.share(owner.number));
