@@ -1,4 +1,4 @@
-//! What must hold before anything is mounted; and whether something is.
+//! Conditions that must hold before a mount, and the mounts of sakiyomi that exist.
 
 use std::fs;
 use std::io;

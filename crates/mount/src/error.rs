@@ -38,10 +38,10 @@ pub enum Error {
     /// A second mount would hide the first, and the end of one would be the end of the other.
     #[error("sakiyomi has mounted something on {} already: name another directory, or unmount it first", .0.display())]
     Mounted(PathBuf),
-    /// A mount that nobody serves.
+    /// A mount without a server.
     #[error("a mount whose program has ended is still on {at}; run `sakiyomi umount {at}`", at = .0.display())]
     Dead(PathBuf),
-    /// What is kept at the end would be kept in what ends.
+    /// A file that is written at the end lies under the mount point, and would be lost.
     #[error(
         "{} lies in {}, which is covered while it is mounted: name a file elsewhere for the {what}", path.display(), directory.display()
     )]
@@ -53,7 +53,7 @@ pub enum Error {
         /// The mount point.
         directory: PathBuf,
     },
-    /// Whoever asked for it does not want it any more.
+    /// The caller gave up.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
     /// The device of FUSE is missing, or the kernel has no driver for it.
@@ -142,7 +142,7 @@ pub enum Error {
         /// The mount point.
         mount: PathBuf,
     },
-    /// Somebody has files of it open.
+    /// A process has files of it open.
     #[error("{} is in use: close its files and leave its directories, or unmount it at once with --lazy", .0.display())]
     Busy(PathBuf),
     /// Unmounting failed.
@@ -162,7 +162,7 @@ pub enum Error {
     /// Time must pass.
     #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
     Speed(f64),
-    /// The kernel itself would write, for nobody.
+    /// The kernel writes dirty pages itself, without naming a process.
     #[error(
         "rates cannot be kept with --writeback: the kernel writes later, and does not say for whom; leave one of them out"
     )]
@@ -185,7 +185,7 @@ pub enum Error {
     /// The backing directory cannot be looked through.
     #[error("cannot look through {}", path.display())]
     Scan {
-        /// What could not be read.
+        /// The path that could not be read.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -195,7 +195,7 @@ pub enum Error {
     Layout {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         source: LayoutError,
     },
     /// The trace.
@@ -204,7 +204,7 @@ pub enum Error {
     /// The system has refused something else.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, as it completes "cannot ...".
         what: &'static str,
         /// Why not.
         source: io::Error,

@@ -192,8 +192,8 @@ impl Frontend {
         Access { stream: issuer.owner, op, fua: false, extents }
     }
 
-    /// Has the drive perform what metadata costs, and calls `reply` afterwards; if the drive refuses, `reply` is dropped,
-    /// which the caller sees as EIO.
+    /// Has the drive perform the I/O of a metadata operation, and then calls `reply`; if the drive refuses, `reply`
+    /// is dropped, and the caller gets EIO.
     pub(crate) fn charge(
         self: &Arc<Frontend>,
         issuer: Issuer,

@@ -1,10 +1,10 @@
-//! Where the files lie on the drive: each file's blocks, and what is free.
+//! Layout of files on the drive: the blocks of each file, and the free ones.
 //!
 //! The content stays in the backing directory; only *places* are kept here, so that an access to a file becomes an
 //! access to the sectors where a file system would have put it. As in the file systems of today, a block is 4 KiB, a
-//! hole takes no place, and a file that grows goes on where it ended: what it will probably want next is held for it
-//! until it is closed (XFS: speculative preallocation), so that two files written side by side do not end up
-//! interleaved. What is held so counts as free, and is given up when space runs out.
+//! hole takes no place, and a file that grows goes on where it ended: blocks behind its end are reserved until it is
+//! closed (XFS: speculative preallocation), so that two files written side by side do not end up interleaved.
+//! Reserved blocks count as free, and are given up when space runs out.
 //!
 //! Pure: no file, no clock; the same calls give the same places.
 
@@ -48,7 +48,7 @@ pub struct FileId {
 pub enum Placement {
     /// Each file in one piece, as far as there is room.
     Contiguous,
-    /// Pieces of so many blocks at most, each at a random place: a drive that has aged.
+    /// Pieces of up to `piece` blocks, each at a random place: a drive that has aged.
     Scattered {
         /// Blocks in a piece, at least 1.
         piece: u64,

@@ -21,7 +21,7 @@ struct Apart<T>(Mutex<Option<T>>);
 
 impl<T> Apart<T> {
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // What is in there is counts and references, right after each step.
+        // The value holds counts and references, which are consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

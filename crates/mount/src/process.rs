@@ -73,7 +73,7 @@ mod tests {
         let own = std::process::id();
         let now = Instant::now();
         assert_eq!(of_thread(own, now), own);
-        // Numbers of threads end at 2^22; one that nobody has stands for itself.
+        // Thread numbers end at 2^22; a number that is not in use stands for itself.
         let other = own + (1 << 24);
         assert_eq!(of_thread(other, now), other);
         assert_eq!(of_thread(own, now), own);

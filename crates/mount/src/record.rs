@@ -1,7 +1,7 @@
 //! The trace of a mount, written as it happens: it appears under its name when the mount ends.
 //!
-//! Who answers an access leaves what is to be told of it in a list of his thread's own; the thread that writes fetches
-//! all lists a few hundred times a second. To wake it for each access would cost those who answer more than all else.
+//! A thread that answers an access adds its record to a list of its own; the writer's thread collects all lists a few
+//! hundred times a second. Waking it for each access would cost the answering threads more than all else.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -149,7 +149,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // `drop` cannot report an error.
         let _ = self.end(End::Abandoned);
     }
 }
@@ -298,7 +298,7 @@ mod tests {
         let (recorder, recording) = Recording::start(scratch.path()).unwrap();
         recorder.record([part(0)].into_iter());
         drop(recording);
-        // Who still answers does not wait for anybody.
+        // Recording after the end does not block.
         recorder.record([part(1)].into_iter());
         assert!(!scratch.path().exists());
     }

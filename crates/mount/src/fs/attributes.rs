@@ -1,4 +1,4 @@
-//! What the kernel is told of a file, and what it may change.
+//! Attributes of files: reported to the kernel, and changed for it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -70,7 +70,7 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// What is to be changed of a file but its size.
+/// A change of a file's attributes other than its size.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) mode: Option<u32>,

@@ -1,4 +1,4 @@
-//! What is in files: each access takes the drive's time and does the backing file's I/O.
+//! Data of files: each access takes the drive's time and does the backing file's I/O.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,8 +24,8 @@ impl From<NoSpace> for io::Error {
 }
 
 impl Files {
-    /// How the backing file is opened for somebody who asked for `flags`. Offsets come with each access, so that
-    /// appending is the kernel's affair; and the kernel reads around what it writes back.
+    /// Access mode of the backing file for an open with `flags`. Offsets come with each access, so appending is up to
+    /// the kernel; and with write-back the kernel also reads, to fill the pages that it writes to in part.
     pub(super) fn backing_access(&self, flags: OFlags) -> OFlags {
         match flags & OFlags::ACCMODE {
             access if access == OFlags::WRONLY && self.options.writeback => OFlags::RDWR,
@@ -87,8 +87,8 @@ impl Files {
         }
     }
 
-    /// Where there is no device, what is in memory is answered here and now; the reply is given back where that cannot
-    /// be. Nothing is allocated, and no lock is met that another thread holds, but for the places of a trace.
+    /// Without a device, answers a read from the page cache at once; otherwise returns the reply. Allocates nothing,
+    /// and takes no lock that another thread holds, except for the places of a trace.
     fn read_at_once(
         &self,
         request: &mut IoRequest,

@@ -1,4 +1,4 @@
-//! What the kernel has opened.
+//! Files and directories that the kernel has open.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use crate::per_thread::PerThread;
 #[derive(Debug)]
 pub(super) struct Handles<T> {
     table: Mutex<(HashMap<u64, Arc<T>>, u64)>,
-    /// What each thread has used of the table and is still in it.
+    /// Entries of the table that each thread has used, as long as they are in it.
     used: PerThread<BTreeMap<u64, Arc<T>>>,
 }
 

@@ -1,5 +1,5 @@
-//! What names and attributes cost, where that is asked for: an answer waits until the drive has done what a file system
-//! would have to.
+//! Cost of names and attributes, if it is emulated: a reply waits until the drive has done the I/O that a file system
+//! would have to do.
 
 use std::ffi::OsStr;
 use std::io;
@@ -75,7 +75,7 @@ impl Files {
         self.nodes.get(number).map_or(Vec::new(), parts)
     }
 
-    /// Whose name it is, before it is taken away; asked only where that costs something.
+    /// The file of a name, before it is removed; looked up only if that is charged.
     pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
         self.frontend.metadata(|_| ())?;
         let parent = self.nodes.get(parent).ok()?;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::nodes::{Node, Owner, give_to};
 use super::{Files, attributes};
 
-/// Who asks for something to be made.
+/// The process that creates a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
     pub(super) user: u32,
@@ -24,8 +24,8 @@ type Found = (Arc<Node>, Stat);
 /// The set-group-ID bit of a mode: new files in such a directory get its group.
 const SET_GROUP_BIT: u32 = 0o2000;
 
-/// What a directory's default access control list leaves of the mode of a new file in it (acl(5), object creation), the
-/// list as the kernel stores it: after four bytes of version, entries of tag, permissions and who.
+/// The mode bits that a directory's default access control list allows a new file in it (acl(5), object creation).
+/// `list` is in the kernel's format: after four bytes of version, entries of tag, permissions and identifier.
 fn most_allowed(list: &[u8]) -> u32 {
     /// `ACL_USER_OBJ` (linux/posix_acl.h).
     const OWNER_TAG: u16 = 0x01;
@@ -45,7 +45,7 @@ fn most_allowed(list: &[u8]) -> u32 {
 }
 
 impl Files {
-    /// Gives a new name's file to the caller, and then the mode that was asked for: until then it is nobody else's.
+    /// Gives a new file to the caller, and then sets the requested mode: until then no other user has access.
     fn hand_over(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<()> {
         let directory = parent.stat()?;
         let inherits = directory.st_mode & SET_GROUP_BIT != 0;
@@ -64,7 +64,7 @@ impl Files {
         Ok(rustix::fs::chmodat(parent.place()?, name, mode, AtFlags::empty())?)
     }
 
-    /// Looks up what was just made and is to be the caller's; what cannot be made his is taken away again.
+    /// Looks up a new file, and gives it to the caller; if that fails, removes it again.
     fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
         let made = self.hand_over(parent, name, mode, caller).and_then(|()| self.nodes.lookup(parent, name));
         if made.is_err()
@@ -162,7 +162,7 @@ impl Files {
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         let (old, new) = (self.nodes.get(from.0)?, self.nodes.get(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        // Who had the new name has it no more.
+        // The file that had the new name loses it.
         self.nodes.unnamed(&new, to.1, || {
             Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
         })

@@ -1,6 +1,6 @@
 //! Files that the kernel knows, each by a descriptor that holds its place: hard links are one node, and a node stays
-//! what it is however its names change, or when it has none any more. Of too many descriptors the oldest are closed, where
-//! their files can be opened again by what their file system knows them by.
+//! the same however its names change, or when it has none any more. If there are too many descriptors, the oldest are
+//! closed, provided that their files can be opened again by the handles of their file system.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -28,7 +28,7 @@ const DESCRIPTORS_CLOSED: usize = 8;
 pub(crate) struct Node {
     place: Mutex<Place>,
     places: Arc<Places>,
-    /// For the list of who has a descriptor.
+    /// For the list of nodes with a descriptor.
     me: Weak<Node>,
     pub(crate) number: u64,
     pub(crate) id: FileId,
@@ -44,12 +44,12 @@ enum Place {
     Closed(FileHandle),
 }
 
-/// Who has a descriptor, the oldest first.
+/// The nodes with a descriptor, the oldest first.
 #[derive(Debug)]
 struct Places {
     /// The backing directory, opened for reading.
     beside: OwnedFd,
-    /// So many descriptors at most; none where files cannot be opened again.
+    /// Largest number of descriptors; `None` if files cannot be opened again.
     most: Option<usize>,
     open: Mutex<VecDeque<Weak<Node>>>,
 }
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// Tells whether a file's content may have been changed by somebody else.
+/// Shows whether a file's content may have been changed outside the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: (i64, i64),
@@ -154,13 +154,13 @@ impl Node {
 
     /// Closes the descriptor, if the file can be opened again without it.
     fn close(&self) {
-        // What lies on another file system, mounted below the backing directory, is not found beside it.
+        // A file on another file system, mounted below the backing directory, cannot be opened through `beside`.
         if self.id.device != 0 {
             return;
         }
         let mut place = self.lock();
         if let Place::Open(open) = &*place
-            // What has no name any more is only kept by its descriptors.
+            // Only descriptors keep a file without a name.
             && rustix::fs::fstat(open).is_ok_and(|stat| stat.st_nlink > 0)
             && let Ok(handle) = FileHandle::of(open.as_fd())
         {
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Has `place`, which is this file's, again if it was closed in the meantime.
+    /// Restores `place`, a descriptor of this file, if it was closed in the meantime.
     fn keep(&self, place: Arc<OwnedFd>) {
         let mut mine = self.lock();
         if matches!(*mine, Place::Closed(_)) {
@@ -280,7 +280,7 @@ impl Nodes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who a file is.
+    /// The identity of a file.
     pub(crate) fn id(&self, stat: &Stat) -> FileId {
         FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
     }
@@ -304,8 +304,8 @@ impl Nodes {
         self.places.with_room(work)
     }
 
-    /// Takes a name away by `work`. Somebody may have the file open, or be in the directory: should it have been the last
-    /// name, the descriptor remains, by which alone the file still exists.
+    /// Removes a name by `work`. A process may have the file open, or be in the directory: if it was the last name,
+    /// the file exists only by the descriptor, so that stays.
     pub(crate) fn unnamed<T>(
         &self,
         parent: &Node,
@@ -321,7 +321,7 @@ impl Nodes {
         done
     }
 
-    /// Whom a name stands for, if the kernel knows him and he may be without a descriptor.
+    /// The node of a name, if the kernel has it cached and its descriptor may be closed.
     fn known_as(&self, parent: &Node, name: &std::ffi::OsStr) -> Option<Arc<Node>> {
         self.places.most?;
         let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -389,7 +389,7 @@ pub(crate) fn give_to(parent: impl AsFd, name: &std::ffi::OsStr, owner: Owner) -
     Ok(rustix::fs::chownat(parent, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Who a new file belongs to.
+/// The owner of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) user: u32,

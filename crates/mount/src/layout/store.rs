@@ -31,7 +31,7 @@ pub enum LayoutError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong, as the rest of a sentence.
+        /// The fault, as the rest of a sentence.
         problem: String,
     },
     /// It was made on a drive of another size.
@@ -39,9 +39,9 @@ pub enum LayoutError {
         "the layout is of a drive of {found} blocks, and this one has {blocks}; name the drive it was made with, or another file"
     )]
     OtherDrive {
-        /// What the layout says.
+        /// Blocks according to the layout.
         found: u64,
-        /// What the drive has.
+        /// Blocks of the drive.
         blocks: u64,
     },
 }

@@ -17,8 +17,8 @@ const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
 /// I/Os over which the means of an owner are taken.
 const MEAN_WINDOW_IOS: u64 = 128;
 
-/// What a question on the device's thread sees: the device and the statistics of its owners. Requests carry their owner
-/// as their stream; owner 0 is nobody.
+/// State that a question on the device's thread sees: the device and the statistics of its owners. Requests carry
+/// their owner as their stream; owner 0 stands for the kernel and for unknown threads.
 pub(crate) struct Rates<'a> {
     pub(super) device: &'a mut LiveDevice,
     pub(super) owners: &'a mut OwnerTable,
@@ -42,7 +42,7 @@ pub(crate) struct OwnerStats {
     /// I/Os that have ended since it was first seen, or since its rate was set.
     pub(crate) ios: u64,
     pub(crate) unanswered: u64,
-    /// Of the last [`MEAN_WINDOW_IOS`].
+    /// Mean time of the last [`MEAN_WINDOW_IOS`] I/Os.
     pub(crate) mean_ns: f64,
     variance: f64,
     last: Nanos,
@@ -55,7 +55,7 @@ pub struct Past {
     pub given: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// Those of them that took longer than they were to.
+    /// I/Os among them that exceeded their time.
     pub late: u64,
     /// The sum of actual over ideal time.
     pub accuracy_sum: f64,

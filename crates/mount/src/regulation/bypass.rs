@@ -1,4 +1,4 @@
-//! Traffic beside a mount: what a disk does that nobody has asked for through the mount. Pure.
+//! Traffic that bypasses a mount: requests of its disk that did not come through it. Pure.
 
 use sakiyomi_iorate::protocol::Bypass;
 
@@ -10,22 +10,22 @@ const FOREIGN_RATIO_MIN: f64 = 0.1;
 /// Consecutive samples that must agree before the report changes.
 const SAMPLES_MIN: u32 = 2;
 
-/// What was seen at one instant.
+/// A sample of the disk's counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
-    /// Seconds, from anywhere on.
+    /// Seconds since an arbitrary instant.
     pub(super) at: f64,
-    /// Requests that the disk has done.
+    /// Requests that the disk has completed.
     pub(super) done: u64,
-    /// Requests that it was asked for through the mount, and has done.
+    /// Completed requests that came through the mount.
     pub(super) ours: u64,
 }
 
-/// Says whether others use the disk.
+/// Detects traffic of others on the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     last: Option<Look>,
-    /// Looks one after another that say something else than is believed.
+    /// Consecutive samples that contradict the current finding.
     against: u32,
     seen: Option<(f64, f64)>,
 }

@@ -1,4 +1,5 @@
-//! How rates were kept until their processes ended, for whoever has waited for that: then the mount has forgotten them.
+//! Statistics of owners with a rate that have ended: a caller that waited for the end finds them here, as the mount
+//! has forgotten the owner by then.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ pub(super) struct Ended(Mutex<VecDeque<Owner>>);
 
 impl Ended {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Owner>> {
-        // What is in there is right after each step.
+        // The queue is consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Who may set whose rate.
+//! Permission to set a rate.
 
 use sakiyomi_iorate::protocol::{Refusal, Target};
 use sakiyomi_os::process::{self, Process, Status};

@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = ["d", "e", "f", "g", "h", "i", "long-name-with-ünïcod
 const SLOTS: usize = 6;
 const FILE_MAX: u64 = 300_000;
 
-/// What is done; both sides do the same.
+/// A step; both sides do the same.
 #[derive(Clone, Debug)]
 enum Step {
     Create { path: String, slot: usize, mode: u32 },
@@ -155,7 +155,7 @@ struct Side {
     open: [Option<File>; SLOTS],
 }
 
-/// What a step came to, in words that are the same on both sides if all is well.
+/// The outcome of a step, in words that are the same on both sides if all is well.
 type Outcome = Result<String, String>;
 
 fn told(error: io::Error) -> String {

@@ -36,7 +36,7 @@ fn direct(path: &Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// Reads so many blocks.
+/// Reads `count` blocks.
 fn read(path: &Path, count: u64) {
     let file = direct(path);
     (0..count).for_each(|block| file.read_exact_at(&mut [0; 4096], block % 1024 * 4096).unwrap());
@@ -248,7 +248,7 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
     assert!(set(&process(1)).ends_with(refused));
     assert!(set(&Target::Tree { pid: ours.pid() }).ends_with(refused));
     assert!(set(&Target::Group { path: "/".to_owned() }).ends_with(refused));
-    // What another has set on a process of ours is ours to take back, and root may do all.
+    // Root may replace and clear a rate that another user has set.
     set_iorate(theirs.pid(), &file, 20).unwrap();
     set_iorate(theirs.pid(), &file, 0).unwrap();
     if let Some(group) = Group::new() {
@@ -362,7 +362,7 @@ fn a_trees_rate_is_its_childrens_too_and_ends_with_the_last() {
     eventually_ios(&file, &tree, 150);
     root.end();
     eventually("nobody of the tree is left", || look(&file, false).owners.is_empty());
-    // Who takes orphans over has their reads as his own, whether they were known before or not.
+    // A process that adopts orphans owns their reads, whether they were known before or not.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let own = Target::Tree { pid: std::process::id() };
     Control::open(&file).unwrap().set(&percent(own.clone(), 50)).unwrap();
@@ -585,7 +585,7 @@ fn child_of(pid: u32) -> u32 {
     child().unwrap()
 }
 
-/// Waits until an owner has read so much, and no more.
+/// Waits until an owner has read `ios` blocks, and no more.
 fn eventually_ios(file: &Path, target: &Target, ios: u64) {
     let read = || owner(&look(file, false), target).unwrap().ios;
     eventually("it has read all", || read() >= ios);

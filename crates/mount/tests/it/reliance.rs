@@ -1,5 +1,5 @@
-//! What programs rely on and seldom try: rights that writing takes away, syncing that a file was opened for, places of
-//! files that changed while nothing was mounted.
+//! Properties that programs rely on and seldom test: rights that writing removes, syncing that a file was opened for,
+//! places of files that changed while nothing was mounted.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Read;

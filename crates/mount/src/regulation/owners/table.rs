@@ -43,15 +43,15 @@ pub(super) struct Table {
 /// How many processes may be held at a time.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::regulation) struct Room {
-    /// Those whose end is waited for, and groups with a rate.
+    /// Processes whose end is awaited, and groups with a rate.
     pub(in crate::regulation) awaited: usize,
-    /// Others.
+    /// Other processes.
     others: usize,
 }
 
 impl Room {
-    /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
-    /// one more if its end is waited for.
+    /// For a process that may have `descriptors` files open, half of which are for files that the mount serves: a
+    /// held process takes a descriptor, and one more if its end is awaited.
     pub(in crate::regulation) fn of(descriptors: usize) -> Room {
         Room {
             awaited: AWAITED_MAX.min(descriptors / 16 * 3),
@@ -66,13 +66,13 @@ pub(in crate::regulation) struct Rated {
     pub(super) target: Target,
     /// The user who has given it.
     pub(in crate::regulation) by: u32,
-    /// Of a process, or the root of a tree.
+    /// The process, or the root of the tree; `None` for a group.
     pub(super) process: Option<Shared>,
-    /// Those of a tree that are known and have not ended.
+    /// Processes of a tree that are known and have not ended.
     members: usize,
 }
 
-/// Whom a rate is for, held.
+/// The target of a rate, held.
 #[derive(Debug)]
 pub(in crate::regulation) enum Held {
     Process(Shared),
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether nobody more can be given a rate.
+    /// Whether no more rates can be given.
     pub(super) fn is_full(&self) -> bool {
         self.awaited.len() + self.groups.len() >= self.room.awaited
     }
@@ -190,13 +190,13 @@ impl Table {
             }
         };
         for process in &way {
-            // One that has ended meanwhile need not be remembered.
+            // A process that has ended meanwhile need not be remembered.
             let _ = self.join(process, found, exits);
         }
         Some(found)
     }
 
-    /// Who has started a process, or has taken it over.
+    /// The parent of a process: the one that started it, or that has adopted it.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
         for _ in 0..PARENT_LOOKUPS_MAX {
             let number = process.process().status().ok()?.parent;
@@ -209,7 +209,8 @@ impl Table {
         None
     }
 
-    /// Has the exit of a process reported. A tree may grow beyond what there is room for: such processes are looked up each time.
+    /// Has the exit of a process reported. A tree may grow beyond the room for that: such processes are looked up
+    /// each time.
     fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
             return Err(io::ErrorKind::StorageFull.into());

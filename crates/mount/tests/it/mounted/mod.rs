@@ -1,4 +1,4 @@
-//! A mount of its own for each test, with a watchdog: a mount that hangs would hang whoever touches it.
+//! A mount of its own for each test, with a watchdog: a mount that hangs would hang every process that touches it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
