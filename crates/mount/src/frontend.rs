@@ -192,7 +192,7 @@ impl Frontend {
         Access { stream: issuer.owner, op, fua: false, extents }
     }
 
-    /// Has the drive perform the I/O of a metadata operation, and then calls `reply`; if the drive refuses, `reply`
+    /// Lets the drive perform the I/O of a metadata operation, and then calls `reply`; if the drive refuses, `reply`
     /// is dropped, and the caller gets EIO.
     pub(crate) fn charge(
         self: &Arc<Frontend>,

@@ -209,7 +209,7 @@ impl Table {
         None
     }
 
-    /// Has the exit of a process reported. A tree may grow beyond the room for that: such processes are looked up
+    /// Watches for the exit of a process. A tree may grow beyond the room for that: such processes are looked up
     /// each time.
     fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
