@@ -121,7 +121,7 @@ impl<'env> Executor<'env> {
         Run::new(executor, &pool, live_max)
     }
 
-    /// How many threads compute, the caller of a run included.
+    /// Number of compute threads, the caller of a run included.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool.computing()

@@ -38,7 +38,7 @@ pub enum Priority {
     High,
 }
 
-/// Which threads may take a task.
+/// The threads that may take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// Any thread that computes; the task was made by this one, if by one of them.
@@ -49,7 +49,7 @@ pub(crate) enum For {
     Lane(usize),
 }
 
-/// Which tasks a thread takes.
+/// The tasks that a thread takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     /// It computes, as this one of those that do. Number 0 is the run's caller.
@@ -71,7 +71,7 @@ pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,
     lanes: Box<[Bound<T>]>,
     shared: Mutex<Shared<T>>,
-    /// How many are urgent among the shared.
+    /// Number of urgent tasks among the shared ones.
     urgent: AtomicUsize,
 }
 
@@ -80,10 +80,10 @@ pub(crate) struct Queues<T> {
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
     bound: Bound<T>,
-    /// How many it stole last, and when.
+    /// Number of tasks that it stole last, and the time.
     stolen: AtomicUsize,
     stolen_at: AtomicU64,
-    /// How many it leaves a victim, until it would sleep.
+    /// Number of tasks that it leaves a victim, until it would sleep.
     left: AtomicUsize,
 }
 
@@ -262,7 +262,7 @@ impl<T> Queues<T> {
 }
 
 impl<T> Thread<T> {
-    /// How many tasks it leaves a victim.
+    /// Number of tasks that it leaves a victim.
     fn left(&self, look: Look) -> usize {
         match look {
             Look::Own | Look::First => usize::MAX,

@@ -1,8 +1,8 @@
 //! How threads that find nothing to do go to sleep, and how they are woken.
 //!
-//! No task is overlooked by a thread that goes to sleep: it marks its seat as asleep before it looks through the queues
-//! for the last time, and a thread that adds a task looks at the seats after that. The queue's lock orders the two:
-//! either the sleeper sees the task, or the other thread sees the mark.
+//! A thread that goes to sleep overlooks no task: it marks its seat as asleep before it looks through the queues for
+//! the last time, and a thread that adds a task checks the seats after that. The queue's lock orders the two: either
+//! the sleeper sees the task, or the other thread sees the mark.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -51,7 +51,7 @@ pub(crate) enum Look {
 
 /// Where one thread sleeps.
 pub(crate) struct Seat {
-    /// One of the following.
+    /// One of the `_STATE` constants.
     state: AtomicUsize,
     wake: Condvar,
     /// Where its thread sleeps, if elsewhere.
@@ -104,7 +104,7 @@ impl Sleep {
         }
     }
 
-    /// An idle thread looks until there is something, and sleeps meanwhile; none when the executor is closed.
+    /// An idle thread looks for a task until it finds one, and sleeps in between; `None` when the executor is closed.
     pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
         self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
     }

@@ -235,7 +235,7 @@ impl Shared {
     }
 }
 
-/// How many times memory had been released.
+/// Number of releases of memory at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released(u64);
 
@@ -376,7 +376,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// How many bytes it can hold.
+    /// Its capacity in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -408,7 +408,7 @@ impl Buffer {
         count
     }
 
-    /// Which buffer of a fixed pool it is.
+    /// Its index in a fixed pool.
     pub(crate) fn index(&self) -> usize {
         self.slot.index
     }

@@ -68,7 +68,7 @@ pub struct Op {
 pub struct Calls {
     /// Their number.
     pub count: u32,
-    /// How many of the last ones in a row have transferred nothing.
+    /// Consecutive calls, up to the last, that have transferred nothing.
     pub fruitless: u32,
     /// Sum of their service times.
     pub service_ns: u64,

@@ -48,7 +48,7 @@ pub enum Error {
         path: PathBuf,
         /// Where, in bytes from the file's start.
         offset: u64,
-        /// How many bytes were wanted.
+        /// Bytes that were requested.
         length: usize,
         /// Why not.
         source: io::Error,
@@ -113,7 +113,7 @@ pub enum Error {
         path: PathBuf,
         /// Where, in bytes from the file's start.
         offset: u64,
-        /// How many bytes were to be written.
+        /// Bytes that were to be written.
         length: usize,
         /// Why not.
         source: io::Error,
@@ -126,7 +126,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// There is no room for it.
+    /// The file system has too little free space for the file.
     #[error("{} needs {needed} bytes and its file system has {free} left; free some or write elsewhere", path.display())]
     NoRoom {
         /// The file.
@@ -150,7 +150,7 @@ pub enum Error {
         /// Free bytes of the file system.
         free: u64,
     },
-    /// A question to the system was not answered.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
         /// The operation, as it completes "cannot ...".
@@ -160,7 +160,7 @@ pub enum Error {
     },
 }
 
-/// The same error once more; it has no copy.
+/// A copy of an error: `io::Error` cannot be cloned.
 pub(crate) fn same_error(error: &io::Error) -> io::Error {
     error
         .raw_os_error()

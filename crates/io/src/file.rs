@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
 
-/// How many descriptors this process may have at the same time, those that it has included.
+/// The limit on open descriptors of this process, those already open included.
 #[must_use]
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
@@ -187,7 +187,7 @@ impl IoFile {
         self.size.fetch_max(end, Ordering::Release);
     }
 
-    /// Bytes that its file system has free for everybody, if it tells.
+    /// Bytes that its file system has free for unprivileged users; `None` if it reports none.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         room::free_of(&fstatvfs(&self.file).ok()?)
     }

@@ -27,10 +27,10 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// That of what is open here, with `O_PATH` or otherwise.
+    /// The handle of an open file, which may be open with `O_PATH`.
     ///
     /// # Errors
-    /// If the file system has none.
+    /// If the file system has no handles.
     pub fn of(file: impl AsFd) -> io::Result<FileHandle> {
         let mut raw = Raw { bytes: HANDLE_MAX_BYTES as u32, kind: 0, handle: [0; HANDLE_MAX_BYTES] };
         let mut mount = 0;

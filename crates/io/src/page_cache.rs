@@ -1,4 +1,4 @@
-//! Which pages of a file are in memory; fetching them, and dropping them.
+//! The pages of a file in memory: counting, fetching and dropping them.
 //!
 //! Every call here takes a range of bytes and works on the pages that it touches; bytes behind the end of a regular
 //! file are left out. Advice to the kernel is not binding, and most of it succeeds without an effect: so [`fetch`]
@@ -92,13 +92,13 @@ pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     }
 }
 
-/// Old kernels, sandboxes, and file systems without pages of the usual kind; or a file that is another's, of which
-/// `mincore` is not asked either.
+/// Old kernels, sandboxes, and file systems without ordinary pages; or a file of another user, for which `mincore` is
+/// not asked either.
 fn is_not_offered(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
 }
 
-/// How much of a range is in memory, as one of the two tells.
+/// The part of a range that is in memory, by the system call `by`.
 ///
 /// # Errors
 /// If the system does not answer, or would not answer truly.
@@ -291,7 +291,7 @@ fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
 /// pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
 const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
-/// How many bytes one call can ask for without being cut short.
+/// Bytes that one call can request without being cut short.
 ///
 /// That is `read_ahead_kb` or more, but an open file has that of the time when it was opened: so it is only
 /// believed if it is smaller than what the kernel starts from.
@@ -306,7 +306,7 @@ pub fn piece(file: &File) -> io::Result<u64> {
     Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
 }
 
-/// How far the kernel reads ahead on a file system's device, in bytes; none where it does not say.
+/// The kernel's read-ahead on a file system's device, in bytes; `None` if it does not report it.
 #[must_use]
 pub fn read_ahead(device: u64) -> Option<u64> {
     let (major, minor) = device_numbers(device);

@@ -168,7 +168,7 @@ struct ReadyBlocks {
     /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the order
     /// of arrival all are there.
     blocks: VecDeque<Option<Result<Block, Error>>>,
-    /// How many are there.
+    /// Number of blocks that have arrived.
     count: usize,
     /// The place of the next one to give out.
     given: u64,
@@ -420,7 +420,7 @@ impl ReadStream {
                     self.plan.put_back(planned);
                     let is_idle = self.in_flight() == 0 && self.ready.count == 0;
                     if block > self.block_min && is_idle {
-                        // One of this size is guaranteed, unless the caller has it.
+                        // A block of this size is guaranteed, unless the caller holds it.
                         block = self.block_min;
                         continue;
                     }

@@ -87,7 +87,7 @@ impl Traits {
 }
 
 struct State {
-    /// None while a thread drives it.
+    /// `None` while a thread drives it.
     engine: Option<Box<dyn Engine>>,
     /// Kept for its capacity.
     completions: Vec<Completion>,

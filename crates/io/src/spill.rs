@@ -149,7 +149,7 @@ impl RunWriter {
     /// Writes the rest and waits for all.
     ///
     /// # Errors
-    /// That of any write that has failed.
+    /// The error of any failed write.
     pub fn finish(self) -> Result<Run, Error> {
         let (written, destination) = self.stream.finish_into()?;
         let Destination::Spill(place) = destination else { unreachable!("a run is written to a spill") };

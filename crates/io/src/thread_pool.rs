@@ -67,7 +67,7 @@ struct Shared<J> {
 struct State<J> {
     todo: VecDeque<J>,
     done: Vec<Ended<J>>,
-    /// How many ends the caller sleeps for, 0 while it does not.
+    /// Completions that the caller sleeps for; 0 while it does not sleep.
     wanted: usize,
     /// Threads that do a job or look for one.
     awake: usize,
@@ -157,18 +157,18 @@ impl<J: Send + 'static> ThreadPool<J> {
 }
 
 impl<J> ThreadPool<J> {
-    /// How many jobs it takes on now.
+    /// Jobs that it accepts now.
     pub(crate) fn room(&self) -> usize {
         self.ahead - self.in_flight
     }
 
-    /// How many jobs it has, done or not, that were not asked for.
+    /// Jobs that it has, completed or not, and that the caller has not reaped.
     #[cfg(any(test, loom))]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Takes on a job. If the caller helps, a thread may begin it only when the caller leaves or waits
+    /// Submits a job. If the caller helps, a thread may begin it only when the caller leaves or waits
     /// ([`ThreadPool::finish`]).
     ///
     /// # Panics
@@ -250,7 +250,7 @@ fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
     Ended { job, result, took: begun.elapsed() }
 }
 
-/// The next job; none when the pool stops and no job is left.
+/// The next job; `None` when the pool stops and no job is left.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = shared.lock();
     loop {

@@ -207,7 +207,7 @@ impl WriteStream {
         }
         let destination = WriteStream::append(file, options)?;
         let ahead = own.spec.ahead(options.block);
-        // One of them may be the tail.
+        // One of these buffers may be the tail.
         let pool = BufferPool::fixed(ahead + own.hold + 1, options.block, own.memory)?;
         let opened = engine::open(own.spec, options.block, Some(&pool).filter(|_| own.register))?;
         let account = pool.account(0)?;
@@ -314,7 +314,7 @@ impl WriteStream {
     /// An empty buffer to fill. Waits until memory for it is released.
     ///
     /// # Errors
-    /// That of a write that has failed; [`Error::AllHeld`] if only the caller can release memory.
+    /// The error of a failed write; [`Error::AllHeld`] if only the caller can release memory.
     pub fn buffer(&mut self) -> Result<Buffer, Error> {
         loop {
             self.check()?;
@@ -340,7 +340,7 @@ impl WriteStream {
     /// copied, until buffers are aligned again.
     ///
     /// # Errors
-    /// That of a write that has failed, this one or another before it.
+    /// The error of a failed write, this one or another before it.
     ///
     /// # Panics
     /// If the buffer is of another pool, or cannot hold a multiple of the alignment.
@@ -493,7 +493,7 @@ impl WriteStream {
     /// Waits until the bytes are on the medium; all but an unaligned end of a file with direct I/O.
     ///
     /// # Errors
-    /// That of a write that has failed, or of the sync.
+    /// The error of a failed write, or of the sync.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.submit_tail()?;
         self.wait_for_all()?;
@@ -529,7 +529,7 @@ impl WriteStream {
     /// Writes the rest, waits for all, and sets the file's length.
     ///
     /// # Errors
-    /// That of any write that has failed, or of the sync.
+    /// The error of any failed write, or of the sync.
     pub fn finish(mut self) -> Result<Written, Error> {
         self.finish_writes()?;
         Ok(Written { bytes: self.submitted, stats: self.stats })

@@ -25,7 +25,7 @@ pub enum Error {
     /// Files in it would be hidden.
     #[error("{} is not empty: its files would be hidden; name an empty directory to mount on", .0.display())]
     NotEmpty(PathBuf),
-    /// One lies in the other.
+    /// One directory contains the other.
     #[error(
         "the backing directory {} and the mount point {} lie one in the other: the file system would be served from within itself; name two separate directories", backing.display(), directory.display()
     )]
@@ -80,7 +80,7 @@ pub enum Error {
         /// The group's number.
         group: u32,
     },
-    /// Not its mode, but something else keeps everybody out: a container, or a file system without devices.
+    /// Every user is kept out, not by its mode but otherwise: a container, or a file system without devices.
     #[error(
         "/dev/fuse may not be opened here, although its mode allows it: a container needs --device /dev/fuse and --cap-add SYS_ADMIN; on a file system mounted with nodev, no device can be opened"
     )]

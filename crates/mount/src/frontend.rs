@@ -21,10 +21,10 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Frontend {
     layout: SharedLayout,
-    /// None where names and attributes cost nothing.
+    /// `None` if names and attributes cost nothing.
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
-    /// None where only the backing directory's own time counts, and no rates can be set.
+    /// `None` if only the backing directory's own time counts, and no rates can be set.
     device: Option<RealtimeDevice>,
     pool: Arc<BackingPool>,
     accounting: Arc<Accounting>,
@@ -59,7 +59,7 @@ impl Frontend {
         &self.accounting.watch
     }
 
-    /// How long the device was busy; none where that is not known.
+    /// Busy time of the device; `None` if it is not known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
@@ -180,13 +180,13 @@ impl Frontend {
         }
     }
 
-    /// The request as the device is told of it.
+    /// The request as the device sees it.
     fn access(&self, request: &IoRequest) -> Access {
         let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
         if self.has_drive() {
             return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
         }
-        // The backing files' device is told sizes only; it is not known where the files lie.
+        // The backing files' device gets sizes only; the places of the files on it are not known.
         let sectors = Sectors(bytes.div_ceil(self.sector.0));
         let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
         Access { stream: issuer.owner, op, fua: false, extents }

@@ -48,7 +48,7 @@ impl<T: Default> PerThread<T> {
     }
 }
 
-/// Which value is this thread's.
+/// Index of this thread's value.
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

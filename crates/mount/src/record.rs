@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) arrival: Nanos,
     pub(crate) response: Nanos,
     pub(crate) offset: Bytes,
-    /// None for a request that has no place on the drive: nothing is written, but its number is not missing.
+    /// `None` for a request without a place on the drive: nothing is written, but its number is not missing.
     pub(crate) length: Option<Bytes>,
     pub(crate) stream: StreamId,
     pub(crate) op: Op,

@@ -321,7 +321,7 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
         let wrong = |source| Error::Layout { path: path.clone(), source };
         match File::open(path) {
             Ok(file) => layout.load(BufReader::new(file)).map_err(wrong)?,
-            // That it can be written is known before the mount, not after it.
+            // Creating it now finds out before the mount whether it can be written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 drop(AtomicFile::create(path).map_err(|error| wrong(LayoutError::Write(error)))?);
             }

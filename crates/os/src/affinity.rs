@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on.
+//! CPU affinity of threads.
 
 use std::marker::PhantomData;
 

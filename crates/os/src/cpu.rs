@@ -1,8 +1,8 @@
 //! Where CPU time goes: to our own threads, to the kernel's threads that work for us, and to each core as a whole.
 //!
-//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. A method
-//! that looks cheap because others do its work is not, so all of them are looked at, and the one that is busiest is what
-//! can limit the path: a thread is never on more than one core.
+//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. An
+//! engine that looks cheap because others do its work is not, so all of them are measured. The busiest one can limit
+//! the path: a thread never runs on more than one core.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -128,8 +128,8 @@ impl Thread {
     }
 }
 
-/// Workers of the kernel go by a number and by what they do or did last (`kworker/u8:7+loop0`): only the latter tells
-/// anything, and the same worker's name should not change from one look to the next.
+/// Worker threads of the kernel are named by a number and by their present or last work (`kworker/u8:7+loop0`): only
+/// the work is of use, and the name of a worker should not change between two samples.
 fn without_number(name: &str) -> String {
     match (name.strip_prefix("kworker/"), name.find(['+', '-'])) {
         (Some(_), Some(at)) => format!("kworker ({})", &name[at + 1..]),

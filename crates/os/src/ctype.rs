@@ -46,7 +46,7 @@ impl Class {
         self.0 & SPACE_BIT != 0
     }
 
-    /// How many columns it takes (`wcwidth`), 0 if it cannot be printed.
+    /// Its width in columns (`wcwidth`), 0 if it is not printable.
     #[must_use]
     pub fn width(self) -> u64 {
         u64::from(self.0 & WIDTH_MASK)

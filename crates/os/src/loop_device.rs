@@ -60,7 +60,7 @@ const ATTACH_TRIES_MAX: usize = 64;
 /// A file as a block device. Detached when it is dropped.
 #[derive(Debug)]
 pub struct LoopDevice {
-    /// The device lives while anybody has it open.
+    /// The device exists as long as it is open.
     _open: File,
     path: PathBuf,
     direct_io: bool,
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Something that looks at new devices, as udev does, may have it open for a moment.
+    /// A program that probes new devices, such as udev, may have it open for a moment.
     fn wait_until_gone(device: &Path, backing: &Path) {
         let begun = Instant::now();
         // Another test may have got the same device meanwhile.

@@ -16,8 +16,8 @@
 //! | how much memory may be filled | [`memory`] |
 //! | running a command, with signals and status passed through | [`command`] |
 //!
-//! A process may only be looked at by its own user, and where a security module allows it; what is not allowed fails
-//! with `EACCES` or `EPERM`.
+//! Only its own user may inspect a process, and a security module may forbid it; what is not allowed fails with
+//! `EACCES` or `EPERM`.
 
 pub mod command;
 pub mod memory;
@@ -57,9 +57,9 @@ pub use thread::{Sleeps, Thread, Times};
 pub struct Process {
     number: u32,
     directory: OwnedFd,
-    /// `io`, kept open; none until it is asked for.
+    /// `io`, kept open; `None` until first use.
     io: Option<OwnedFd>,
-    /// That of its first thread, likewise.
+    /// `io` of its first thread, likewise.
     thread_io: Option<OwnedFd>,
     /// `stat`, likewise.
     stat: Option<OwnedFd>,
@@ -139,7 +139,7 @@ impl Process {
         identity_at(self.directory.as_fd(), Path::new(&format!("fd/{file}")))
     }
 
-    /// One of its open files, to look at its position again and again.
+    /// One of its open files, to read its position repeatedly.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -188,7 +188,7 @@ impl Process {
         Ok(ended.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
     }
 
-    /// Where an open file lies, for people; ` (deleted)` behind it where it has no name any more.
+    /// The path of an open file, for display; ` (deleted)` is appended if it has no name any more.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -235,7 +235,7 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
-    /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
+    /// The `read` that one of its threads sleeps in; `None` if it is not in a `read`, or if that may not be seen.
     #[must_use]
     pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
         let file = self.at(&format!("task/{thread}/syscall")).ok()?;
@@ -267,7 +267,7 @@ impl Process {
         Ok(pages * rustix::param::page_size() as u64)
     }
 
-    /// One of its threads.
+    /// A thread of it.
     ///
     /// # Errors
     /// If it has ended.

@@ -127,8 +127,8 @@ impl Topology {
         })
     }
 
-    /// One pair of CPUs for each distance between those of `among`, the nearest first; of pairs at the same distance the
-    /// one with the lowest numbers.
+    /// One pair of CPUs for each distance between those of `among`, the nearest first; among pairs at the same
+    /// distance, the one with the lowest numbers.
     #[must_use]
     pub fn pairs(&self, among: &Cpus) -> Vec<(Distance, usize, usize)> {
         let mut pairs: Vec<(Distance, usize, usize)> = Vec::new();
@@ -203,7 +203,7 @@ fn relative(cores: &mut [Cpu]) {
     let most = cores.iter().map(|cpu| cpu.capacity).max().unwrap_or(0);
     for cpu in cores {
         let share = u64::from(cpu.capacity) * u64::from(FULL_CAPACITY) / u64::from(most.max(1));
-        // A CPU of which nothing is told is taken to be as fast as the others.
+        // A CPU without a capacity counts as fast as the others.
         cpu.capacity = if cpu.capacity == 0 { FULL_CAPACITY } else { share.max(1) as u32 };
     }
 }

@@ -67,7 +67,7 @@ pub struct Touch {
 /// The outcome of a poll of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// How many events there were.
+    /// Number of events.
     pub events: u64,
     /// Some were overwritten before they were seen, or could not be understood.
     pub lost: bool,
@@ -96,7 +96,7 @@ pub fn check() -> Result<Place, String> {
     find().map(Tree::place)
 }
 
-/// How many instances there are that this process has made, be they in use or being removed.
+/// Number of instances that this process has created, be they in use or being removed.
 #[must_use]
 pub fn own_instances() -> usize {
     let own = std::process::id();
@@ -160,7 +160,7 @@ impl Instance {
         let formats = formats.collect::<io::Result<Vec<_>>>()?;
         let open = |(name, _): &(&str, Kind)| open_beside(beside, event(name, "enable"), OFlags::WRONLY);
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        // Instances have the same layout as the whole, which alone tells it.
+        // Instances have the same layout as the top level, which alone describes it.
         let header = Header::parse(&tree.read("events/header_page")?).ok_or_else(invalid)?;
         let pipe = |core: &CString| {
             let path = format!("per_cpu/{}/trace_pipe_raw", core.to_string_lossy());

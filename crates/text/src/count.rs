@@ -153,7 +153,7 @@ impl Counter {
         }
     }
 
-    /// How many bytes at the start may be the rest of a character that began before.
+    /// Number of bytes at the start that may be the rest of a character of the part before.
     fn head_of(&self, part: &[u8]) -> usize {
         let most = if self.utf8 { FOLLOWING_MAX_BYTES.min(part.len()) } else { 0 };
         part[..most].iter().take_while(|&&byte| is_following(byte)).count()

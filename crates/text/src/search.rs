@@ -107,7 +107,7 @@ impl Searcher {
         }
     }
 
-    /// How many lines are wanted.
+    /// Number of wanted lines.
     #[must_use]
     pub fn count(&self, block: &[u8]) -> u64 {
         let (mut at, mut matching) = (0, 0);
@@ -188,7 +188,7 @@ fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(unbroken)
 }
 
-/// How many lines there are, the last one with or without its end.
+/// Number of lines, the last one with or without its end.
 #[must_use]
 pub fn lines(block: &[u8]) -> u64 {
     let open = block.last().is_some_and(|&last| last != b'\n');

@@ -33,7 +33,7 @@ impl<'t, 'env> Builder<'t, 'env> {
         Builder { tasks, room, name, lane: Lane::Compute, priority: Priority::Normal, before: Few::new() }
     }
 
-    /// Which thread runs it.
+    /// Sets the threads that may run it.
     pub fn on(mut self, lane: Lane) -> Builder<'t, 'env> {
         self.lane = lane;
         self

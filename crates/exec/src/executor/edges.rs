@@ -20,7 +20,7 @@ pub(super) trait Linked: Clone {
 }
 
 pub(super) struct Edges<T> {
-    /// How many it waits for: its own making, and tasks before it.
+    /// Number of predecessors that have not ended, and one while the task is being made.
     missing: AtomicU32,
     /// Visible to the thread that runs it, since every task that could break it has ended before.
     broken: AtomicBool,
@@ -62,8 +62,8 @@ impl<T: Linked> Edges<T> {
         self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `next`, which has counted this one among those that it waits for, is told of its end; unless it has ended already:
-    /// then `false`.
+    /// Adds `next`, which has counted this task among its predecessors, as a successor; returns `false` if this task
+    /// has ended already.
     pub(super) fn then(&self, next: &T) -> bool {
         let mut state = self.state();
         if !self.ended.load(Ordering::Relaxed) {

@@ -49,7 +49,7 @@ impl Live {
         }
     }
 
-    /// How many there are, or more: those that have ended are counted first, and each was made before.
+    /// Upper bound of the number of live tasks: the ended ones are counted first, and each was made before.
     pub(super) fn number(&self) -> usize {
         let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::Acquire)).sum();
         let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::Acquire)).sum();

@@ -37,14 +37,14 @@ pub(super) trait Served {
 pub(super) struct Pool<R> {
     id: usize,
     sleep: Sleep,
-    /// Threads that compute, with the caller, who is number 0 and has no seat here.
+    /// Compute threads, with the caller, which is number 0 and has no seat here.
     computing: usize,
     /// The threads of each lane, by their numbers.
     lanes: Box<[Range<usize>]>,
     runs: Mutex<Vec<Arc<R>>>,
     /// Grows whenever they change.
     version: AtomicUsize,
-    /// How many there are.
+    /// Number of active runs.
     active: AtomicUsize,
     /// Whether a thread of a lane was refused a higher priority.
     pub(super) refused: AtomicBool,
@@ -88,7 +88,7 @@ impl<R: Served> Pool<R> {
         self.lanes.len()
     }
 
-    /// How many threads there are, the caller included.
+    /// Number of threads, the caller included.
     pub(super) fn threads(&self) -> usize {
         self.lanes.last().map_or(self.computing, |lane| lane.end)
     }
@@ -207,7 +207,7 @@ impl<R: Served> Pool<R> {
 struct Known<R> {
     runs: Vec<Arc<R>>,
     version: usize,
-    /// Which is looked at first.
+    /// The run at which the search begins.
     first: usize,
 }
 

@@ -101,8 +101,8 @@ impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
     }
 }
 
-/// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
-/// allocated for each.
+/// A task of a series. Several are live at the same time; each is run again with the next item, so that no item needs
+/// an allocation.
 struct OneOfSeries<'env, I, T, F> {
     core: Core<'env>,
     /// The next item.

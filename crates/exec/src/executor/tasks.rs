@@ -13,7 +13,7 @@ use crate::queues::{For, Found, Priority, Queues, Server};
 use crate::sleep::{Look, Seat};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// Which threads may run a task.
+/// The threads that may run a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lane {
     /// Any of those that compute.
@@ -77,10 +77,10 @@ pub struct Tasks<'env> {
     failures: Mutex<Vec<Failure>>,
 }
 
-/// How many runs there were.
+/// Number of runs so far.
 static RUNS: AtomicUsize = AtomicUsize::new(1);
 
-/// How many tasks the caller runs before it looks how many are live.
+/// Tasks that the caller runs before it counts the live ones again.
 const TASKS_PER_LOOK: usize = 16;
 /// Failures that are kept at the same time, of which the run returns the first.
 const FAILURES_KEPT: usize = 1 << 10;
@@ -159,7 +159,7 @@ impl<'env> Tasks<'env> {
         (self.thread() != Some(0)).then(|| self.enter(0))
     }
 
-    /// Which of this run's threads this one is, if it is one.
+    /// The number of the current thread in this run; `None` for any other thread.
     fn thread(&self) -> Option<usize> {
         Place::within(self.id)
     }

@@ -1,4 +1,4 @@
-//! Which threads an executor has, and how they are started.
+//! The threads of an executor, and their start.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ pub struct Threads {
     live_max: usize,
 }
 
-/// More than the kernel gives a process, unless it is told to.
+/// More than the kernel allows a process by default.
 const THREADS_MAX: usize = i16::MAX as usize;
 /// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
 const LIVE_MAX: usize = 1 << 10;
@@ -32,8 +32,8 @@ const IO_NICE: i32 = -10;
 const IO_TIME_SLICE: Duration = Duration::from_micros(100);
 
 impl Threads {
-    /// This many threads that compute, at least one and no more than 32,767; a run's caller is one of them while it waits.
-    /// One I/O lane of one thread comes on top.
+    /// `computing` compute threads, at least one and no more than 32,767; the caller of a run is one of them while it
+    /// waits. One I/O lane of one thread is added.
     #[must_use]
     pub fn new(computing: usize) -> Threads {
         Threads {
@@ -75,7 +75,7 @@ impl Threads {
         self
     }
 
-    /// How many tasks a run's caller may have made that have not ended, at least one.
+    /// Sets the limit of live tasks that a run's caller may have made, at least one.
     #[must_use]
     pub fn live_max(mut self, tasks: usize) -> Threads {
         self.live_max = tasks.max(1);

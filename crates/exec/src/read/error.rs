@@ -1,4 +1,4 @@
-//! Why a blocked read has no result.
+//! Errors of a blocked read.
 
 use std::io;
 use std::path::PathBuf;

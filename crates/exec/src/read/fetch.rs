@@ -37,7 +37,7 @@ impl Fetch {
         Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 
-    /// How a piece is had, and how much of it before this is asked again.
+    /// The transfer for the next bytes of a piece, and their range; then this is called again.
     pub(super) fn next(&self, piece: &Range<u64>) -> (Transfer, Range<u64>) {
         let (transfer, length) = self.tuner().next(piece.end - piece.start);
         (transfer, piece.start..piece.start + length)
@@ -48,7 +48,7 @@ impl Fetch {
         self.tuner().took(transfer, bytes, time);
     }
 
-    /// Maps a part; none if it cannot be mapped but may be copied, which is tried then and for all that comes after.
+    /// Maps a part; `None` if it cannot be mapped but may be copied: this and all later parts are then copied.
     pub(super) fn map(&self, part: Range<u64>) -> Result<Option<Block>, sakiyomi_io::Error> {
         match self.single.map(part) {
             Err(_) if self.is_free => {
@@ -88,7 +88,7 @@ impl Buffers {
         Buffers { threads, kept: Arc::default() }
     }
 
-    /// One of at least `size` bytes, for a thread that has none.
+    /// A buffer of at least `size` bytes, for a thread that holds none.
     fn take(&self, size: usize) -> Result<Buffer, sakiyomi_io::Error> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match kept.take().filter(|&(had, _)| had >= size) {

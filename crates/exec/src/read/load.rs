@@ -60,8 +60,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(())
     }
 
-    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or cannot be
-    /// loaded. Reading that into buffers tells why not.
+    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or
+    /// cannot be loaded. Reading the rest into buffers finds the error.
     fn load_into_cache(
         &self,
         tasks: &Tasks<'w>,

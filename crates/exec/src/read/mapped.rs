@@ -71,7 +71,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(None, nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], of what has no offsets: a pipe, a terminal.
+    /// As [`Mapped::reduce`], for an input without offsets: a pipe, a terminal.
     ///
     /// # Errors
     /// If it cannot be read, or a record is too long.
@@ -143,7 +143,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(None, take)
     }
 
-    /// As [`Mapped::in_order`], of what has no offsets.
+    /// As [`Mapped::in_order`], for an input without offsets.
     ///
     /// # Errors
     /// If it cannot be read, a record is too long, or `take` says so.

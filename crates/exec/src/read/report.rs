@@ -15,13 +15,13 @@ pub struct Report {
     pub resident_bytes: u64,
     /// Bytes that were worked on where the page cache has them; the others were copied.
     pub mapped_bytes: u64,
-    /// How those that were not were read; none if all were.
+    /// The engine that read the others; `None` if all were in memory.
     pub method: Option<EngineSpec>,
     /// From start to end.
     pub elapsed: Duration,
     /// Time in the function that maps, of all threads.
     pub computing: Duration,
-    /// Whether the I/O thread has the priority that it asked for; none if there was none.
+    /// Whether the I/O thread got the priority that it requested; `None` without an I/O thread.
     pub io_is_urgent: Option<bool>,
 }
 

@@ -53,7 +53,7 @@ struct Later<'w> {
 pub(super) struct Scheduler<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
     files: LookAhead<'w>,
-    /// How many of them were begun.
+    /// Number of files begun.
     begun: usize,
     pub(super) devices: Devices,
     buffers: Buffers,
@@ -145,7 +145,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         if range.is_empty() {
             return Ok(None);
         }
-        // It may have changed since it was opened; and a block device is looked at here.
+        // The file may have changed since it was opened; and a block device has no plan yet.
         let plan = plan.filter(|plan| plan.covers(&range));
         let plan = match plan {
             None if self.work.is_usual() => Plan::of(single.file().file(), range.clone()),

@@ -13,7 +13,8 @@ pub(super) enum Transfer {
     Copy,
 }
 
-/// Receives how long pieces took, from the transfer to the end of their processing; tells how the next one is transferred.
+/// Receives the time of each piece, from its transfer to the end of its processing, and chooses the transfer of the
+/// next one.
 #[derive(Debug)]
 pub(super) struct Tuner {
     settled: Option<Transfer>,

@@ -133,7 +133,7 @@ impl Region {
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 
-    /// How much of it is huge pages, as far as the kernel tells.
+    /// Bytes of it in huge pages, as `/proc/self/smaps` reports them.
     fn huge_bytes(&self) -> usize {
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes_at(&smaps, self.start.as_ptr().addr())

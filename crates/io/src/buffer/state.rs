@@ -67,7 +67,7 @@ pub(super) struct State {
     /// Bytes of accounts in use, by the party that will release them.
     holders: Vec<(Holder, usize)>,
     waiting: Vec<ThreadNumber>,
-    /// How many times anything was released.
+    /// Number of releases so far.
     releases: u64,
 }
 
@@ -295,7 +295,7 @@ impl State {
         self.holders[at].1 -= size;
     }
 
-    /// Whether anybody but this thread has something to release, and does not wait as well.
+    /// Whether another party than this thread holds memory, and does not wait for memory itself.
     pub(super) fn others_can_release(&self, me: ThreadNumber) -> bool {
         self.holders.iter().filter(|(_, bytes)| *bytes > 0).any(|(holder, _)| match holder {
             Holder::Elsewhere => true,

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::{Access, flags_of};
 
-/// Opens a file without a name for reading and writing; none if the file system has no such files (`O_TMPFILE`).
+/// Opens a file without a name for reading and writing; `None` if the file system has no such files (`O_TMPFILE`).
 pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option<File>> {
     match open(directory, flags | OFlags::TMPFILE) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),

@@ -67,9 +67,9 @@ impl Block {
         matches!(self.held.payload(), Payload::Mapping(_))
     }
 
-    /// Declares that it will be released whatever the thread that took it from the stream does next, as when it is sent
-    /// to another thread. Otherwise a stream that has no memory left takes that thread to be waiting for itself
-    /// ([`Error::AllHeld`]).
+    /// Declares that the block will be released whatever the thread that took it from the stream does next, for
+    /// example because it is sent to another thread. Otherwise a stream without memory takes that thread to be
+    /// waiting for itself ([`Error::AllHeld`]).
     #[must_use]
     pub fn send(mut self) -> Block {
         if let Held::One(Payload::Buffer(buffer)) = &mut self.held {

@@ -1,4 +1,4 @@
-//! Which reads are made for the ranges that are wanted.
+//! Plan of the reads for the ranges that are wanted.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::file::IoFile;
 /// A range that is wanted of a file.
 pub type FileRange = (Arc<IoFile>, Range<u64>);
 
-/// One read, and the ranges that it brings.
+/// One read, and the ranges that it covers.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) file: Arc<IoFile>,

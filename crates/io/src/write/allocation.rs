@@ -21,7 +21,7 @@ const FREE_PARTS: u64 = 16;
 /// How far a file has been allocated ahead.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    /// None if no more is to be allocated: there is little room, or the file system cannot.
+    /// `None` if no more is to be allocated: space is short, or the file system cannot allocate ahead.
     to: Option<u64>,
     /// Whether the file was made longer than what is written.
     extended: bool,

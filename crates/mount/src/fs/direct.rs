@@ -58,7 +58,7 @@ impl Issued {
         Issued { most, ..Issued::default() }
     }
 
-    /// How many requests the device has been asked for, at most.
+    /// Upper bound of the requests to the device.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }

@@ -14,7 +14,7 @@ use super::nodes::Node;
 use crate::layout::{FileId, Metadata, Part, Work};
 
 impl Files {
-    /// Answers when what `parts` says was looked at.
+    /// Replies after the drive has read `parts`.
     pub(super) fn looked(
         &self,
         request: &Request,

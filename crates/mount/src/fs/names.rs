@@ -73,7 +73,7 @@ impl Files {
             let kind = rustix::fs::statat(&place, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| FileType::from_raw_mode(stat.st_mode));
             let flags = if kind == Ok(FileType::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // The first error is what the caller is told.
+            // The caller gets the first error.
             let _ = rustix::fs::unlinkat(place, name, flags);
         }
         made
@@ -97,7 +97,7 @@ impl Files {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
-                // The kernel is not told of a file that could not be opened.
+                // The kernel does not learn of a file that could not be opened.
                 let opened = node.open(access).inspect_err(|_| drop(self.forgotten(node.number, 1)));
                 Ok(((node, stat), File::from(opened?)))
             }

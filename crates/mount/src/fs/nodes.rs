@@ -290,7 +290,7 @@ impl Nodes {
         found.ok_or_else(|| Errno::STALE.into())
     }
 
-    /// Looks a name up; the kernel is told of what is found.
+    /// Looks a name up for the kernel, which then knows the node.
     pub(crate) fn lookup(&self, parent: &Node, name: &std::ffi::OsStr) -> io::Result<(Arc<Node>, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = parent.place()?;
@@ -393,7 +393,7 @@ pub(crate) fn give_to(parent: impl AsFd, name: &std::ffi::OsStr, owner: Owner) -
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) user: u32,
-    /// None: as the directory's file system has decided.
+    /// `None` to keep the group that the directory's file system has chosen.
     pub(crate) group: Option<u32>,
 }
 

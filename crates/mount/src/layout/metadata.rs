@@ -96,7 +96,7 @@ impl Metadata {
         self.block(Part::Inode(file));
     }
 
-    /// These are looked at.
+    /// Reads these parts.
     pub fn look(&mut self, parts: &[Part]) -> Work {
         Work { reads: self.read(parts), writes: Vec::new() }
     }

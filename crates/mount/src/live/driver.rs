@@ -217,7 +217,7 @@ struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
     schedule: Schedule<LiveDevice>,
-    /// None without a regulator.
+    /// `None` without a regulator.
     owners: Option<OwnerTable>,
     jobs: Jobs,
     /// Outstanding accesses by the number of their first request; the others follow it.

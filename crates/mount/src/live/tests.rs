@@ -56,7 +56,7 @@ fn ended(receiver: &mpsc::Receiver<Completion>) -> Completion {
     receiver.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
-/// Changes or looks at something, and waits for it.
+/// Runs a question on the device's thread, and waits for the answer.
 fn question<T: Send + 'static>(
     live: &RealtimeDevice,
     question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,

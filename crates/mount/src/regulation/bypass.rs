@@ -31,7 +31,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Takes down a look; gives what is believed now.
+    /// Adds a sample; returns the current finding.
     pub(super) fn look(&mut self, look: Look, disk: &str) -> Option<Bypass> {
         if let Some(last) = self.last.replace(look) {
             self.compare(last, look);

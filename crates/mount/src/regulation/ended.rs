@@ -35,7 +35,7 @@ impl Ended {
 }
 
 impl Regulation {
-    /// One who has a rate, or had it until its process ended.
+    /// The owner of a target with a rate, or with one until its process ended.
     pub(super) fn find(&self, target: &Target) -> Result<Result<View, Refusal>, Stopped> {
         let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));
         let mut view = self.only(rated.map_or(u32::MAX, |(number, _)| number))?;

@@ -168,14 +168,14 @@ impl Owners {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Waits until processes end, or for so long; gives the serial numbers of those that have.
+    /// Waits until processes end, or for `patience`; returns the serial numbers of those that have ended.
     pub(super) fn wait_for_ends(&self, patience: Duration) -> io::Result<Vec<u32>> {
         let mut ended = Vec::new();
         self.exits.wait(patience, &mut ended)?;
         Ok(ended)
     }
 
-    /// Forgets processes that have ended; tells the owners that have no rate any more by that.
+    /// Forgets processes that have ended; returns the owners that have lost their rate by that.
     pub(super) fn take_ended(&self, serials: &[u32]) -> Vec<u32> {
         let mut table = self.table();
         let gone: Vec<u32> = serials.iter().flat_map(|&serial| table.ended(serial)).collect();

@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) outside: Option<u64>,
     /// The owner of its control group, and when that was looked up.
     pub(super) group: Option<(Instant, Option<u32>)>,
-    /// Its program's name when it was last looked at.
+    /// Its program's name when it was last read.
     pub(super) name: String,
 }
 

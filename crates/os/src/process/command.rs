@@ -88,7 +88,7 @@ impl Signals {
         Ok(Signals { read, before })
     }
 
-    /// The next one that has come; none if there is none left.
+    /// The next pending signal; `None` if there is none left.
     fn next(&self) -> Option<Came> {
         // SAFETY: all zeros are a valid structure of plain numbers.
         let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
@@ -165,8 +165,8 @@ impl Running {
         Running::begin(words, signals, |mut command| command.spawn().map(Some))
     }
 
-    /// The same, but the program begins only when `ready` agrees, which is told the number of the process that is to
-    /// become it. `ready` may be asked twice, about different processes.
+    /// As [`Running::start`], but the program begins only when `ready` agrees, which gets the number of the process
+    /// that is to become it. `ready` may be called twice, for different processes.
     ///
     /// # Errors
     /// If it cannot be started, or `ready` does not agree.
@@ -354,7 +354,7 @@ pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     }
 }
 
-/// Stops this process until it is told to continue.
+/// Stops this process until SIGCONT.
 fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }

@@ -10,7 +10,7 @@ use super::reread;
 
 /// An open file of a process, under its number there.
 ///
-/// The number may come to mean another file: [`Open::inode`] tells.
+/// The number may be reused for another file: [`Open::inode`] tells them apart.
 #[derive(Debug)]
 pub struct Descriptor {
     fdinfo: OwnedFd,
@@ -31,7 +31,7 @@ pub struct Open {
     pub inode: u64,
 }
 
-/// Which file it is, and what.
+/// Identity, type and size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The file system.

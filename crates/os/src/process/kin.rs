@@ -70,7 +70,7 @@ impl Process {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = i32::try_from(self.number).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let end = pidfd_open(number, PidfdFlags::empty())?;
-        // That it is still there means that its number was its own when it was asked for.
+        // The process still exists, so the pidfd is its own: the number was not reused in between.
         if self.has_thread(self.number) { Ok(end) } else { Err(gone()) }
     }
 }

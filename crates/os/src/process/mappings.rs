@@ -24,7 +24,7 @@ pub struct Mapped {
     pub is_code: bool,
     /// How much of memory it takes, in bytes.
     pub length: u64,
-    /// Where it lies; ` (deleted)` behind it where it has no name any more.
+    /// The path; ` (deleted)` is appended if it has no name any more.
     pub path: PathBuf,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Format {
     device: Field,
     inode: Field,
     first: Field,
-    /// None where one page is told.
+    /// `None` if the event has one page only.
     last: Option<Field>,
 }
 

@@ -17,7 +17,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 /// Where tracefs is usually mounted.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Which tracefs is used.
+/// The tracefs that is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The one that is mounted on this directory.

@@ -62,7 +62,7 @@ fn decode_any(bytes: &[u8]) -> Decoded {
     Decoded::Character(code, length)
 }
 
-/// How many bytes at the end are the start of a character whose rest may follow.
+/// Number of bytes at the end that begin a character whose rest may follow.
 pub(super) fn cut_off(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(FOLLOWING_MAX_BYTES);
     let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));

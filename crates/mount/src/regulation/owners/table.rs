@@ -34,13 +34,13 @@ pub(super) struct Table {
     pub(super) rated: BTreeMap<u32, Rated>,
     /// Owners of trees, by the serial numbers of their roots.
     pub(super) trees: BTreeMap<u32, u32>,
-    /// How often another tree has come.
+    /// Number of trees added so far.
     trees_changed: u64,
     /// Owners of groups, by their paths.
     pub(super) groups: BTreeMap<String, u32>,
 }
 
-/// How many processes may be held at a time.
+/// Limits on the processes held at a time.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::regulation) struct Room {
     /// Processes whose end is awaited, and groups with a rate.
