@@ -31,7 +31,7 @@ pub use bring::Bringer;
 use crate::Error;
 use crate::buffer::page_size;
 
-/// How much of a range is in memory.
+/// The part of a range that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residency {
     /// Pages that the range touches, wholly or in part.
@@ -79,7 +79,7 @@ pub enum By {
     Mincore,
 }
 
-/// How much of a range is in memory, by `cachestat`, or by `mincore` where the system does not have it.
+/// The part of a range that is in memory, by `cachestat`, or by `mincore` if the system does not have it.
 ///
 /// # Errors
 /// If the system does not answer, or would not answer truly.
@@ -366,7 +366,7 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// A file of some pages that is on the medium and not in memory; none where that cannot be had.
+    /// A file of some pages that is on the medium and not in memory; `None` if that cannot be had.
     pub(super) fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();

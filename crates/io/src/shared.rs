@@ -59,7 +59,7 @@ struct Shared {
 /// The part of the requested memory and registration that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The memory of the buffers; none if the engine has its own.
+    /// The memory of the buffers; `None` if the engine has its own.
     pub memory: Option<Granted>,
     /// Whether the kernel knows them beforehand.
     pub registered: bool,

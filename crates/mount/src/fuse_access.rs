@@ -69,7 +69,7 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     }
 }
 
-/// The helper's message, on one line and without its own name; none if the message is not the helper's.
+/// The helper's message, on one line and without its own name; `None` if the message is not the helper's.
 pub(crate) fn words_of_helper(said: &str) -> Option<String> {
     let (_, words) = said.split_once("fusermount3: ")?;
     Some(words.lines().map(str::trim).collect::<Vec<_>>().join("; "))

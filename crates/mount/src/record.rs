@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Writes until the end, and gives the writer back; none if the trace is not to be kept.
+/// Writes until the end, and gives the writer back; `None` if the trace is not to be kept.
 fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Option<Writer<W>>, TraceError> {
     let (mut held, mut next) = (Vec::new(), 0);
     loop {

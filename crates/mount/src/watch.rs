@@ -34,7 +34,7 @@ pub struct Totals {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// Requests to the drive by class, in the order of [`Class::ALL`]; none of a device that does not class them.
+    /// Requests to the drive by class, in the order of [`Class::ALL`]; all 0 for a device that does not class them.
     pub by_class: [u64; Class::ALL.len()],
     /// Accesses under way.
     pub in_flight: u64,

@@ -255,7 +255,7 @@ impl Process {
         Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
     }
 
-    /// How much of the files that it has mapped it has in memory and mapped now, in bytes.
+    /// Resident bytes of its file mappings.
     ///
     /// # Errors
     /// If it has ended.
@@ -288,19 +288,19 @@ impl Process {
     }
 }
 
-/// Whether `/proc` shows processes under the numbers by which we know them: it does not in a new namespace of process
-/// numbers, until it is mounted anew. Where there is none, it shows nothing.
+/// Whether `/proc` has the numbers of our own PID namespace: it does not in a new namespace until it is mounted anew.
+/// Without `/proc` the answer is yes, as no process can be found.
 fn numbers_are_ours() -> bool {
     readlinkat(CWD, "/proc/self", Vec::new())
         .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
 }
 
-/// A call that reads from where a file's position is.
+/// A call that reads at the file's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCall {
     /// The number of the open file.
     pub file: u32,
-    /// How much has been asked for, in bytes.
+    /// Bytes requested.
     pub bytes: u64,
 }
 

@@ -114,7 +114,7 @@ impl Topology {
         self.cores.binary_search_by_key(&number, |cpu| cpu.number).ok().map(|index| &self.cores[index])
     }
 
-    /// The distance between two CPUs; none if either is not online.
+    /// The distance between two CPUs; `None` if either is not online.
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> Option<Distance> {
         let (a, b) = (self.cpu(a)?, self.cpu(b)?);

@@ -236,7 +236,7 @@ fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     (name, all)
 }
 
-/// ID of the process that created an instance; none if its name is not one of sakiyomi's.
+/// ID of the process that created an instance; `None` if its name is not one of sakiyomi's.
 fn maker(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

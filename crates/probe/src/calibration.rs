@@ -137,7 +137,7 @@ pub struct Point {
 }
 
 impl Calibration {
-    /// That of the cases of some targets.
+    /// The calibration from the cases of some targets.
     #[must_use]
     pub fn new<'a>(
         measured_unix_s: u64,

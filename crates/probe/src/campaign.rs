@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;
 
-/// How much is measured.
+/// The length and the number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     /// How long a run lasts.
@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 impl Campaign {
-    /// How many runs a plan takes.
+    /// Number of runs of a plan.
     #[must_use]
     pub fn runs(&self, plan: &Plan) -> u64 {
         self.rounds * plan.settings.len() as u64

@@ -22,7 +22,7 @@ use crate::Error;
 /// Time in which a pair of cores is measured at most, half of it for hops.
 pub const PAIR_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// Round trips of a batch: long beside the two looks at the clock, short beside a turn of the scheduler.
+/// Round trips of a batch: long compared to two readings of the clock, short compared to a time slice.
 const BATCH_ROUNDS: u64 = 200;
 
 /// Batches of a pair.
@@ -35,7 +35,7 @@ const WAKES_MAX: usize = 101;
 /// core sleeps as well.
 const RECEIVER_SLEEP: Duration = Duration::from_micros(300);
 
-/// Spins between two looks at the clock.
+/// Spins between two readings of the clock.
 const SPINS_PER_LOOK: u32 = 1 << 12;
 
 /// Cost of a message between two cores at one distance; `None` where it could not be measured.
@@ -141,7 +141,7 @@ impl Alone {
     }
 }
 
-/// Nanoseconds of one way in each batch; none if a thread could not be pinned.
+/// Nanoseconds of one way in each batch; empty if a thread could not be pinned.
 fn hops(a: usize, b: usize) -> Vec<f64> {
     let (ping, pong) = (Alone::default(), Alone::default());
     let deadline = Instant::now() + PAIR_TIME_MAX / 2;

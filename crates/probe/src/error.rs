@@ -18,9 +18,9 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: usize,
         /// Why not.
         source: io::Error,

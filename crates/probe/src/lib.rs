@@ -1,5 +1,5 @@
-//! Which engine is fastest and cheapest here, for reads and for writes, and whether the storage or the CPU is the limit
-//! (Ueda 2013, sections 2 and 3).
+//! Measures which engine is fastest and cheapest here, for reads and for writes, and whether the storage or the CPU
+//! is the limit (Ueda 2013, sections 2 and 3).
 //!
 //! | what | where |
 //! |---|---|

@@ -20,7 +20,7 @@ use crate::latency::Latencies;
 use crate::sequence::Sequence;
 use crate::setting::{CacheState, Operation, Setting};
 
-/// Bytes that are transferred between two looks at the clock.
+/// Bytes that are transferred between two readings of the clock.
 const CLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of a page, of which one is touched to have it in memory.
@@ -243,7 +243,7 @@ mod tests {
         Setting { engine, op, block: BLOCK, cache, random: true, buffers }
     }
 
-    /// One pass over a file; none if the machine lacks the engine.
+    /// One pass over a file; `None` if the machine lacks the engine.
     fn one_pass(path: &Path, setting: &Setting) -> Option<(u64, Latencies)> {
         let mut load = match Load::open(path, setting, 7) {
             Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {

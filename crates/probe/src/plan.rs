@@ -32,7 +32,7 @@ pub struct Wanted {
 pub struct Plan {
     /// Each once.
     pub settings: Vec<Setting>,
-    /// How many of them were asked for.
+    /// Number of requested settings, which come first.
     pub asked: usize,
 }
 

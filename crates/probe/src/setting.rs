@@ -16,7 +16,7 @@ pub enum Operation {
     Write,
     /// Both, in an order that the seed decides.
     Mix {
-        /// How many of 100 operations are reads, 1 to 99.
+        /// Percentage of operations that are reads, 1 to 99.
         reads_percent: u8,
     },
 }
@@ -145,7 +145,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The same with twice as many in flight; none if there cannot be more. One thread becomes two.
+    /// The same with twice as many in flight; `None` if there cannot be more. One thread becomes two.
     #[must_use]
     pub fn doubled(self) -> Option<Setting> {
         let kind = match self.engine.kind {
@@ -157,7 +157,7 @@ impl Setting {
         (depth <= DEPTH_MAX).then_some(Setting { engine: EngineSpec { kind, depth }, ..self })
     }
 
-    /// The same with the best memory; none if it already has that, or brings its own.
+    /// The same with the best memory; `None` if it already has that, or brings its own.
     #[must_use]
     pub fn with_best_buffers(self) -> Option<Setting> {
         let kind = self.engine.kind;

@@ -58,7 +58,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// That of a file, a directory or a block device.
+    /// The device of a file, of a directory, or of a block device.
     ///
     /// # Errors
     /// If there is nothing at `path`.
@@ -117,7 +117,7 @@ impl Target {
         let device = LoopDevice::attach(&own_path(&file), false, !writes)?;
         let what = format!("{} over a test file in memory", device.path().display());
         let found = target("loop", what, (device.path().to_owned(), Some(file)))?;
-        // Which of the loop devices was free tells nothing about it.
+        // The number of the loop device is arbitrary, so it does not identify the target.
         let identity = Device { name: "loop".to_owned(), ..Device::default() };
         Ok(Target { device: identity, _device: Some(device), ..found })
     }

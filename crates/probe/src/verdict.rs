@@ -62,9 +62,9 @@ pub struct Evidence {
     pub ours: f64,
     /// Number of cores.
     pub cores: usize,
-    /// Gain in throughput of twice the depth; none if it was not or cannot be measured.
+    /// Gain in throughput of twice the depth; `None` if it was not or cannot be measured.
     pub double_depth: Option<f64>,
-    /// Gain of the best buffers; none if these are the best.
+    /// Gain of the best buffers; `None` if these are the best.
     pub better_buffers: Option<f64>,
 }
 

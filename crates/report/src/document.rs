@@ -22,7 +22,7 @@ pub struct Run {
     pub command: Vec<String>,
     /// The version of sakiyomi.
     pub version: String,
-    /// The commit that sakiyomi was built from, abbreviated; none for a build outside a git checkout.
+    /// The commit that sakiyomi was built from, abbreviated; `None` for a build outside a git checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// How long it took.
@@ -71,7 +71,7 @@ pub struct Machine {
     pub kernel: String,
     /// The processor's model.
     pub cpu: String,
-    /// How many processors were usable.
+    /// Number of usable processors.
     pub cores: u64,
     /// Main memory.
     pub memory_bytes: u64,

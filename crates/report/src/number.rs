@@ -203,7 +203,7 @@ pub(crate) fn signed_percent(ratio: f64) -> String {
     }
 }
 
-/// How many times one thing is another: `2.1`, `61`, `11,427`.
+/// A factor: `2.1`, `61`, `11,427`.
 #[must_use]
 pub fn times(factor: f64) -> String {
     if !factor.is_finite() {

@@ -55,7 +55,7 @@ pub struct Report<'a> {
     pub settings: Vec<Fact>,
     /// The figures, in the order of reading.
     pub sections: Vec<Section>,
-    /// Runs that made the results, each with its name; none for a state that was asked for.
+    /// Runs that made the results, each with its name; empty for a queried state.
     pub runs: Vec<(&'static str, &'a Run)>,
     /// The words that are used.
     pub glossary: Glossary,

@@ -90,7 +90,7 @@ fn is_no_break(code: u32) -> bool {
 }
 
 impl Counter {
-    /// A counter for some characters; none if their encoding is neither one of single bytes nor UTF-8.
+    /// A counter for some characters; `None` if their encoding is neither one of single bytes nor UTF-8.
     #[must_use]
     pub fn new(characters: Arc<Characters>, wanted: Wanted, no_break_ends: bool) -> Option<Counter> {
         let utf8 = match characters.encoding() {

@@ -16,9 +16,9 @@ const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 /// How the kernel reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
-    /// How much it fetches at a time when it is asked.
+    /// Bytes that it fetches for one request.
     pub(super) piece: u64,
-    /// How far it reads ahead by itself, if it says so.
+    /// Its own read-ahead; `None` if it does not report it.
     read_ahead: Option<u64>,
 }
 

@@ -10,8 +10,8 @@ use memchr::{memchr, memrchr};
 pub(super) struct Cut(pub(super) u8);
 
 impl Cut {
-    /// The end of a record that began before, whole records, and the start of one that goes on; none if no record ends
-    /// in the block.
+    /// The end of a record that began before, whole records, and the start of one that goes on; `None` if no record
+    /// ends in the block.
     pub(super) fn split<'b>(&self, block: &'b [u8]) -> Option<(&'b [u8], &'b [u8], &'b [u8])> {
         let first = memchr(self.0, block)? + 1;
         let last = memrchr(self.0, block)? + 1;

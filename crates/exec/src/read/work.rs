@@ -73,7 +73,7 @@ impl<'g, T: Send> Work<'g, T> {
         self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Waits for permits for this many bytes and their results; none if the read was stopped.
+    /// Waits for permits for this many bytes and their results; `None` if the read was stopped.
     pub(super) fn room_for(&self, bytes: u64) -> Option<Permit> {
         let most = self.blocks.most() as u64;
         let count = (bytes * most).div_ceil(self.read.bytes_ahead());

@@ -1,4 +1,4 @@
-//! How much a file system has left for files, and whether it lies in memory.
+//! Free space of file systems, and whether they lie in memory.
 
 use std::fs::File;
 use std::io;

@@ -211,7 +211,8 @@ impl Files {
         }
     }
 
-    /// The kernel does not know a file any more, which is given then; if it has no name either, its blocks are free.
+    /// Drops `lookups` references of the kernel to a file; returns it after the last, when its blocks are freed if it
+    /// has no name.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let node = self.nodes.forget(number, lookups)?;
         if node.is_gone() {
@@ -222,7 +223,7 @@ impl Files {
     }
 }
 
-/// Gives the data of a file that is not known yet its places.
+/// Places the data of a file that the layout does not know yet.
 pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || frontend.layout().read().knows(id) {
         return Ok(());
@@ -230,7 +231,7 @@ pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -
     place_data(frontend, id, file, stat)
 }
 
-/// Gives all data of a file that has no place one.
+/// Places all data of a file that has no place yet.
 pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     let size = stat.st_size.max(0) as u64;
     let mut at = 0;

@@ -112,8 +112,8 @@ impl DirectFiles {
         direct
     }
 
-    /// Reads what the file has from `offset` on into `bytes`, and says how much; none where it has to go through the page
-    /// cache.
+    /// Reads from `offset` on into `bytes`, and returns the number of bytes read; `None` if the read must go through
+    /// the page cache.
     pub(super) fn read(&self, direct: &Direct, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let alignment = direct.alignment as u64;
         let start = offset / alignment * alignment;

@@ -24,7 +24,7 @@ impl Files {
         self.after(request, |metadata| metadata.look(&parts()), answer);
     }
 
-    /// Answers with `done` when what `parts` says was changed; what could not be done was only looked at.
+    /// Replies with `done` after the drive has changed `parts`; if `done` is an error, after it has only read them.
     pub(super) fn changed<T: Send + 'static>(
         &self,
         request: &Request,
@@ -40,7 +40,7 @@ impl Files {
         self.after(request, work, move || answer(done));
     }
 
-    /// Answers when what `parts` says is safe.
+    /// Replies after the drive has synced `parts`.
     pub(super) fn safe(
         &self,
         request: &Request,

@@ -22,7 +22,7 @@ pub struct Mapped {
     pub inode: u64,
     /// Whether it may be executed there: a program or a library.
     pub is_code: bool,
-    /// How much of memory it takes, in bytes.
+    /// Its size in the address space, in bytes.
     pub length: u64,
     /// The path; ` (deleted)` is appended if it has no name any more.
     pub path: PathBuf,
@@ -59,7 +59,7 @@ impl Process {
     }
 }
 
-/// The process that a thread belongs to; none if it has ended.
+/// The process that a thread belongs to; `None` if it has ended.
 #[must_use]
 pub fn process_of(thread: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;

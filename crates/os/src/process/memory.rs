@@ -1,9 +1,9 @@
-//! How much memory may be filled: what the machine has, and what the control group of a process allows.
+//! Memory that may be filled: available memory of the machine, and limits of a process's control groups.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes that the machine could give without swapping; none where it does not say.
+/// Bytes that the machine could give without swapping; `None` if it does not report them.
 #[must_use]
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

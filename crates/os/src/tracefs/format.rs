@@ -24,7 +24,7 @@ impl Field {
         })
     }
 
-    /// An unsigned number; none if it is not there.
+    /// An unsigned number; `None` if it is not there.
     pub(super) fn read(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(match *bytes {
@@ -50,7 +50,7 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// As an event's file `format` says it; none if fields are missing.
+    /// Parses the file `format` of an event; `None` if fields are missing.
     pub(super) fn parse(text: &str) -> Option<Format> {
         let number = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
         let field = |name| Field::find(text, name);

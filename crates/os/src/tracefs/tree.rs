@@ -80,7 +80,7 @@ impl Tree {
     }
 }
 
-/// The names in a directory; none where it cannot be listed.
+/// The names in a directory; empty if it cannot be listed.
 pub(super) fn names(beside: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(beside, path, flags, Mode::empty()).and_then(Dir::new);

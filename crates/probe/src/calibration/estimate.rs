@@ -41,7 +41,7 @@ pub struct Estimate {
     pub cpu_ns_per_op: f64,
     /// CPU time of the kernel's threads for an operation, in nanoseconds.
     pub kernel_threads_cpu_ns_per_op: f64,
-    /// Median service time of an operation, in nanoseconds; none where the engine does not tell.
+    /// Median service time of an operation, in nanoseconds; `None` if the engine does not tell.
     pub latency_ns: Option<f64>,
     /// Whether it lies beyond what was measured.
     pub is_extrapolated: bool,

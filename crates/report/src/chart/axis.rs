@@ -68,7 +68,7 @@ impl Axis {
         if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
-    /// How many rows it has, if it is one of rows.
+    /// Number of its rows; `None` if it is not an axis of rows.
     pub(crate) fn row_count(&self) -> Option<usize> {
         (self.scale == Scale::Rows).then_some(self.ticks.len())
     }
@@ -163,7 +163,7 @@ impl Axis {
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
-    /// How much faster, as a share: around zero and the values, up to ten times.
+    /// An axis of speed-ups as shares: around zero and the values, up to ten times.
     pub(crate) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) =
             extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();

@@ -29,7 +29,7 @@ pub(crate) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "
 pub(crate) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
 
 impl Layout {
-    /// How many characters of the heading fit a line.
+    /// Number of characters of the heading that fit a line.
     pub(crate) fn title_characters(self) -> usize {
         (self.width / BOLD_CHARACTER_WIDTH) as usize
     }

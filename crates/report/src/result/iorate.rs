@@ -65,7 +65,7 @@ pub struct IorateDevice {
 /// Traffic that bypasses the mount, so that no rate can be kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateBypass {
-    /// Which block device.
+    /// The name of the block device.
     pub device: String,
     /// Requests a second that did not come through the mount.
     pub requests_per_s: f64,

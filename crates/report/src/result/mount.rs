@@ -196,7 +196,7 @@ pub struct MountWindow {
     pub response_mean_ns: Option<u64>,
     /// Accesses under way at the end of a second: the most.
     pub in_flight_max: u64,
-    /// Reads by the drive whose class is known; none of a device without a cache.
+    /// Reads by the drive whose class is known; 0 for a device without a cache.
     pub reads: u64,
     /// Reads among them that needed no positioning.
     pub hits: u64,

@@ -86,18 +86,18 @@ pub struct ProbeCase {
     pub machine_cpu_ratio: f64,
     /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
     pub busiest_thread_ratio: f64,
-    /// Which thread that was.
+    /// The name of that thread.
     pub busiest_thread: String,
-    /// From a request's start to its end; of a mix, that of its reads; none for mappings, which have no requests.
+    /// From a request's start to its end; of a mix, that of its reads; `None` for mappings, which have no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<ProbeLatency>,
     /// The same of the writes of a mix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<ProbeLatency>,
-    /// Throughput with twice the depth over this, less one; none where it was not measured.
+    /// Throughput with twice the depth over this, less one; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_depth_gain_ratio: Option<f64>,
-    /// Throughput with the best buffers over this, less one; none where these are the best.
+    /// Throughput with the best buffers over this, less one; `None` if these are the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_buffers_gain_ratio: Option<f64>,
     /// The limiting resource of this case.

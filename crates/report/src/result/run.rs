@@ -48,7 +48,7 @@ pub struct RunResult {
     /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
-    /// Throughput of the storage while 16 MiB or less were read ahead again; none if it could not be measured.
+    /// Throughput of the storage while 16 MiB or less were read ahead again; `None` if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bytes_per_second: Option<u64>,
     /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
@@ -75,15 +75,15 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// How many threads were computing or waiting for I/O or a core at a time, on average; 1 if fewer.
+    /// Mean number of threads that were computing, or waiting for I/O or a core, at a time; at least 1.
     #[must_use]
     pub fn threads_at_a_time(&self) -> f64 {
         let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Elapsed time saved by the hidden waiting; none if it is not known. Readings that alternate in one thread save
-    /// the sum of their hidden waiting.
+    /// Elapsed time saved by the hidden I/O wait; `None` if it is not known. Readings that alternate in one thread
+    /// save the sum of their hidden waits.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {
         let hidden = self.io_hidden_ns?;
@@ -225,7 +225,7 @@ pub enum RunReason {
 pub struct RunReading {
     /// The first file.
     pub name: String,
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
     /// Their bytes, with what stands for opening each where there are several.
     pub size_bytes: u64,

@@ -76,7 +76,7 @@ pub struct ScenarioProcess {
     pub elapsed_ns: u64,
     /// Time on a core, hops included.
     pub computing_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
     /// Time in which it wanted a core and shared it.

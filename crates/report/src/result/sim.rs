@@ -29,7 +29,7 @@ pub struct SimResult {
     /// How the trace was replayed, where it was not simply at its own times: `closed loop, 8 outstanding`, `wrapped`.
     #[serde(default)]
     pub replay: Vec<String>,
-    /// How much of the trace's beginning is not counted.
+    /// Time from the trace's beginning that is not counted.
     pub warm_up_ns: u64,
     /// Commands that were counted.
     pub commands: u64,
@@ -78,7 +78,7 @@ pub struct SimResult {
     pub chunks: Vec<ChunkPoint>,
     /// All response times in ascending order (Hosogi 2013, figure 2), thinned; denser at the tail.
     pub response_curve: Vec<CurvePoint>,
-    /// How many commands took how long, by class; bins are log-spaced.
+    /// Number of commands by response time and class; bins are log-spaced.
     pub response_histogram: Vec<HistogramBin>,
 }
 
@@ -133,16 +133,16 @@ pub struct Spread {
     pub max: u64,
 }
 
-/// The queue in front of a device that has no room.
+/// The queue in front of a device that is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostQueue {
-    /// How long a command waited on average.
+    /// Mean wait of a command.
     pub wait_mean_ns: u64,
-    /// How long one waited at most.
+    /// Longest wait of a command.
     pub wait_max_ns: u64,
-    /// How many waited at once at most.
+    /// The longest that the queue was, in commands.
     pub backlog_max: u64,
-    /// How many came late because the queue was full, bounded as it is.
+    /// Commands that arrived late because the queue, which is bounded, was full.
     #[serde(default)]
     pub held_back: u64,
 }
@@ -177,7 +177,7 @@ impl DiskTime {
 pub struct ClassBreakdown {
     /// The class's name, as [`sakiyomi_model::Class::name`] gives it.
     pub class: String,
-    /// How many commands.
+    /// Number of commands.
     pub commands: u64,
     /// Waiting for other commands, and for room in the write cache.
     pub queue: u64,
@@ -288,7 +288,7 @@ pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> S
 }
 
 impl ReadCounts {
-    /// How many reads of a class there were.
+    /// Number of reads of a class.
     pub(crate) fn of(&self, class: ReadClass) -> u64 {
         match class {
             ReadClass::FullHit => self.full_hits,

@@ -49,7 +49,7 @@ pub struct ValidateResult {
     pub labels: Option<Labels>,
     /// The three distributions, thinned; denser at the tail.
     pub quantile_curve: Vec<QuantilePoint>,
-    /// How many requests are how far off. The outermost bins hold what lies beyond them as well.
+    /// Number of requests by error. The outermost bins also hold larger errors.
     pub error_histogram: Vec<ErrorBin>,
 }
 
@@ -89,7 +89,7 @@ pub struct RequestError {
 /// The errors of one kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindError {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
     /// Number of requests.
     pub requests: u64,
@@ -166,7 +166,7 @@ pub struct QuantilePoint {
     pub anchored_ns: u64,
 }
 
-/// How many requests were off by `from_ns` up to `to_ns`, simulated minus measured.
+/// Number of requests with an error, simulated minus measured, from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBin {
     /// The lowest error of the bin.
@@ -316,7 +316,7 @@ fn verdict(result: &ValidateResult) -> Vec<String> {
     sentences
 }
 
-/// How much of the trace was judged: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
+/// The judged part of the trace: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
 fn judged(result: &ValidateResult) -> String {
     let from = (result.from_ns > 0).then(|| format!("from {} on", duration(result.from_ns)));
     let until = result.until_ns.map(|until| format!("before {}", duration(until)));

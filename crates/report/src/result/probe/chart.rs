@@ -21,7 +21,7 @@ const LABEL_LENGTH: usize = 46;
 /// Beyond this the name of a target with its access is cut.
 const NAME_LENGTH: usize = 60;
 
-/// None where no method was measured.
+/// Empty if no engine was measured.
 pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
     let groups = groups(result);
     if groups.is_empty() {

@@ -124,7 +124,7 @@ impl Group<'_> {
         order
     }
 
-    /// How many cases each verdict has; those that none has are left out.
+    /// Number of cases with each verdict; verdicts of no case are left out.
     pub(crate) fn verdicts(&self) -> Vec<(usize, ProbeVerdict)> {
         VERDICTS
             .map(|verdict| (self.cases.iter().filter(|case| case.verdict == verdict).count(), verdict))

@@ -67,8 +67,8 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
     format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
 }
 
-/// Why nothing, or nothing more, was read ahead; none if that is not known. Cached data, or a lack of waiting, cannot
-/// explain why a program waited.
+/// The reason why nothing, or nothing more, was read ahead; `None` if it is not known. Cached data, or a lack of
+/// waiting, cannot explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
     let explains = |is: RunReason| {
         waits < WAIT_HIGH_RATIO || !matches!(is, RunReason::Resident | RunReason::DoesNotWait)

@@ -26,7 +26,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     limits.into_iter().chain(times).chain(distance).collect()
 }
 
-/// How much faster the programs are, over the limit.
+/// Speed-up of the programs over the limit.
 fn speedups(result: &ScenarioResult) -> Option<Chart> {
     let limit = result.varied.iter().position(|key| key == "prefetch.limit");
     let mut panels = Panels::default();

@@ -31,7 +31,7 @@ pub struct ScenarioJobRun {
     pub computing_ns: u64,
     /// Time that threads copied from the page cache on a core.
     pub copied_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
     /// Time in which threads wanted a core and shared it.
@@ -70,7 +70,7 @@ pub(super) fn has_jobs(result: &ScenarioResult) -> bool {
     result.points.iter().any(|point| !point.jobs.is_empty())
 }
 
-/// One row for each run of each job at each point; none without jobs.
+/// One row for each run of each job at each point; `None` without jobs.
 pub(super) fn table(result: &ScenarioResult) -> Option<Table> {
     if !has_jobs(result) {
         return None;

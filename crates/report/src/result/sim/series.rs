@@ -13,7 +13,7 @@ pub struct Chunking {
     pub mode: ChunkMode,
     /// The size of a chunk: nanoseconds, bytes or commands, by `mode`.
     pub size: u64,
-    /// How many chunks one [`ChunkPoint`] stands for.
+    /// Number of chunks that one [`ChunkPoint`] stands for.
     pub chunks_per_point: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct CurvePoint {
     pub response_ns: u64,
 }
 
-/// How many commands took from `from_ns` up to `to_ns`.
+/// Number of commands with a response from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistogramBin {
     /// The shortest response of the bin.

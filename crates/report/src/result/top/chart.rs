@@ -8,7 +8,7 @@ use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 /// Owners that are drawn individually: those with the most I/Os.
 const OWNERS_MAX: usize = 7;
 
-/// None where there was but one look.
+/// Empty if there was only one sample.
 pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
@@ -68,7 +68,7 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     }
 }
 
-/// Accuracy of the rates; none if no owner had a rate.
+/// Accuracy of the rates; `None` if no owner had a rate.
 fn accuracy(result: &TopResult, drawn: &[&IorateOwner]) -> Option<TimeChart> {
     let rated: Vec<&IorateOwner> = drawn.iter().copied().filter(|owner| owner.has_rate()).collect();
     let layers = layers(result, &rated, Join::MeanOverTime, |_, share| share?.accuracy_ratio);

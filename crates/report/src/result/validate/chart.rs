@@ -26,7 +26,7 @@ const REPLAYS: [Replay; 2] = [
     },
 ];
 
-/// None where no request was judged.
+/// Empty if no request was judged.
 pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
     if result.judged == 0 {
         return Vec::new();
