@@ -28,9 +28,9 @@
 //! - A task depends on handles, so on tasks that are there already: no circle can be written.
 //! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one. It
 //!   is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
-//! - The number of live tasks is bounded for the caller, who works while it waits for room. A task that makes tasks
-//!   never waits, so that nothing can lock up; [`Tasks::each`] keeps what it makes within a number of its own, which
-//!   are the task blocks of the paper (section 3.1).
+//! - The number of live tasks is bounded for the caller, which runs tasks while it waits for room. A task that makes
+//!   tasks never waits, so that nothing can lock up; [`Tasks::each`] keeps the tasks that it makes within a number of
+//!   its own: they are the task blocks of the paper (section 3.1).
 //! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve runs
 //!   that are active at the same time by turns. A caller that waits runs tasks of its own run only.
 //! - All tasks of a run have ended when it returns.
@@ -38,10 +38,11 @@
 //! # What tasks may borrow
 //! Tasks of an `Executor<'env>` may borrow what lives for `'env`, which is longer than its threads do:
 //!
-//! - With [`Threads::scope`] and [`Threads::run`] that is all that the caller had before: the threads end in there. So a
-//!   command reads files with functions that borrow its options.
-//! - With [`Threads::start`] it is what is `'static`, so tasks own or share (`Arc`) what they need. So an operator, a
-//!   library's handle or an iterator keeps its threads for as long as it lives; blocks of `io` are `'static` for that.
+//! - With [`Threads::scope`] and [`Threads::run`] that is every value of the caller from before: the threads end in
+//!   there. So a command reads files with functions that borrow its options.
+//! - With [`Threads::start`] it is `'static` values, so tasks own or share (`Arc`) their data. So an operator, a
+//!   library's handle or an iterator keeps its threads for as long as it lives; blocks of `io` are `'static` for
+//!   that.
 //!
 //! Tasks that borrow for less, on threads that stay, would need lifetimes to be erased, which only `unsafe` does (as
 //! rayon's `scope` does). A scope around the work costs the start of its threads once, and no proof.

@@ -106,7 +106,7 @@ impl AtomicFile {
         }
     }
 
-    /// Makes the content durable and puts it under the target's name, replacing what was there.
+    /// Makes the content durable and puts it under the target's name, replacing the former file.
     ///
     /// # Errors
     /// Those of `fsync` and `rename`; the target is then as it was, unless it is only the directory that could not be

@@ -24,8 +24,8 @@ pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Raises the limit on open files as far as this process may: root to what the kernel lets a process have, others to the
-/// hard limit. Where that fails, the limit stays as it is.
+/// Raises the limit on open files as far as this process may: root to the kernel's maximum, others to the hard limit.
+/// If that fails, the limit stays as it is.
 pub fn raise_open_files_max() {
     let of_kernel = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
     let of_kernel = of_kernel.and_then(|text| text.trim().parse().ok());
@@ -65,7 +65,7 @@ const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
 pub struct IoFile {
     file: File,
     path: PathBuf,
-    /// When it was opened, or up to the end of what was written to it since.
+    /// Size when it was opened, or the end of the bytes written to it since, in bytes.
     size: AtomicU64,
     access: Access,
     alignment: Alignment,
@@ -176,7 +176,7 @@ impl IoFile {
         &self.path
     }
 
-    /// Its size in bytes: when it was opened, or up to the end of what was written by way of this crate since.
+    /// Its size in bytes: when it was opened, or up to the end of the bytes that this crate has written since.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)

@@ -146,13 +146,13 @@ pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Res
     residency(file, range)
 }
 
-/// Drops a range from memory, after what is dirty has been written to the medium: says how much of it is still there.
+/// Drops a range from memory, after writing its dirty pages to the medium; returns how much of it remains.
 ///
 /// Pages of which the range has only a part stay, and so do pages that someone has mapped, a large folio that reaches
 /// beyond the range, and all that has no other place, as on a tmpfs.
 ///
 /// # Errors
-/// If dirty pages cannot be written, or if the system refuses, or does not say what came of it.
+/// If dirty pages cannot be written, or a system call fails.
 pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -169,7 +169,7 @@ pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     residency(file, range)
 }
 
-/// A range without what lies behind a regular file's end. An empty one begins where it ends.
+/// A range cut at the end of a regular file. An empty one begins at its end.
 fn clipped(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let metadata = file.metadata()?;
     let end = if metadata.is_file() { metadata.len() } else { i64::MAX as u64 };
@@ -234,7 +234,7 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
     Ok(Residency { pages: pages.end - pages.start, cached, detail: None })
 }
 
-/// Whether `mincore` would tell this file's pages as they are: its owner, and who may write to it.
+/// Whether `mincore` reports this file's pages truly: for its owner, and for users that may write to it.
 fn may_look(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || file.metadata()?.uid() == user.as_raw() {
@@ -293,8 +293,8 @@ const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
 /// Bytes that one call can request without being cut short.
 ///
-/// That is `read_ahead_kb` or more, but an open file has that of the time when it was opened: so it is only
-/// believed if it is smaller than what the kernel starts from.
+/// That is at least `read_ahead_kb`, but an open file keeps the value of the time when it was opened: so it counts
+/// only if it is smaller than the kernel's default.
 ///
 /// # Errors
 /// If the system does not say which device it is on.

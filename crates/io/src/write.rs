@@ -123,7 +123,7 @@ struct Failure {
     error: io::Error,
 }
 
-/// The offsets of what is appended.
+/// The offsets of appended bytes.
 pub(crate) enum Destination {
     /// One after the other.
     Append {
@@ -365,8 +365,8 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Writes a buffer to a place of its own, as a caller does that overwrites a file in any order. The place of what is
-    /// appended does not change.
+    /// Writes a buffer at an offset of its own, for a caller that overwrites a file in any order. The offset of
+    /// appended bytes does not change.
     ///
     /// # Errors
     /// As [`WriteStream::submit`].
@@ -589,7 +589,7 @@ impl WriteStream {
 
 impl Drop for WriteStream {
     fn drop(&mut self) {
-        // A write that completes later could meet what others write there.
+        // A write that completes later could overwrite bytes that others have written there.
         while self.in_flight > 0 && self.wait().is_ok() {}
         if let Destination::Append { allocation, .. } = &mut self.destination {
             // Only space is lost.

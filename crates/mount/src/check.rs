@@ -56,7 +56,7 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether what is mounted on a directory, which is not asked, is sakiyomi's.
+/// Whether the mount on a directory is sakiyomi's; makes no request to it.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }

@@ -58,7 +58,7 @@ use nodes::Nodes;
 pub(crate) struct FsOptions {
     /// No page cache.
     pub(crate) direct_io: bool,
-    /// The page cache keeps what is written, too.
+    /// The page cache also keeps written data (write-back).
     pub(crate) writeback: bool,
     /// Descriptors that files which are only known take at most.
     pub(crate) descriptors: usize,

@@ -100,7 +100,7 @@ impl Layout {
         }
     }
 
-    /// Keeps files off what a file system has its metadata in; before any is placed.
+    /// Keeps files off the blocks of the file system's metadata; must be called before any file is placed.
     pub fn reserve_metadata(&mut self) {
         let Run { start, blocks } = metadata::reserved(self.blocks);
         self.free.take_at(start, blocks);
@@ -144,7 +144,7 @@ impl Layout {
     pub fn place(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), NoSpace> {
         let range = blocks_touched(offset, length);
         if self.files.entry(file).or_default().wanted < range.start {
-            // A hole is made: what was held lies in it.
+            // A hole is made: the reserved blocks would lie in it.
             self.settle(file);
         }
         if range.is_empty() {
@@ -204,7 +204,7 @@ impl Layout {
         }
     }
 
-    /// Holds what a growing file will probably want next: as much as it has, if that is free.
+    /// Reserves blocks behind a growing file: as many as it has, if they are free.
     fn hold(&mut self, file: FileId) {
         let placed = self.files.entry(file).or_default();
         // Before the pieces are counted: a scattered file has many.
@@ -219,7 +219,7 @@ impl Layout {
         }
     }
 
-    /// Gives up what is only held for a file; it is not being written any more.
+    /// Releases the blocks reserved for a file, which is not being written any more.
     pub fn settle(&mut self, file: FileId) {
         if self.growing.remove(&file)
             && let Some(placed) = self.files.get_mut(&file)
@@ -235,7 +235,7 @@ impl Layout {
         }
     }
 
-    /// Frees what lies wholly beyond `size` bytes.
+    /// Frees the blocks that lie wholly beyond `size` bytes.
     pub fn truncate(&mut self, file: FileId, size: u64) {
         self.settle(file);
         self.release(file, size.div_ceil(BLOCK_BYTES)..u64::MAX);

@@ -169,14 +169,14 @@ impl Shared {
         }
     }
 
-    /// Moves what has come to `held`; says whether there was anything.
+    /// Moves all new entries to `held`; returns whether there were any.
     fn fetch(&self, held: &mut Vec<Part>) -> bool {
         let before = held.len();
         self.lists.each(|list| held.append(list));
         held.len() > before
     }
 
-    /// Fetches what has gathered, or waits until something comes; the end, if it has come before that.
+    /// Fetches the gathered entries, or waits for some; returns the end, if it comes first.
     fn next(&self, held: &mut Vec<Part>) -> Option<End> {
         let state = self.lock();
         let gathered = self.changed.wait_timeout_while(state, COLLECT_PERIOD, |state| state.end.is_none());

@@ -40,7 +40,7 @@ pub(crate) use messages::{not_regulated, said};
 use owners::{Held, Owners, Room};
 use rights::{gone, may};
 
-/// How the I/O of those who have rates is kept constant.
+/// How the I/O time of owners with a rate is kept constant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regulate {
     /// In which way.
@@ -73,13 +73,13 @@ pub(crate) struct Regulation {
     frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
-    /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
+    /// Held while a rate is set or cleared: keeps the device's thread and the table in agreement.
     changes: Mutex<()>,
     ended: Ended,
     beside: Option<Mutex<Beside>>,
 }
 
-/// The disk behind, and what it is asked for through the mount.
+/// The backing disk, and the counts of requests to it through the mount.
 #[derive(Debug)]
 pub(crate) struct Beside {
     disk: Disk,
@@ -229,7 +229,7 @@ impl Regulation {
             });
             let known: Vec<Owner> = known.collect();
             match seen.owners.last() {
-                // All of these have ended: who asks would think that there are no more behind.
+                // All of these have ended: an empty view would tell the caller that there are no more owners behind.
                 Some((last, ..)) if known.is_empty() && seen.more => after = *last,
                 _ => break (seen, known),
             }

@@ -31,7 +31,7 @@ pub(crate) fn place_all(
     // Directories still to be read, the next one last.
     let mut left = vec![PathBuf::new()];
     let mut found = Vec::new();
-    // First who is there: the places of files that have gone are free for those that have come.
+    // Finds all files first: the places of files that have disappeared are free for new ones.
     while let Some(path) = left.pop() {
         asked()?;
         match scan.directory(root, &path, &mut found) {

@@ -84,7 +84,7 @@ pub struct Options {
     pub speed: f64,
     /// How files are laid onto the drive.
     pub placement: Placement,
-    /// Decides what is random.
+    /// Seed of random placement and of random times.
     pub seed: u64,
     /// Keeps the places from mount to mount.
     pub layout: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// No page cache over the files.
     pub direct_io: bool,
-    /// The page cache keeps what is written, too.
+    /// The page cache also keeps written data (write-back).
     pub writeback: bool,
     /// Names and attributes are on the drive, too.
     pub metadata: bool,
@@ -427,7 +427,7 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    /// Whether what is mounted on its directory is this mount; supposed where that cannot be told.
+    /// Whether its directory still has this mount; assumed if that cannot be found out.
     fn is_there(&self) -> bool {
         check::ours_on(&self.directory)
             .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))

@@ -1,4 +1,4 @@
-//! A disk, as the kernel counts what it does, and the identity of a block device (`/sys/dev/block`).
+//! A disk's counters, and the identity of a block device (`/sys/dev/block`).
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! A message to a file system that is a program, and its answer: an ioctl(2) on any file or directory of it. The kernel
-//! says who asks, so that no socket and no secret is needed.
+//! A message to the server of a FUSE file system, and its reply: an ioctl(2) on any file or directory of it. The
+//! kernel names the calling thread, so that no socket and no secret is needed.
 #![allow(unsafe_code)]
 
 use std::fs::File;

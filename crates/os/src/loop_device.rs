@@ -1,12 +1,12 @@
 //! A block device made of a file, for measuring and testing on a device that is faster than any disk, or of a size of
 //! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own threads.
 //!
-//! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it goes when the last
-//! who has it open closes it, in particular when the process ends in whatever way.
+//! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it is removed
+//! when its last user closes it, in particular when the process ends in whatever way.
 //!
-//! - What is written to the device, and what is written to the file, go through two page caches; do not use both at
-//!   the same time. The device's is written to the file when its last user closes it.
-//! - Who opened the device, or mounted it, keeps it alive after the [`LoopDevice`] is dropped.
+//! - Writes to the device and writes to the file go through two page caches; do not use both at the same time. The
+//!   device's cache is written to the file when its last user closes it.
+//! - A process that has the device open, or a mount of it, keeps it alive after the [`LoopDevice`] is dropped.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};

@@ -305,7 +305,7 @@ pub struct ReadCall {
 }
 
 impl ReadCall {
-    /// The number of the call, then what it was called with; a word or -1 instead if the thread is in none.
+    /// Parses the number of the system call, then its arguments; a word or -1 instead if the thread is in no call.
     fn of(text: &str) -> Option<ReadCall> {
         let mut words = text.split_ascii_whitespace();
         let call: i64 = words.next()?.parse().ok()?;

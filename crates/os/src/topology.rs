@@ -20,7 +20,7 @@ pub const FULL_CAPACITY: u32 = 1024;
 /// Levels of caches that are looked for.
 const CACHES_MAX: usize = 16;
 
-/// The CPUs that are online, and what they share.
+/// The online CPUs, and the caches and nodes that they share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cores: Vec<Cpu>,

@@ -81,7 +81,7 @@ fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {
-        // Reading waits for what is read, as asking for it to be fetched does not.
+        // A read waits for its pages, a fetch does not.
         for block in ReadStream::open(file, &ReadOptions::default())? {
             go_on()?;
             block?;

@@ -35,7 +35,7 @@ pub struct Target {
     pub is_ours: bool,
     /// Where it lies.
     pub device: Device,
-    /// Whether `O_DIRECT` works on it; what the system said if not.
+    /// Whether `O_DIRECT` works on it; the system's error if not.
     pub direct: Result<(), String>,
     /// Whether it lies in the page cache itself, which cannot be emptied of it.
     pub in_memory: bool,
@@ -44,7 +44,7 @@ pub struct Target {
     _file: Option<File>,
 }
 
-/// Where a target lies: what a measurement of it holds for.
+/// The device of a target, for which its measurements hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// The type of the file system; empty for block devices.

@@ -1,4 +1,4 @@
-//! A result with what is known about the run that made it.
+//! A result with data about the run that made it.
 
 use serde::{Deserialize, Serialize};
 

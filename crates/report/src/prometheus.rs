@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::result::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
 use crate::words::one_line;
 
-/// A regulated device, and each who uses it.
+/// A regulated device, and each of its owners.
 #[must_use]
 pub fn iorate(result: &IorateResult) -> String {
     let device = labels(&[("mount", &result.mount), ("device", &result.device.name)]);

@@ -266,7 +266,7 @@ pub enum Emphasis {
     Off,
 }
 
-/// A value with what goes with it.
+/// A value with its annotations.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     /// The value.
@@ -305,7 +305,7 @@ pub enum Tone {
     Better,
     /// A change for the worse.
     Worse,
-    /// It differs from what it stands beside.
+    /// It differs from the value beside it.
     Differs,
     /// The storage is the limit.
     StorageBound,

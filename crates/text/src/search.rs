@@ -35,7 +35,7 @@ pub struct Meaning {
 pub struct Searcher {
     /// Finds something in every line that matches, and perhaps in others.
     regex: Regex,
-    /// If matches are to be whole words: what is before one, the match as first group, and what is behind it.
+    /// To match whole words: the bound before a match, the match as first group, and the bound behind it.
     words: Option<Regex>,
     line_by_line: bool,
     invert: bool,

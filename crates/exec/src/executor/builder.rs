@@ -1,4 +1,4 @@
-//! How a task is described: its name, lane and priority, what it waits for, its inputs, its function.
+//! Description of a task: its name, lane and priority, its predecessors, its inputs, its function.
 
 use std::error::Error;
 

@@ -29,7 +29,7 @@ impl<'env, T> Handle<'env, T> {
         Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
     }
 
-    /// The task as those see it who do not take its output.
+    /// The task without the type of its output.
     pub(super) fn of_any(&self) -> Task<'env> {
         Arc::clone(&self.task) as Task<'env>
     }
@@ -142,7 +142,7 @@ trait Gives<'env, T>: Run<'env> {
     fn take(&self) -> T;
 }
 
-/// A function, and what came of it.
+/// A function, then its output.
 struct Function<'env, F, T> {
     core: Core<'env>,
     work: Mutex<Work<F, T>>,

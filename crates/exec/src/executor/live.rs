@@ -32,7 +32,7 @@ impl Live {
     /// Says whether the caller is to be woken.
     pub(super) fn count_ended(&self, thread: Option<usize>) -> bool {
         self.count(thread, |counts| &counts.ended);
-        // Either the caller sees, after its own fence, that there are fewer, or this thread sees what it waits for.
+        // Either the caller, after its own fence, sees that there are fewer, or this thread sees the awaited number.
         fence(Ordering::SeqCst);
         let awaited = self.awaited.load(Ordering::Relaxed);
         awaited != NOTHING_AWAITED && self.number() <= awaited

@@ -1,4 +1,4 @@
-//! The run as its caller sees it, who may wait; and as a value, which lasts until it is finished or dropped.
+//! The run for its caller, which may wait; and as a value, which lasts until it is finished or dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::pool::Pool;
 use super::room::Room;
 use super::tasks::{Task, Tasks};
 
-/// The run as its caller sees it, who may wait, and whose tasks are bounded. All that [`Tasks`] has, it has too.
+/// The run for its caller, which may wait, and whose tasks are bounded. It has all methods of [`Tasks`].
 pub struct Caller<'env> {
     tasks: Arc<Tasks<'env>>,
     room: Room,

@@ -1,4 +1,4 @@
-//! The run: active tasks in their queues, their execution, and what follows from a task's end.
+//! The run: active tasks in their queues, their execution, and the consequences of a task's end.
 
 use std::mem;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl<'env> Tasks<'env> {
         Place::enter(self.id, index)
     }
 
-    /// This thread is the run's caller until what is returned is dropped, unless it is so already.
+    /// This thread is the run's caller until the returned value is dropped, unless it is so already.
     pub(super) fn enter_as_caller(&self) -> Option<Place> {
         (self.thread() != Some(0)).then(|| self.enter(0))
     }

@@ -1,4 +1,4 @@
-//! Having the kernel fetch what is read soon, where it does not read far enough ahead by itself.
+//! Asks the kernel to fetch ahead on devices for which its own read-ahead is too short.
 
 use std::fs::{File, Metadata};
 use std::ops::Range;

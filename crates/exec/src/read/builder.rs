@@ -1,4 +1,4 @@
-//! How files are to be read: what a caller can set.
+//! Options of a blocked read.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ impl BlockedRead {
         self
     }
 
-    /// How all of it is read; otherwise as is best: what is in memory is mapped, or copied if that is faster, and the
-    /// rest is brought by the I/O thread.
+    /// Reads all bytes by this engine. By default resident bytes are mapped, or copied if that is faster, and the I/O
+    /// thread loads the others.
     pub fn method(mut self, method: EngineSpec) -> BlockedRead {
         self.method = Some(method);
         self

@@ -154,7 +154,7 @@ impl<T> Gather<'_, '_, T> {
 /// Puts neighbours together.
 struct Runs<'g, T> {
     put_together: PutTogether<'g, T>,
-    /// By their first place: the end, and what is there.
+    /// By their first place: the end of a run, and its result.
     runs: Mutex<BTreeMap<u64, (u64, Option<T>)>>,
 }
 

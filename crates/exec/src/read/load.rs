@@ -1,5 +1,5 @@
-//! How the I/O thread loads what is not in memory: into the page cache, from which the threads that compute fetch it like
-//! the resident parts; or into buffers, if an engine was chosen or the page cache does not keep what is loaded.
+//! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like the
+//! resident parts; or into buffers, if an engine was chosen or the page cache does not keep the pages.
 
 use std::ops::Range;
 use std::path::Path;

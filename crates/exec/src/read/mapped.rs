@@ -51,7 +51,7 @@ impl Records {
     }
 }
 
-/// Files to be read, and what is done with their blocks.
+/// Files to be read, and the function that maps their blocks.
 #[must_use = "nothing is read until it is reduced or written"]
 pub struct Mapped<F> {
     read: BlockedRead,
@@ -62,8 +62,8 @@ pub struct Mapped<F> {
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Puts results together with an associative function, in the order of the files and of what is in them; `nothing`
-    /// is for no bytes at all. An error of one file is that of all.
+    /// Reduces the results with an associative function, in the order of the files and of their bytes; `nothing` is
+    /// the result of no bytes. An error of one file is that of all.
     ///
     /// # Errors
     /// If a file cannot be read, or a record is too long.
@@ -134,7 +134,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Hands over results in the order of the files and of what is in them, each as soon as those before it were. An
+    /// Hands over the results in the order of the files and of their bytes, each as soon as those before it were. An
     /// error ends the reading.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         Ok(all)
     }
 
-    /// Reads what the paths name; says whether the I/O thread was urgent, if there was one.
+    /// Reads the files of the paths; returns whether the I/O thread got its priority, if there was one.
     fn of_paths(&self, work: Work<'_, T>) -> Result<Option<bool>, Error> {
         if let [path] = &self.read.paths[..] {
             let is_small = std::fs::metadata(path).is_ok_and(|metadata| schedule::is_small(&metadata));

@@ -43,7 +43,7 @@ impl Report {
 pub enum Event<T> {
     /// The next result.
     Result(T),
-    /// There are no more: what was done, or why not.
+    /// The end of the file: its report, or its error.
     End(Result<Report, Error>),
 }
 

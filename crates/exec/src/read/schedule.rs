@@ -102,7 +102,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Dispatches a file's blocks; returns what is to be loaded after the resident ones.
+    /// Dispatches a file's blocks; returns the parts to load after the resident ones.
     fn dispatch(
         &mut self,
         tasks: &Tasks<'w>,
@@ -188,7 +188,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Threads that compute fetch what is resident; this thread loads what is not.
+    /// Compute threads fetch the resident parts; this thread loads the cold ones.
     fn dispatch_dedicated(
         &mut self,
         tasks: &Tasks<'w>,

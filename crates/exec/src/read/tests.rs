@@ -319,7 +319,7 @@ fn what_is_brought_is_worked_on_where_it_is() {
     assert_eq!(pread.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap().1.mapped_bytes, 0);
 }
 
-/// A file that has offsets and a size, but no pages: what is brought does not stay, and cannot be mapped either.
+/// A file that has offsets and a size, but no pages: loaded bytes do not stay, and cannot be mapped either.
 #[test]
 fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     let path = Path::new("/sys/kernel/btf/vmlinux");

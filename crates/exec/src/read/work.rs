@@ -116,7 +116,7 @@ impl<'g, T: Send> Work<'g, T> {
         })))
     }
 
-    /// Reads what has little in it with no other thread.
+    /// Reads a small input on this thread.
     pub(super) fn alone(self, path: &Path, from: &mut dyn Read) -> Result<(), Error> {
         let permit = self.files.permit().expect("the first");
         self.file(0, path, permit).read_small(from, None);
@@ -224,7 +224,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Hands over what came of a place.
+    /// Hands over the result of a place, if there is one.
     fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) {
         if let Err(error) = self.gather.put(place, result, permit) {
             self.work.stop(error);
@@ -299,7 +299,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         if bytes.are_mapped() {
             self.mapped_bytes.fetch_add(end - start, Ordering::Relaxed);
         }
-        // At each boundary there are two places: that of the record that it cuts, and that of what follows.
+        // At each boundary there are two places: that of the record that it cuts, and that of the records behind.
         let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
             None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
             Some(None) => (2 * start..2 * end, None, self.joined_by(start..end, &bytes, None)?),

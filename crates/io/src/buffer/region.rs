@@ -36,7 +36,7 @@ impl Region {
             return Ok((region, Granted::Ordinary));
         }
         let whole = length.next_multiple_of(HUGE_PAGE_BYTES);
-        // A control group may refuse to hand out what is reserved.
+        // A control group may refuse reserved huge pages when they are touched.
         let reserved = Region::map(whole, MapFlags::HUGETLB);
         if let Ok(region) = reserved.and_then(|region| region.populate(0..whole).map(|()| region)) {
             return Ok((region, Granted::ReservedHuge));

@@ -108,7 +108,7 @@ impl Aio {
                 Ok(count) => drop(self.queued.drain(..count)),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // The kernel's own queue is full: what has ended makes room.
+                    // The kernel's own queue is full: reaping completed operations makes room.
                     Some(libc::EAGAIN) if self.slots.in_flight() > self.queued.len() => return Ok(()),
                     Some(libc::EAGAIN | libc::ENOMEM) => return Err(error),
                     code => {
@@ -175,7 +175,7 @@ impl Engine for Aio {
             let missing = wanted.saturating_sub(completions.len());
             let with_kernel = self.slots.in_flight() - self.queued.len();
             if with_kernel > 0 && (missing > 0 || !self.queued.is_empty()) {
-                // At least one makes room for what is queued.
+                // At least one completion makes room for the queued operations.
                 self.reap_events(missing.clamp(1, with_kernel), completions)?;
             }
             if completions.len() >= wanted && self.queued.is_empty() {

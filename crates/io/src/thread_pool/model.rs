@@ -130,7 +130,7 @@ fn it_can_be_dropped_whatever_is_left() {
     }
 }
 
-/// Counts what has been performed.
+/// Counts the jobs that have been performed.
 struct Count(Arc<Mutex<usize>>);
 
 impl Job for Count {

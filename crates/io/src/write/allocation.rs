@@ -1,4 +1,4 @@
-//! Blocks of the file system that are allocated ahead of what is written.
+//! Blocks of the file system that are allocated ahead of writes.
 //!
 //! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are allocated
 //! already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
@@ -23,7 +23,7 @@ const FREE_PARTS: u64 = 16;
 pub(crate) struct Allocation {
     /// `None` if no more is to be allocated: space is short, or the file system cannot allocate ahead.
     to: Option<u64>,
-    /// Whether the file was made longer than what is written.
+    /// Whether the file was extended beyond the written bytes.
     extended: bool,
     /// Largest size of a file (`RLIMIT_FSIZE`). A write beyond it would end the process with SIGXFSZ.
     limit: u64,
@@ -58,7 +58,7 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Refuses what would exceed the limit of the process.
+    /// Refuses a write beyond the file size limit of the process (`EFBIG`).
     pub(crate) fn check_limit(&self, end: u64) -> io::Result<()> {
         if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
     }
@@ -76,7 +76,7 @@ impl Allocation {
         self.extended |= is_done;
     }
 
-    /// Returns what was allocated beyond the file's end.
+    /// Frees the blocks allocated beyond the file's end.
     pub(crate) fn trim(&mut self, file: &IoFile) -> io::Result<()> {
         if !std::mem::take(&mut self.extended) {
             return Ok(());

@@ -123,7 +123,7 @@ fn seen_by_all(names: &[u8]) -> Vec<u8> {
     seen.flatten().copied().collect()
 }
 
-/// A directory's access control list for what is made in it, if it has one.
+/// A directory's default access control list, if it has one.
 pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
     get_xattr(node, OsStr::new("system.posix_acl_default")).ok()
 }

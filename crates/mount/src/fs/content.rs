@@ -192,7 +192,7 @@ impl Files {
         /// `SEEK_HOLE` of lseek(2).
         const SEEK_HOLE: i32 = 4;
         if self.options.writeback {
-            // The backing file does not have what the kernel holds back: to the kernel, then, all is data.
+            // The backing file lacks the kernel's dirty pages: the kernel then treats all bytes as data.
             return Err(rustix::io::Errno::NOSYS.into());
         }
         let open = self.open.get(handle)?;

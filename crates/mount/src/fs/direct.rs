@@ -1,7 +1,7 @@
 //! Backing files around the page cache: where rates are kept on the device itself, each access is to go to it.
 //!
 //! The device wants addresses, offsets and lengths that are multiples of something, and programs ask for anything: a
-//! read gets what lies around it as well; a write that does not fit goes through the page cache.
+//! read is widened to the alignment; a write that does not fit goes through the page cache.
 
 use std::fs::File;
 use std::io;

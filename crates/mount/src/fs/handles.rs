@@ -45,7 +45,7 @@ impl<T> Handles<T> {
         self.lock().0.get(&number).cloned().ok_or_else(|| rustix::io::Errno::BADF.into())
     }
 
-    /// Does something short with what is open, without meeting other threads that do so.
+    /// Runs a short function on an open entry, without contention between threads.
     pub(super) fn with<R>(&self, number: u64, work: impl FnOnce(&T) -> R) -> io::Result<R> {
         self.used.with(|used| match used.entry(number) {
             Entry::Occupied(known) => Ok(work(known.get())),
@@ -77,7 +77,7 @@ pub(super) struct Listing(Mutex<Place>);
 #[derive(Debug)]
 struct Place {
     directory: Dir,
-    /// The place after what was last taken; 0 is the beginning.
+    /// The place after the entry last taken; 0 is the beginning.
     at: u64,
     /// An entry that had no room in the last answer.
     left: Option<DirEntry>,

@@ -1,4 +1,4 @@
-//! Names in directories: what is made, moved and taken away.
+//! Names in directories: creating, moving and removing files.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -211,14 +211,14 @@ impl Node {
         self.by_path(|path| self.places.with_room(|| open(path)))
     }
 
-    /// Says that the content was changed by us, so that what the kernel holds is right.
+    /// Records that the mount itself has changed the content, so that the kernel's pages are right.
     pub(crate) fn changed_here(&self) {
         let stamp = self.stat().ok().map(|stat| Stamp::of(&stat));
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
-    /// Does something that changes the time of the last change but no content: what the kernel holds of that is as right
-    /// afterwards as it was before.
+    /// Runs `work`, which changes the modification time but not the content: the kernel's pages are as valid
+    /// afterwards as they were before.
     pub(crate) fn retimed<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let now = || self.stat().ok().map(|stat| Stamp::of(&stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +230,7 @@ impl Node {
         done
     }
 
-    /// Whether the content is still what the kernel may hold of it; from now on it is.
+    /// Whether the kernel's pages still match the content; from now on they count as matching.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -383,7 +383,7 @@ impl Table {
     }
 }
 
-/// Changes the owner of what a name stands for.
+/// Changes the owner of a name's file.
 pub(crate) fn give_to(parent: impl AsFd, name: &std::ffi::OsStr, owner: Owner) -> io::Result<()> {
     let (user, group) = owner.ids();
     Ok(rustix::fs::chownat(parent, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)

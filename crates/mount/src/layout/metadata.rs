@@ -101,7 +101,7 @@ impl Metadata {
         Work { reads: self.read(parts), writes: Vec::new() }
     }
 
-    /// These are changed.
+    /// Changes these parts.
     pub fn change(&mut self, parts: &[Part]) -> Work {
         let reads = self.read(parts);
         self.mark(parts);
@@ -109,13 +109,13 @@ impl Metadata {
         Work { reads, writes: if full { self.commit() } else { Vec::new() } }
     }
 
-    /// These are changed beside something that costs time itself; the journal gets it with what comes next.
+    /// Changes these parts without I/O of their own; the next commit writes them to the journal.
     pub fn mark(&mut self, parts: &[Part]) {
         let blocks: Vec<u64> = parts.iter().map(|&part| self.block(part)).collect();
         self.gathered.extend(blocks);
     }
 
-    /// These are to be safe.
+    /// Makes these parts durable.
     pub fn sync(&mut self, parts: &[Part]) -> Work {
         let changed = parts.iter().any(|&part| {
             let block = self.block(part);

@@ -47,7 +47,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Writes all places; what is only held for files is left out.
+    /// Writes all places; blocks that are only reserved for files are left out.
     ///
     /// # Errors
     /// Those of `out`.

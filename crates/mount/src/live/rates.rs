@@ -176,7 +176,7 @@ impl OwnerTable {
         }
     }
 
-    /// Counts what was regulated and has ended since the last call.
+    /// Counts the regulated I/Os that have ended since the last call.
     pub(super) fn count(&mut self, device: &mut LiveDevice) {
         device.take_timings(&mut self.timings);
         for timing in self.timings.drain(..) {

@@ -65,7 +65,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Looks a second apart: what the disk does in it, and what of it is ours.
+    /// Samples a second apart: requests of the disk in that second, and ours among them.
     fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
         let mut watch = Watch::default();
         let mut look = Look { at: 0.0, done: 1000, ours: 0 };

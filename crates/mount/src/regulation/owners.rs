@@ -67,7 +67,7 @@ impl Owners {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner of what a thread asks for. It is there as long as it waits for its answer.
+    /// The owner of a thread's requests. The thread exists as long as it waits for its reply.
     pub(crate) fn of_thread(&self, thread: u32) -> u32 {
         if thread == 0 {
             return KERNEL_OWNER;

@@ -328,8 +328,8 @@ impl Side {
     }
 }
 
-/// Where exactly data ends depends on what happens to be in memory; but what is passed over must be a hole, and what is
-/// found must lie in the file.
+/// The end of data depends on the pages that happen to be in memory; but skipped bytes must be a hole, and data that
+/// is found must lie in the file.
 fn seek(file: &File, offset: u64, hole: bool) -> io::Result<()> {
     let size = file.metadata()?.len();
     let place = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };

@@ -264,7 +264,7 @@ impl Running {
         }
     }
 
-    /// Lets go of what was started by it, has lost its parent, and has ended. [`adopt_orphans`] makes those ours.
+    /// Reaps its orphaned descendants that have ended. [`adopt_orphans`] makes them ours.
     fn forget_orphans(&self) {
         while let Ok(Some(_)) = child_subreaper() {
             // SAFETY: all zeros are a valid structure, which the kernel fills; the second call asks for nothing.

@@ -49,7 +49,7 @@ pub struct Identity {
 pub enum Kind {
     /// A regular file.
     Regular,
-    /// A block device, with the device itself as what it lies on.
+    /// A block device; `device` is its own number.
     BlockDevice,
     /// A directory.
     Directory,

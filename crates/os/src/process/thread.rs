@@ -1,4 +1,4 @@
-//! A thread of a process: how long it ran, waited for a core, and slept; and in what it sleeps.
+//! A thread of a process: time running, time waiting for a core, time asleep; and the kind of its sleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

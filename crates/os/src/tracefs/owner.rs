@@ -108,7 +108,7 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 /// Main function of the owner.
 ///
 /// # Safety
-/// Only after a fork, as what follows: plain system calls on memory that lives on.
+/// Only after a fork, as are the functions below: plain system calls on memory that stays valid.
 unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
     // SAFETY: see above.
     unsafe {

@@ -43,7 +43,7 @@ pub struct Estimate {
     pub kernel_threads_cpu_ns_per_op: f64,
     /// Median service time of an operation, in nanoseconds; `None` if the engine does not tell.
     pub latency_ns: Option<f64>,
-    /// Whether it lies beyond what was measured.
+    /// Whether it lies beyond the measured points.
     pub is_extrapolated: bool,
 }
 

@@ -10,7 +10,7 @@ const LABEL_LENGTH: usize = 46;
 /// Height of a name that stands among others, in pixels.
 pub(crate) const NAME_HEIGHT: u32 = 34;
 
-/// Where a line ends, and what it is called.
+/// The end of a line, and its name.
 pub(crate) struct End {
     pub(crate) at: Place,
     pub(crate) label: String,

@@ -1,4 +1,4 @@
-//! A regulated device and those who use it.
+//! A regulated device and the owners of I/O on it.
 
 use std::fmt::Write as _;
 
@@ -204,7 +204,7 @@ impl Reported for IorateResult {
 }
 
 impl IorateDevice {
-    /// In two sentences: what it is, and what it does.
+    /// Two sentences: its kind, and its activity.
     pub(crate) fn describe(&self) -> [String; 2] {
         let mut is = format!("{}: ", one_line(&self.name));
         let _ = match self.service_ns {

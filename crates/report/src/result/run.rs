@@ -1,4 +1,4 @@
-//! A program that was run while what it reads was read ahead of it.
+//! A program that was run while its files were read ahead.
 
 mod chart;
 mod verdict;
@@ -207,7 +207,7 @@ pub struct RunIdle {
 pub enum RunReason {
     /// It is in memory already.
     Resident,
-    /// The program does not wait for it: what the kernel reads ahead suffices.
+    /// The program does not wait for it: the kernel's read-ahead suffices.
     #[default]
     DoesNotWait,
     /// It is not read from its beginning to its end.

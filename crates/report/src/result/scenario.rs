@@ -25,7 +25,7 @@ pub struct ScenarioResult {
     pub name: String,
     /// The name of the drive.
     pub drive: String,
-    /// How often each point was run; the shortest time counts, and the medians of what is regulated.
+    /// Runs of each point; the shortest time counts, and the medians of regulated figures.
     pub repetitions: u32,
     /// The keys that were varied.
     pub varied: Vec<String>,
@@ -33,7 +33,7 @@ pub struct ScenarioResult {
     pub points: Vec<ScenarioPoint>,
 }
 
-/// One combination of values and what came of it.
+/// One combination of values and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioPoint {
     /// The values, in the order of [`ScenarioResult::varied`].
@@ -81,7 +81,7 @@ pub struct ScenarioProcess {
     pub hops_ns: Option<u64>,
     /// Time in which it wanted a core and shared it.
     pub queued_ns: u64,
-    /// Time in which it waited for what it reads.
+    /// Time in which it waited for its reads.
     pub io_wait_read_ns: u64,
     /// Time in which it could not write because too much was dirty.
     pub io_wait_write_ns: u64,

@@ -82,7 +82,7 @@ pub struct SimResult {
     pub response_histogram: Vec<HistogramBin>,
 }
 
-/// Reads by what they met in the cache (Hosogi 2013, table 2).
+/// Reads by their outcome in the cache (Hosogi 2013, table 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadCounts {
     /// Every sector was in the cache.

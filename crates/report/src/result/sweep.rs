@@ -29,7 +29,7 @@ pub struct SweepResult {
     pub points: Vec<SweepPoint>,
 }
 
-/// One combination of values and what came of it.
+/// One combination of values and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// The values, in the order of [`SweepResult::varied`].

@@ -38,7 +38,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     lines
 }
 
-/// The header, and in `room` lines those who use the device, or how many have none.
+/// The header, and in `room` lines the device's owners, or the number of those without a line.
 fn users(
     result: &IorateResult,
     room: usize,

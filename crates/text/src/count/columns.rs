@@ -1,7 +1,7 @@
 //! The longest line of a text, in columns, from parts of it.
 //!
-//! Where a part begins in its line is not known, and a tab goes to the next multiple of 8: so what a part does to the
-//! column that it begins in is kept as a function, up to the first end of a line.
+//! The column in which a part begins is not known, and a tab goes to the next multiple of 8: so the effect of a part
+//! on that column is kept as a function, up to the first end of a line.
 
 use super::Kind;
 

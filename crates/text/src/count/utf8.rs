@@ -23,7 +23,7 @@ pub(super) fn is_following(byte: u8) -> bool {
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let bits = |byte: u8, mask: u8| u32::from(byte & mask);
     match *bytes {
-        // Most of what is read.
+        // Most characters beyond ASCII.
         [first @ 0xc2..=0xdf, second, ..] if is_following(second) => {
             Decoded::Character(bits(first, 0x1f) << 6 | bits(second, 0x3f), 2)
         }

@@ -26,10 +26,10 @@ const PARENT_LOOKUPS_MAX: usize = 64;
 pub(super) struct Table {
     room: Room,
     last: u32,
-    /// By their numbers: who has that now.
+    /// By number: the process that has it now.
     pub(super) processes: BTreeMap<u32, Shared>,
-    /// By their serial numbers: those whose end is waited for, as they have a rate or are of a tree. The number of one that
-    /// has ended may be another's before its end is told.
+    /// By serial number: processes whose end is awaited, because they have a rate or belong to a tree. The number of
+    /// a process that has ended may be reused before its end is reported.
     awaited: BTreeMap<u32, Shared>,
     pub(super) rated: BTreeMap<u32, Rated>,
     /// Owners of trees, by the serial numbers of their roots.
@@ -275,7 +275,7 @@ impl Table {
         group
     }
 
-    /// A process has ended; who has lost its rate by that.
+    /// A process has ended; returns the owners that have lost their rate by that.
     pub(super) fn ended(&mut self, serial: u32) -> Vec<u32> {
         let Some(process) = self.awaited.remove(&serial) else { return Vec::new() };
         if self.knows(&process) {

@@ -20,7 +20,7 @@ pub(super) fn sentences(result: &RunResult) -> Vec<String> {
 /// Share of its time below which a program hardly waits.
 const WAIT_LOW_RATIO: f64 = 0.02;
 
-/// Share of its time above which the report explains what a program waits for.
+/// Share of a program's time above which the report explains its waiting.
 const WAIT_HIGH_RATIO: f64 = 0.05;
 
 fn verdict(result: &RunResult) -> String {

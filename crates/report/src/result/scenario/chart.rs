@@ -1,4 +1,4 @@
-//! An experiment in virtual time: what the limit does to the time, where the time goes, how far ahead the prefetcher is.
+//! An experiment in virtual time: elapsed time over the limit, its parts, and the prefetcher's distance.
 
 pub(super) mod job;
 pub(super) mod regulation;

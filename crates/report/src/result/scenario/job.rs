@@ -36,7 +36,7 @@ pub struct ScenarioJobRun {
     pub hops_ns: Option<u64>,
     /// Time in which threads wanted a core and shared it.
     pub queued_ns: u64,
-    /// Time in which threads waited for what they read or touched.
+    /// Time in which threads waited for pages that they read or touched.
     pub io_wait_ns: u64,
     /// Time in which threads that compute had no task.
     pub idle_ns: u64,

@@ -1,4 +1,4 @@
-//! The points of an experiment in rows and columns: what the tables of programs, of jobs and of rates have in common.
+//! The points of an experiment in rows and columns: shared by the tables of programs, of jobs and of rates.
 
 use super::{ScenarioPoint, ScenarioResult};
 use crate::rows::Rows;

@@ -1,4 +1,4 @@
-//! The points of an experiment in rows and columns, and in words: what the page and the terminal text have in common.
+//! The points of an experiment in rows and columns, and in words: shared by the page and the terminal text.
 
 use super::points::Keys;
 use super::{ScenarioPoint, ScenarioProcess, ScenarioResult, job, regulation};

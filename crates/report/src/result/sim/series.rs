@@ -1,4 +1,4 @@
-//! A run over its time, and the distribution of its response times: what the charts are drawn from.
+//! A run over its time, and the distribution of its response times: the data of the charts.
 
 use serde::{Deserialize, Serialize};
 

@@ -22,7 +22,7 @@ const LABEL_LENGTH: usize = 36;
 /// More beaten points than this are not drawn: a page has to stay small.
 const BEATEN_MAX: usize = 1000;
 
-/// One panel: what is on its y axis.
+/// One panel, by the quantity of its y axis.
 struct View {
     title: &'static str,
     ns: fn(&SweepPoint) -> u64,
