@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The file was made shorter while it was read.
     #[error(
-        "{} has shrunk while it was read: there is nothing at {at}, and it had {expected} bytes; another program has cut it", path.display()
+        "{} shrank while it was read: it has no data at offset {at}, and it had {expected} bytes; another program has truncated it", path.display()
     )]
     Shrunk {
         /// The file.
@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// There is not enough memory for the buffers.
     #[error(
-        "no {bytes} bytes of memory for buffers: {available} are available; use smaller blocks or less depth"
+        "cannot allocate {bytes} bytes for buffers: {available} are available; use smaller blocks or less depth"
     )]
     Memory {
         /// Bytes requested.
@@ -119,7 +119,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Nothing of it is known to be on the medium.
-    #[error("cannot bring {} onto the medium", path.display())]
+    #[error("cannot sync {} to the medium", path.display())]
     Sync {
         /// The file.
         path: PathBuf,

@@ -119,7 +119,7 @@ pub enum Error {
     #[error("sakiyomi has mounted nothing on {}", .0.display())]
     NotMounted(PathBuf),
     /// Something else is mounted there.
-    #[error("the {kind} file system on {} was not mounted by sakiyomi; `umount` is for it", path.display())]
+    #[error("the {kind} file system on {} was not mounted by sakiyomi; unmount it with `umount`", path.display())]
     MountedByOthers {
         /// Where.
         path: PathBuf,
@@ -164,12 +164,12 @@ pub enum Error {
     Speed(f64),
     /// The kernel writes dirty pages itself, without naming a process.
     #[error(
-        "rates cannot be kept with --writeback: the kernel writes later, and does not say for whom; leave one of them out"
+        "rates cannot be kept with --writeback: the kernel writes later, and does not name the process; leave one of them out"
     )]
     RegulatedWriteback,
     /// Numbers of processes mean nothing here.
     #[error(
-        "/proc is that of another namespace, so that nobody could be told from others; mount where `mount -t proc proc /proc` has been done"
+        "/proc is that of another namespace, so processes could not be identified; mount where `mount -t proc proc /proc` has been done"
     )]
     Numbers,
     /// The files do not fit onto the drive.
@@ -182,8 +182,8 @@ pub enum Error {
         /// The drive's size.
         capacity: u64,
     },
-    /// The backing directory cannot be looked through.
-    #[error("cannot look through {}", path.display())]
+    /// The backing directory cannot be scanned.
+    #[error("cannot scan {}", path.display())]
     Scan {
         /// The path that could not be read.
         path: PathBuf,

@@ -68,7 +68,7 @@ pub enum Error {
         limit: u64,
     },
     /// The directory is not in a file system in memory.
-    #[error("{} is no file system in memory (tmpfs); mount one there to use --on", .0.display())]
+    #[error("{} is not a file system in memory (tmpfs); mount one there to use --on", .0.display())]
     NoTmpfs(PathBuf),
     /// The file is smaller than the smallest block.
     #[error("{} has {size} bytes, and the smallest block wanted {block}; name a larger file or give smaller blocks", path.display())]
@@ -90,8 +90,8 @@ pub enum Error {
     },
     /// It may be in the page cache or not.
     #[error(
-        "whether {} has left the page cache is told only to its owner and who may write to it; name a file of your own, or \
-         measure it --direct or --cached",
+        "only its owner, and users who may write to it, can learn whether {} has left the page cache; name a file of your own, \
+         or measure it --direct or --cached",
         .0.display()
     )]
     Unseen(PathBuf),
