@@ -29,7 +29,7 @@ mod system {
 /// How urgent a task is. Among tasks of a kind the order is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// When there is nothing else.
+    /// Only when there are no others.
     Low,
     /// Usual.
     #[default]

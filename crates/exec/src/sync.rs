@@ -19,7 +19,7 @@ pub(crate) use std::{
     thread_local,
 };
 
-/// For what no panic leaves half-done.
+/// Locks data that is consistent even if a thread panics under the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -246,7 +246,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All of them.
+    /// All engines.
     pub const ALL: [EngineKind; 8] = [
         EngineKind::Read,
         EngineKind::Pread,
@@ -341,15 +341,15 @@ impl fmt::Display for EngineSpec {
 /// Why a text does not name an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseEngineError {
-    /// There is none of that name.
+    /// The name is unknown.
     #[error(
         "`{0}` is no method; there are read, pread:N, aio:N, uring:N, uring-sqpoll:N, mmap:N, populate:N and null"
     )]
     Unknown(String),
-    /// The depth is none.
+    /// The depth is invalid.
     #[error("`{0}`: the depth behind the colon must be a whole number from 1 to 1024")]
     Depth(String),
-    /// It has no depth.
+    /// The engine has no depth.
     #[error("`{0}`: this method has one request in flight and takes no depth; pread:N has N")]
     Fixed(String),
 }

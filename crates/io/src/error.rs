@@ -65,7 +65,7 @@ pub enum Error {
         /// Its size when it was opened, in bytes.
         expected: u64,
     },
-    /// There is not enough memory for the buffers.
+    /// The memory does not suffice for the buffers.
     #[error(
         "cannot allocate {bytes} bytes for buffers: {available} are available; use smaller blocks or less depth"
     )]

@@ -211,7 +211,7 @@ impl IoFile {
         Ok(if metadata.file_type().is_block_device() { self.size() } else { metadata.len() })
     }
 
-    /// How it was opened.
+    /// Its access mode when it was opened.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access

@@ -155,7 +155,7 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 /// Sees to it that the handler is there, from the first mapping on.
 fn catch_sigbus() -> io::Result<()> {
     static ONCE: Once = Once::new();
-    // For the handler, which must not ask for it.
+    // Caches the page size for the handler, which must not make that call.
     let _ = page_size();
     ONCE.call_once(|| {
         // SAFETY: all zeros are a valid `sigaction`: no handler, no flags, an empty mask.
@@ -164,7 +164,7 @@ fn catch_sigbus() -> io::Result<()> {
         if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) } != 0 {
             return;
         }
-        // First: the handler may run as soon as it is known.
+        // Before the handler is installed, as it may run at once.
         let _ = BEFORE.set(before);
         // SAFETY: as above.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };

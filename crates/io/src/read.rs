@@ -52,7 +52,7 @@ use crate::file::{Access, IoFile};
 use crate::shared::{Io, Stream, Traits};
 use crate::{EngineCpu, Error, IoStats};
 
-/// In which order blocks are given out.
+/// The order in which a stream returns blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// As they were asked for, however they arrive.
@@ -62,7 +62,7 @@ pub enum Order {
     Arrival,
 }
 
-/// How a file is read by a stream with an engine of its own.
+/// Options of a stream with an engine of its own.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// The engine and its depth.
@@ -102,7 +102,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// How a stream reads that shares an [`Io`].
+/// Options of a stream that shares an [`Io`].
 #[derive(Clone, Copy, Debug)]
 pub struct SharedOptions {
     /// Bytes of a block at most. It is smaller while many streams share the budget.

@@ -42,7 +42,7 @@ pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
 pub(crate) struct Ended<J> {
     pub(crate) job: J,
     pub(crate) result: io::Result<usize>,
-    /// From its start on a thread to its end.
+    /// Time from its start on a thread to its end.
     pub(crate) took: Duration,
 }
 
@@ -99,7 +99,7 @@ impl<J> Shared<J> {
     }
 }
 
-/// How long the caller is gone between two visits.
+/// Measures how long the caller is away between two visits.
 struct Away {
     left: Option<Instant>,
     /// The longest of the last visits, which fades.
@@ -110,7 +110,7 @@ struct Away {
 const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
-    /// Until it is known, it is taken to have work.
+    /// A new caller counts as one that has work of its own.
     fn new() -> Away {
         Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }

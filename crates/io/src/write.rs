@@ -47,7 +47,7 @@ use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
 
-/// How a stream writes.
+/// Options of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     /// Bytes of a buffer at most. It is smaller where the budget has little left.
@@ -131,7 +131,7 @@ pub(crate) enum Destination {
         at: u64,
         allocation: Allocation,
     },
-    /// Where a spill has place.
+    /// At the extents that a spill allocates.
     Spill(Place),
 }
 

@@ -12,7 +12,7 @@ use crate::layout::LayoutError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not there, or no directory.
+    /// It does not exist, or is not a directory.
     #[error("{} is not a directory that can be used as the {role}", path.display())]
     Directory {
         /// `backing directory` or `mount point`.

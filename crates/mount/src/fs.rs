@@ -53,7 +53,7 @@ use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 
-/// How the kernel is to use it.
+/// Options for the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FsOptions {
     /// No page cache.
@@ -75,7 +75,7 @@ pub(crate) struct Files {
     frontend: Arc<Frontend>,
     /// `None` if rates cannot be set.
     regulation: Option<Arc<Regulation>>,
-    /// Where rates are kept on the backing directory's own device.
+    /// Files opened with `O_DIRECT`, if rates are kept on the backing directory's own device.
     direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
     /// Runs as root, so that new files can be given to their owners.

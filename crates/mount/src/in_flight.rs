@@ -21,7 +21,7 @@ pub(crate) trait BackingIo: Send + 'static {
     fn reply(self, result: io::Result<()>);
 }
 
-/// Where the requests of a mount are accounted for.
+/// The counters and the trace of a mount's requests.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     pub(crate) watch: Watch,

@@ -43,7 +43,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// How places are chosen.
+/// The choice of places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Each file in one piece, as far as there is room.

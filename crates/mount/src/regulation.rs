@@ -43,7 +43,7 @@ use rights::{gone, may};
 /// How the I/O time of owners with a rate is kept constant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regulate {
-    /// In which way.
+    /// The policy of the regulator.
     pub policy: Policy,
     /// Service time of one I/O, if it is known; `None` to measure it.
     pub service: Option<Nanos>,
@@ -108,7 +108,7 @@ impl Beside {
     }
 }
 
-/// How the rates of a mount are kept.
+/// Statistics of the rates of a mount.
 #[derive(Clone, Debug)]
 pub struct RatesSeen {
     /// Owners that have one.
@@ -250,7 +250,7 @@ impl Regulation {
         Ok(View { at_ns: report.at.0, device, owners, more })
     }
 
-    /// How all rates together are kept.
+    /// Statistics of all rates together.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
         let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })

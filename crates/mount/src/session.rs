@@ -66,7 +66,7 @@ impl Behind {
         })
     }
 
-    /// How it works on several requests.
+    /// Whether it serves several requests in parallel.
     fn serves(&self) -> Serves {
         match self {
             Behind::Fixed(spec) if spec.parallel > 1 => Serves::Several,
@@ -75,14 +75,14 @@ impl Behind {
     }
 }
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The storage to emulate; `None` to take only the time of the backing directory.
     pub behind: Option<Behind>,
     /// Seconds of the drive in a second.
     pub speed: f64,
-    /// How files are laid onto the drive.
+    /// Placement of files on the drive.
     pub placement: Placement,
     /// Seed of random placement and of random times.
     pub seed: u64,
@@ -151,11 +151,11 @@ pub struct Snapshot {
     pub busy: Option<Nanos>,
     /// Counts and times.
     pub totals: Totals,
-    /// How well the rates are kept; `None` without rates.
+    /// Statistics of the rates; `None` without rates.
     pub rates: Option<RatesSeen>,
 }
 
-/// How a mount ended.
+/// The end of a mount.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// Its statistics.
@@ -377,7 +377,7 @@ fn start_session(
 }
 
 impl Mounted {
-    /// Where.
+    /// The mount point.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -19,7 +19,7 @@ pub(crate) struct Completed<'a> {
 }
 
 impl Completed<'_> {
-    /// When it reached the drive; without one, this process.
+    /// Time of its arrival at the drive; without a drive, in this process.
     fn arrival(&self) -> Nanos {
         self.completions.first().map_or(self.request.arrival, |first| first.request.arrival)
     }
@@ -38,7 +38,7 @@ pub struct Totals {
     pub by_class: [u64; Class::ALL.len()],
     /// Accesses under way.
     pub in_flight: u64,
-    /// From an access's beginning to its answer.
+    /// Time from an access's beginning to its reply.
     pub response: Latency,
     /// From the instant when the model says that an access has ended to its answer.
     pub lateness: Latency,

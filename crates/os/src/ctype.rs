@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// How a locale writes characters.
+/// The character encoding of a locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// One byte each.
@@ -86,7 +86,7 @@ impl Characters {
         Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
     }
 
-    /// How they are written.
+    /// Their encoding.
     #[must_use]
     pub fn encoding(&self) -> &Encoding {
         &self.encoding

@@ -38,7 +38,7 @@ use tree::{Tree, names, open_beside, read_beside};
 
 pub use tree::Place;
 
-/// How a file was touched.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A read; the range ends where what was asked for ends.
@@ -50,7 +50,7 @@ pub enum Kind {
 /// A touch of a file's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// By the kernel's clock, in nanoseconds.
+    /// Time by the kernel's clock, in nanoseconds.
     pub time: u64,
     /// The thread.
     pub thread: u32,
@@ -60,7 +60,7 @@ pub struct Touch {
     pub inode: u64,
     /// Bytes, by whole pages.
     pub range: Range<u64>,
-    /// How.
+    /// The kind of the access.
     pub kind: Kind,
 }
 

@@ -36,11 +36,11 @@ pub const SCHEMA: &str = "sakiyomi.calibration/2";
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was measured, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured_unix_s: u64,
     /// The machine that it was measured on.
     pub machine: Machine,
-    /// By device.
+    /// Costs by device.
     pub devices: Vec<DeviceCosts>,
     /// Messages between cores, by distance.
     pub cores: Vec<CoreCost>,
@@ -81,9 +81,9 @@ impl Machine {
 pub struct DeviceCosts {
     /// The measured target: `path`, `tmpfs`, `loop`.
     pub target: String,
-    /// Where it lies.
+    /// The device that it lies on.
     pub device: Device,
-    /// By engine and kind of access, each once.
+    /// Costs by engine and kind of access, each once.
     pub costs: Vec<Cost>,
 }
 
@@ -98,11 +98,11 @@ pub struct Cost {
     pub op: Operation,
     /// How the page cache is used.
     pub cache: CacheState,
-    /// At random places.
+    /// Whether offsets are random.
     pub random: bool,
     /// The memory of the operations.
     pub buffers: Buffers,
-    /// By depth, ascending.
+    /// Costs by depth, ascending.
     pub depths: Vec<DepthCost>,
 }
 
@@ -115,7 +115,7 @@ pub struct DepthCost {
     pub cpu_ns_per_op: f64,
     /// Fitted CPU time of a byte, in nanoseconds.
     pub cpu_ns_per_byte: f64,
-    /// By block size, ascending.
+    /// Costs by block size, ascending.
     pub points: Vec<Point>,
 }
 

@@ -13,11 +13,11 @@ use crate::target::Target;
 /// The length and the number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// How long a run lasts.
+    /// Length of a run.
     pub period: Duration,
     /// Runs of each setting.
     pub rounds: u64,
-    /// Decides the order of runs, and random places.
+    /// Seed of the order of runs, and of random offsets.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! From many runs of a setting to one case.
+//! One case from the runs of a setting.
 
 use hdrhistogram::Histogram;
 use sakiyomi_io::EngineKind;
@@ -15,7 +15,7 @@ use crate::verdict::{Busiest, Evidence, Judgement, judge};
 pub struct Series {
     /// The setting.
     pub setting: Setting,
-    /// By round.
+    /// The runs, by round.
     pub runs: Vec<Run>,
     /// Times of single operations in all runs. One for all of them: they are large.
     pub latencies: Latencies,

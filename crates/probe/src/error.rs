@@ -31,7 +31,7 @@ pub enum Error {
         .0.display()
     )]
     NotOurs(PathBuf),
-    /// There is nothing to read.
+    /// The file is empty.
     #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
     Empty(PathBuf),
     /// No file can be made there.
@@ -44,7 +44,7 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
-    /// There is not enough room for the test file.
+    /// The file system has too little free space for the test file.
     #[error(
         "a test file of {wanted} bytes does not fit into {}, where {free} are free; give a smaller --size or free some",
         path.display()
@@ -80,7 +80,7 @@ pub enum Error {
         /// The block.
         block: usize,
     },
-    /// Not all of it leaves the page cache.
+    /// Some pages of the file do not leave the page cache.
     #[error("{cached} bytes of {} stay in the page cache, so that it is never cold: another program has them mapped, or its file system lies in memory", path.display())]
     NotCold {
         /// The file.
@@ -88,7 +88,7 @@ pub enum Error {
         /// Bytes that stay in the page cache.
         cached: u64,
     },
-    /// It may be in the page cache or not.
+    /// The residency of the file's pages is not visible to this user.
     #[error(
         "only its owner, and users who may write to it, can learn whether {} has left the page cache; name a file of your own, \
          or measure it --direct or --cached",

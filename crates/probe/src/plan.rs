@@ -21,7 +21,7 @@ pub struct Wanted {
     pub mapped: CacheState,
     /// The memory of the operations.
     pub buffers: Vec<Buffers>,
-    /// At random places.
+    /// Whether offsets are random.
     pub random: bool,
     /// Whether the control runs that verdicts need are measured as well.
     pub control_runs: bool,
@@ -30,7 +30,7 @@ pub struct Wanted {
 /// The settings to measure: first the requested ones, then the control runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Each once.
+    /// The settings, each once.
     pub settings: Vec<Setting>,
     /// Number of requested settings, which come first.
     pub asked: usize,

@@ -138,7 +138,7 @@ pub struct Setting {
     pub block: usize,
     /// How the page cache is used.
     pub cache: CacheState,
-    /// At random places instead of one block after the other.
+    /// Whether blocks are accessed at random instead of one after the other.
     pub random: bool,
     /// The memory of the operations.
     pub buffers: Buffers,

@@ -27,13 +27,13 @@ pub struct Target {
     pub name: &'static str,
     /// A description of a few words.
     pub what: String,
-    /// Where it can be opened.
+    /// The path at which it can be opened.
     pub path: PathBuf,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// Whether it is a test file of our own, so that it may be written to.
     pub is_ours: bool,
-    /// Where it lies.
+    /// The device that it lies on.
     pub device: Device,
     /// Whether `O_DIRECT` works on it; the system's error if not.
     pub direct: Result<(), String>,

@@ -9,7 +9,7 @@ use crate::number::{bytes, duration, plural, round_count, times};
 pub struct Document<R, C = Run> {
     /// Name and version of the result's schema: [`Present::SCHEMA`](crate::Present::SCHEMA).
     pub schema: String,
-    /// How, when and where the result was made.
+    /// The command, the time and the machine of a result.
     pub run: C,
     /// The result itself.
     pub result: R,
@@ -27,7 +27,7 @@ pub struct Run {
     pub commit: Option<String>,
     /// How long it took.
     pub wall_ns: u64,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Commands simulated in a second of wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

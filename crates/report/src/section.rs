@@ -20,7 +20,7 @@ pub trait Present {
     /// The answer, in sentences.
     fn verdict(&self) -> Vec<Finding>;
 
-    /// How it was measured or simulated.
+    /// Settings of the measurement or simulation.
     fn settings(&self) -> Vec<Fact>;
 
     /// Its figures, in the order of reading; empty ones are left out of the report.
@@ -51,7 +51,7 @@ pub struct Report<'a> {
     pub title: String,
     /// The answer.
     pub verdict: Vec<Finding>,
-    /// How it was done.
+    /// Settings of the run.
     pub settings: Vec<Fact>,
     /// The figures, in the order of reading.
     pub sections: Vec<Section>,
@@ -250,11 +250,11 @@ pub struct Column {
 pub struct Row {
     /// Its cells.
     pub cells: Vec<Cell>,
-    /// How it stands out.
+    /// Its emphasis.
     pub emphasis: Emphasis,
 }
 
-/// How a row stands out.
+/// The emphasis of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
     /// Not at all.

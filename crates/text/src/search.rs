@@ -15,10 +15,10 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// How patterns are meant.
+/// The meaning of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meaning {
-    /// They are texts, not regular expressions.
+    /// Patterns are literal texts, not regular expressions.
     pub fixed: bool,
     /// Upper and lower case are the same.
     pub ignore_case: bool,
@@ -140,7 +140,7 @@ impl Searcher {
         None
     }
 
-    /// Where the next match may be: no line before it matches.
+    /// The next candidate of a match: no line before it matches.
     fn candidate(&self, block: &[u8], from: usize) -> Option<Range<usize>> {
         if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
     }

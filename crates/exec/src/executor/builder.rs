@@ -39,7 +39,7 @@ impl<'t, 'env> Builder<'t, 'env> {
         self
     }
 
-    /// How urgent it is among those that are active.
+    /// Sets its priority among the active tasks.
     pub fn priority(mut self, priority: Priority) -> Builder<'t, 'env> {
         self.priority = priority;
         self

@@ -57,7 +57,7 @@ impl<T: Linked> Edges<T> {
         lock(&self.state)
     }
 
-    /// It waits for one more, which has not ended.
+    /// Adds a predecessor, which has not ended.
     pub(super) fn wait_for_one_more(&self) {
         self.missing.fetch_add(1, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ impl<T: Linked> Edges<T> {
         self.missing.fetch_sub(of, Ordering::AcqRel) == of
     }
 
-    /// It is not to be run, because of this.
+    /// Marks the task as not to be run, because of this failure.
     fn break_with(&self, failure: Failure) {
         self.state().failure.get_or_insert_with(|| Box::new(failure));
         self.broken.store(true, Ordering::Release);

@@ -13,7 +13,7 @@ const FETCH_MIN_BYTES: u64 = 1 << 20;
 /// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
-/// How the kernel reads from a device, in bytes.
+/// The kernel's reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
     /// Bytes that it fetches for one request.

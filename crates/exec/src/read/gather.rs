@@ -15,7 +15,7 @@ use super::semaphore::Permit;
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;
 
-/// Where the results of all files go.
+/// Receives the results of all files.
 pub(super) struct Sink<'g, T> {
     /// Whether those of a file become one.
     put_together: Option<PutTogether<'g, T>>,
@@ -43,7 +43,7 @@ struct Waiting<T> {
 }
 
 impl<'g, T> Sink<'g, T> {
-    /// For files of which the first byte that is read is `start`.
+    /// For files that are read from offset `start` on.
     pub(super) fn new(
         put_together: Option<PutTogether<'g, T>>,
         start: u64,
@@ -99,7 +99,7 @@ impl<T> Turns<'_, T> {
     }
 }
 
-/// Where the results of a file go.
+/// Receives the results of a file.
 pub(super) struct Gather<'s, 'g, T> {
     sink: &'s Sink<'g, T>,
     index: usize,

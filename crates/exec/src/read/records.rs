@@ -49,7 +49,7 @@ struct Edge {
 #[derive(Debug)]
 pub(super) struct Joiner {
     most: u64,
-    /// Where the first block begins.
+    /// Offset of the first block.
     start: u64,
     runs: BTreeMap<u64, Run>,
 }

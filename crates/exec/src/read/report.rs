@@ -17,7 +17,7 @@ pub struct Report {
     pub mapped_bytes: u64,
     /// The engine that read the others; `None` if all were in memory.
     pub method: Option<EngineSpec>,
-    /// From start to end.
+    /// Time from start to end.
     pub elapsed: Duration,
     /// Time in the function that maps, of all threads.
     pub computing: Duration,

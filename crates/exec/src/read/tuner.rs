@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// How a thread gets the bytes that it works on.
+/// The way in which a thread gets the bytes that it processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transfer {
     Mmap,
@@ -37,7 +37,7 @@ const COPY_MAX_RATIO: f64 = 0.9;
 struct Trials {
     begun: usize,
     ended: usize,
-    /// In nanoseconds a byte.
+    /// Shortest time, in nanoseconds per byte.
     least: Option<f64>,
 }
 

@@ -80,7 +80,7 @@ impl<'g, T: Send> Work<'g, T> {
         self.blocks.permits(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// How a file is read that is not in memory.
+    /// The engine for files that are not in memory.
     pub(super) fn method(&self) -> EngineSpec {
         let usual = if self.read.access == Access::Direct { EngineKind::Pread } else { EngineKind::Read };
         self.read.method.unwrap_or(EngineSpec::usual(usual))

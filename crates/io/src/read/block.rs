@@ -43,7 +43,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset + self.within.start as u64

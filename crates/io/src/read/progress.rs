@@ -46,7 +46,7 @@ pub(super) enum Next {
     Whole,
     /// The file ends here, where it did not when it was opened.
     Shrunk {
-        /// In bytes from the file's start.
+        /// Offset in bytes from the file's start.
         at: u64,
     },
     /// It cannot be read.
@@ -56,7 +56,7 @@ pub(super) enum Next {
 /// Consecutive calls that may transfer nothing without an error.
 const RETRIES_MAX: u32 = 1000;
 
-/// How far a read has come.
+/// The progress of a read.
 #[derive(Debug)]
 pub(super) struct Progress {
     span: Span,

@@ -18,7 +18,7 @@ const AHEAD_MAX_BYTES: u64 = 256 << 20;
 /// No more than one part in this many of the free space is allocated ahead: it must not be kept from others.
 const FREE_PARTS: u64 = 16;
 
-/// How far a file has been allocated ahead.
+/// The part of a file that has been allocated ahead.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     /// `None` if no more is to be allocated: space is short, or the file system cannot allocate ahead.

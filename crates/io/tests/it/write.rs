@@ -38,7 +38,7 @@ fn direct_or_skip(test: &str, made: Result<IoFile, Error>) -> Option<Arc<IoFile>
     }
 }
 
-/// How bytes are handed over.
+/// The way in which bytes are handed over.
 #[derive(Clone, Debug)]
 enum Step {
     Buffer(usize),

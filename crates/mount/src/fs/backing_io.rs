@@ -68,7 +68,7 @@ pub(super) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
     read == Ok(size)
 }
 
-/// How a write is to be performed.
+/// Options of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteHow {
     /// It ends when it is on the medium.

@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) stamp: Mutex<Option<Stamp>>,
 }
 
-/// How a node has its file.
+/// A node's access to its file.
 #[derive(Debug)]
 enum Place {
     /// Opened with `O_PATH`.
@@ -256,7 +256,7 @@ struct Table {
 #[derive(Debug)]
 struct Held {
     node: Arc<Node>,
-    /// How often the kernel was told of it and has not forgotten.
+    /// References that the kernel holds (lookups without a forget).
     lookups: u64,
 }
 

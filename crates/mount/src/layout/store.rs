@@ -26,7 +26,7 @@ pub enum LayoutError {
     /// Writing failed.
     #[error("the layout cannot be written")]
     Write(#[source] io::Error),
-    /// It says something that cannot be.
+    /// A line is invalid.
     #[error("line {line} of the layout {problem}; remove the file to begin with a new one")]
     Line {
         /// The line, from 1.
@@ -34,7 +34,7 @@ pub enum LayoutError {
         /// The fault, as the rest of a sentence.
         problem: String,
     },
-    /// It was made on a drive of another size.
+    /// The layout is of a drive of another size.
     #[error(
         "the layout is of a drive of {found} blocks, and this one has {blocks}; name the drive it was made with, or another file"
     )]

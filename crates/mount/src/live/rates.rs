@@ -36,7 +36,7 @@ pub(super) struct OwnerTable {
     past: Past,
 }
 
-/// How an owner fares.
+/// Statistics of an owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnerStats {
     /// I/Os that have ended since it was first seen, or since its rate was set.
@@ -48,10 +48,10 @@ pub(crate) struct OwnerStats {
     last: Nanos,
 }
 
-/// How all rates together were kept since the mount.
+/// Statistics of all rates since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
-    /// How often an owner was given a rate.
+    /// Number of rates that were set.
     pub given: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
@@ -65,10 +65,10 @@ pub struct Past {
 #[derive(Clone, Debug)]
 pub(crate) struct RatesSnapshot {
     pub(crate) device: DeviceReport,
-    /// How long the device was busy, by its own account.
+    /// Busy time of the device, as it reports it.
     pub(crate) busy: Nanos,
     pub(crate) past: Past,
-    /// By their numbers; with a report where they have a rate.
+    /// Owners by number; with a report if they have a rate.
     pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
     /// There are owners with higher numbers.
     pub(crate) more: bool,

@@ -48,7 +48,7 @@ impl<D: Device> Schedule<D> {
         self.hand_over();
     }
 
-    /// When the device next wants to be advanced.
+    /// Time at which the device must be advanced next.
     pub fn next_event(&self) -> Option<Nanos> {
         self.device.next_event()
     }

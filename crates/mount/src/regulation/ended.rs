@@ -52,7 +52,7 @@ impl Regulation {
         Ok(())
     }
 
-    /// How things are, and of owners only this one, if it has a rate.
+    /// A view with this owner only, if it has a rate.
     fn only(&self, number: u32) -> Result<View, Stopped> {
         let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
         view.owners.retain(|owner| owner.number == u64::from(number));

@@ -33,7 +33,7 @@ fn members(path: &str) -> Vec<Status> {
     process::all().unwrap_or_default().into_iter().filter_map(member).collect()
 }
 
-/// It is not there any more.
+/// The refusal for a target that has ended.
 pub(super) fn gone(target: &Target) -> Refusal {
     match target {
         Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },

@@ -133,19 +133,19 @@ pub struct Running {
     pidfd: OwnedFd,
 }
 
-/// How a command has ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It has returned this.
+    /// The exit code that it returned.
     Code(i32),
-    /// It was killed by this signal.
+    /// The signal that killed it.
     Signal(i32),
 }
 
 /// Status and CPU time of a command that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// How.
+    /// Its exit status.
     pub status: Status,
     /// CPU time in user mode, of it and of all that it has waited for.
     pub user: Duration,

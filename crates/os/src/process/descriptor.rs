@@ -16,10 +16,10 @@ pub struct Descriptor {
     fdinfo: OwnedFd,
 }
 
-/// How a file is open.
+/// The state of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Where the next `read` begins, in bytes.
+    /// Offset of the next `read`, in bytes.
     pub position: u64,
     /// Whether `read` is possible.
     pub readable: bool,
@@ -70,7 +70,7 @@ impl Descriptor {
         Descriptor { fdinfo }
     }
 
-    /// How it is open now, and where.
+    /// Reads its present state.
     ///
     /// # Errors
     /// If it is closed, or the process has ended.

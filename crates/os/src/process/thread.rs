@@ -22,13 +22,13 @@ pub struct Thread {
 /// Times of a thread since it was opened here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// On a core.
+    /// Time on a core.
     pub ran: Duration,
     /// Ready to run, and no core was free.
     pub queued: Duration,
     /// Neither: it waited for something to happen.
     pub slept: Duration,
-    /// How often it was given a core.
+    /// Number of times that it was given a core.
     pub turns: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::{Kind, Touch, device_of};
 use rustix::param::page_size;
 
-/// Where a field stands, and how long it is, in bytes.
+/// Offset and length of a field, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: usize,

@@ -2,13 +2,13 @@
 
 use super::format::Field;
 
-/// Where things stand in a page.
+/// Offsets of fields in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     time: Field,
     commit: Field,
     data: usize,
-    /// How long a page is, in bytes.
+    /// Length of a page in bytes.
     pub(super) page: usize,
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Where tracefs is usually mounted.
+/// Usual mount points of tracefs.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The tracefs that is used.

@@ -13,7 +13,7 @@ use crate::section::{Emphasis, Fact, Finding, Glossary, Present, Report, Reporte
 use crate::value::Value;
 use crate::words::one_line;
 
-/// How things are on a mount, at one instant.
+/// The state of a mount at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateResult {
     /// The file or directory that was asked about.
@@ -34,7 +34,7 @@ pub struct IorateResult {
 pub struct IorateDevice {
     /// Its name.
     pub name: String,
-    /// How it is regulated: `ours` or `thesis`.
+    /// The policy of its regulator: `ours` or `thesis`.
     pub policy: String,
     /// Measured service time of one I/O.
     pub service_ns: u64,
@@ -112,7 +112,7 @@ pub struct IorateOwner {
     pub every_ns: Option<u64>,
     /// Whether the rate is accepted even if it cannot be guaranteed.
     pub best_effort: bool,
-    /// How long an I/O is to take now; absent without a rate.
+    /// Ideal time of an I/O now; absent without a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
     /// Mean time of the last I/Os; absent if there were none.

@@ -16,13 +16,13 @@ use crate::{glossary, label};
 /// Result of a mount. All times and rates are the drive's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountResult {
-    /// Where it was mounted.
+    /// The mount point.
     #[serde(default)]
     pub directory: String,
     /// The emulated drive; absent where the files had their own speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// From the mount to its end.
+    /// Time from the mount to its end.
     pub elapsed_ns: u64,
     /// Accesses that were answered.
     pub accesses: u64,
@@ -30,7 +30,7 @@ pub struct MountResult {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// From an access's beginning to its answer.
+    /// Time from an access's beginning to its reply.
     pub response_ns: MountTimes,
     /// From the model's end of an access to its answer; nothing without a drive.
     pub lateness_ns: Option<MountTimes>,
@@ -40,7 +40,7 @@ pub struct MountResult {
     pub by_class: Vec<MountClass>,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
-    /// How rates were kept; nothing without `--regulate`.
+    /// Statistics of the rates; `None` without `--regulate`.
     pub rates: Option<MountRates>,
     /// Seconds, one after the other; more than 2,000 are joined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,16 +155,16 @@ pub struct MountTimes {
     pub max: u64,
 }
 
-/// How often a class of requests occurred.
+/// Number of requests of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountClass {
     /// Its name, as [`sakiyomi_model::Class::name`] gives it.
     pub class: String,
-    /// How often.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// How rates were kept.
+/// Statistics of rates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountRates {
     /// Owners that have one now.

@@ -22,7 +22,7 @@ use groups::{Reason, harness, reasons};
 pub struct ProbeResult {
     /// The targets that were measured.
     pub targets: Vec<ProbeTarget>,
-    /// How long one run of one case was meant to last.
+    /// Intended length of one run of one case.
     pub run_ns: u64,
     /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
     pub repetitions: u64,
@@ -115,7 +115,7 @@ pub struct ProbeRange {
     pub max: f64,
 }
 
-/// How long requests take.
+/// Latency of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeLatency {
     /// Median.

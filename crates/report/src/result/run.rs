@@ -25,7 +25,7 @@ pub struct RunResult {
     /// The signal that killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i64>,
-    /// How far ahead was allowed: `auto`, or bytes.
+    /// Limit of the distance: `auto`, or bytes.
     pub limit: String,
     /// Whether it was only watched.
     pub dry_run: bool,
@@ -214,7 +214,7 @@ pub enum RunReason {
     NotSequential,
     /// The storage takes so much longer than the program that reading ahead makes it no faster.
     IoBound,
-    /// There is not enough memory.
+    /// Memory is short.
     NoMemory,
     /// The system does not allow it to be read ahead.
     Refused,
@@ -259,7 +259,7 @@ pub struct RunAdvice {
     pub wanted_bytes: u64,
 }
 
-/// Where program and prefetcher were at an instant.
+/// Positions of program and prefetcher at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPoint {
     /// Since the start.
@@ -268,6 +268,6 @@ pub struct RunPoint {
     pub main_bytes: u64,
     /// Up to where had been asked for.
     pub prefetched_bytes: u64,
-    /// How long the program had waited for I/O.
+    /// Time for which the program had waited for I/O.
     pub io_wait_ns: u64,
 }

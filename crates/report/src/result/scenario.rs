@@ -62,7 +62,7 @@ pub struct ScenarioPoint {
     /// The time of the drive's mechanism by activity; `None` for a device without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_time_ns: Option<DiskTime>,
-    /// How well I/O times were kept; `None` without regulation.
+    /// Accuracy of I/O times; `None` without regulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regulation: Option<RegulationPoint>,
 }
@@ -97,9 +97,9 @@ pub struct ScenarioProcess {
     pub prefetched_bytes: u64,
     /// Bytes of those that were evicted before the program came to them.
     pub wasted_bytes: u64,
-    /// How far ahead the prefetcher was at the most.
+    /// Longest distance of the prefetcher ahead of the program.
     pub distance_max_bytes: u64,
-    /// How far ahead it was over time.
+    /// Its distance over time.
     pub distance: Vec<DistancePoint>,
     /// The prefetcher's decision at the end; empty without one.
     pub prefetcher: String,

@@ -72,7 +72,7 @@ pub struct SimResult {
     pub simulated_ns: u64,
     /// Where a command's time in the device went, by class.
     pub breakdown_mean_ns: Vec<ClassBreakdown>,
-    /// How the run was cut into chunks.
+    /// The division of the run into chunks.
     pub chunking: Chunking,
     /// The chunks in order of time; at most about 2,000, merged by the producer where there were more.
     pub chunks: Vec<ChunkPoint>,
@@ -97,7 +97,7 @@ pub struct ReadCounts {
     pub pure_misses: u64,
 }
 
-/// How often the head was positioned, and for what.
+/// Number of positionings of the head, by their purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeks {
     /// For reads other than near misses.
@@ -268,7 +268,7 @@ impl SimResult {
     }
 }
 
-/// How a trace was replayed.
+/// The mode in which a trace was replayed.
 pub(super) fn replay(words: &[String]) -> String {
     if words.is_empty() { "at the trace's times".to_owned() } else { words.join(", ") }
 }

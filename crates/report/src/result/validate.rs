@@ -1,4 +1,4 @@
-//! How far a simulated drive is from a measured one.
+//! Errors of a simulated drive against a measured one.
 
 mod chart;
 
@@ -53,7 +53,7 @@ pub struct ValidateResult {
     pub error_histogram: Vec<ErrorBin>,
 }
 
-/// How far one replay is off.
+/// Errors of one replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Response times of the simulated drive.
@@ -64,7 +64,7 @@ pub struct Accuracy {
     pub rms_ratio: f64,
     /// The same from histograms with the bins of DiskSim's validation.
     pub binned_rms_ns: u64,
-    /// How far single requests are off.
+    /// Errors of single requests.
     pub request_error_ns: RequestError,
     /// Correlation of simulated and measured times, -1 to 1; absent where one of them does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub struct Accuracy {
     pub kinds: Vec<KindError>,
 }
 
-/// How far single requests are off, in nanoseconds.
+/// Errors of single requests, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestError {
     /// Median of the absolute error.
@@ -97,7 +97,7 @@ pub struct KindError {
     pub measured_mean_ns: u64,
     /// Mean response time in the simulation.
     pub simulated_mean_ns: u64,
-    /// How far they are off.
+    /// Their errors.
     pub request_error_ns: RequestError,
     /// Correlation of simulated and measured times; absent where one of them does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,9 +147,9 @@ pub struct LabelAgreement {
     pub misses_as_hits: u64,
     /// Labelled a miss, and simulated as one.
     pub misses_as_misses: u64,
-    /// How far the reads labelled hits are off.
+    /// Errors of the reads labelled hits.
     pub hit_error_ns: RequestError,
-    /// How far the reads labelled misses are off.
+    /// Errors of the reads labelled misses.
     pub miss_error_ns: RequestError,
 }
 

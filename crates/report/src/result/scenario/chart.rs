@@ -66,7 +66,7 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     Some(lines::chart(&panels, look))
 }
 
-/// Where the time of each program goes.
+/// Parts of each program's time.
 fn times(result: &ScenarioResult) -> Chart {
     let several = result.points.iter().any(|point| point.processes.len() > 1);
     let programs = || {
@@ -117,7 +117,7 @@ fn label(point: &ScenarioPoint, process: &ScenarioProcess, several: bool) -> Str
     }
 }
 
-/// How far the prefetcher is ahead of each program, over time.
+/// Distance of the prefetcher ahead of each program, over time.
 fn distance(point: &ScenarioPoint) -> Option<Chart> {
     let ahead: Vec<&ScenarioProcess> =
         point.processes.iter().filter(|process| process.distance.len() > 1).collect();

@@ -14,7 +14,7 @@ use crate::value::Value;
 pub struct ScenarioJob {
     /// Its name.
     pub name: String,
-    /// How the parts of its file came into memory.
+    /// The method by which the parts of its file were read.
     pub method: String,
     /// Threads that compute.
     pub threads: u64,
@@ -155,7 +155,7 @@ fn later_runs(result: &ScenarioResult) -> Option<String> {
     })
 }
 
-/// How long they take at best and at worst.
+/// Shortest and longest elapsed time.
 fn extremes(result: &ScenarioResult) -> Option<String> {
     let points = || result.points.iter().filter(|point| !point.jobs.is_empty());
     let best = points().min_by_key(|point| point.elapsed_ns)?;

@@ -134,7 +134,7 @@ fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     text
 }
 
-/// How far the simulated speed-ups are from the published ones.
+/// Distance of the simulated speed-ups from the published ones.
 fn published(result: &ScenarioResult) -> Option<String> {
     let pairs: Vec<(f64, f64)> = result
         .points

@@ -1,4 +1,4 @@
-//! How well I/O times were kept in an experiment in virtual time.
+//! Accuracy of I/O times in an experiment in virtual time.
 
 use crate::value::GOOD_ACCURACY_MAX;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::value::Value;
 /// One point of an experiment with regulated programs. Every figure is the median over the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegulationPoint {
-    /// How long was measured in each run.
+    /// Measured time of each run.
     pub measured_ns: u64,
     /// I/Os of all programs in a second.
     pub ios_per_s: f64,
@@ -33,7 +33,7 @@ pub struct RegulationPoint {
     pub settled_ios: u64,
     /// Regulated I/Os of the first run.
     pub regulated_ios: u64,
-    /// When it became what, in the first run.
+    /// Course of the allowance in the first run.
     pub allowance_course: Vec<AllowancePoint>,
     /// The published best allowance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct RegulationPoint {
     pub published: Vec<String>,
 }
 
-/// How well one program's I/O time was kept.
+/// Accuracy of one program's I/O time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegulatedProgram {
     /// Its name.
@@ -367,7 +367,7 @@ fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -
     policies.iter().filter_map(sentence).collect()
 }
 
-/// How often the best allowance was found.
+/// Number of searches that found the best allowance.
 fn searched(result: &ScenarioResult) -> Vec<String> {
     let searches = searches(result);
     let mut sentences = Vec::new();

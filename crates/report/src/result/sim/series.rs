@@ -9,7 +9,7 @@ use super::{DiskTime, ReadCounts, Seeks};
 /// How a run is cut into chunks (Hosogi 2013, table 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
-    /// By what.
+    /// The limit by which a chunk ends.
     pub mode: ChunkMode,
     /// The size of a chunk: nanoseconds, bytes or commands, by `mode`.
     pub size: u64,

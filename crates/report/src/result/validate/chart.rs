@@ -100,7 +100,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     )
 }
 
-/// How far single requests are off.
+/// Errors of single requests.
 fn errors(bins: &[ErrorBin]) -> Chart {
     let x = Axis::signed_spans(
         "simulated less measured, what lies beyond is at the edges",

@@ -5,7 +5,7 @@ use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
 use crate::chart::palette;
 use crate::result::ChunkPoint;
 
-/// How often the head was positioned.
+/// Number of positionings of the head.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
         |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Mean, of);

@@ -1,4 +1,4 @@
-//! How long commands took and waited, chunk by chunk.
+//! Response and waiting times of commands, chunk by chunk.
 
 use super::{Side, of_sides};
 use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
