@@ -115,7 +115,7 @@ impl<'env> Executor<'env> {
         result.map_or_else(|panic| resume_unwind(panic), |result| end.map(|()| result))
     }
 
-    /// A run that goes on until it is finished or dropped. The executor is there as long: `executor` is a reference or an
+    /// A run that goes on until it is finished or dropped. It holds the executor: `executor` is a reference or an
     /// `Arc`.
     pub fn start<E: std::ops::Deref<Target = Executor<'env>>>(executor: E) -> Run<'env, E> {
         let (pool, live_max) = (Arc::clone(&executor.pool), executor.live_max);

@@ -27,7 +27,7 @@ mod system {
         std::thread::yield_now();
     }
 
-    /// To yield would let the others come to where nothing is on its way.
+    /// A yield would let loom schedule other threads until nothing is in progress.
     #[cfg(all(test, loom))]
     pub(super) fn pause(_: usize) {}
 }

@@ -117,7 +117,7 @@ impl AtomicFile {
         let name = match hidden {
             Some(name) => name,
             None => {
-                // A file without a name can get a new one, but not one that another has.
+                // `link` gives a file without a name a new name, but cannot replace an existing file.
                 let name = hidden_name(&self.destination)?;
                 link(file.file(), &name)?;
                 hidden.insert(name)

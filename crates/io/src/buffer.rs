@@ -247,8 +247,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reserves a buffer of `capacity` bytes, to be taken when it is needed, so that it is then the one that was released
-    /// last. Until it is released the calling thread is taken to be the one that releases it ([`Buffer::send`]).
+    /// Reserves a buffer of `capacity` bytes, which is taken when it is needed, so that it is then the one released
+    /// last. Until its release the calling thread counts as the one that will release it ([`Buffer::send`]).
     ///
     /// # Errors
     /// If it is not guaranteed, and the rest of the budget does not have it: when memory was released last.

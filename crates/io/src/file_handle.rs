@@ -1,6 +1,6 @@
-//! A file by what its file system knows it by (open_by_handle_at(2)): it can be opened again without a name, and without
-//! a descriptor that waits for that. The inode's generation is part of it, so that another file that has got the
-//! number is not taken for it.
+//! A file by its file system's handle (open_by_handle_at(2)), with which it can be opened again without a name, and
+//! without keeping a descriptor. The handle contains the inode's generation, so that another file with the same inode
+//! number is not mistaken for it.
 //!
 //! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its files.
 #![allow(unsafe_code)]

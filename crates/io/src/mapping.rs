@@ -93,7 +93,7 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before the range is another's.
+        // Before the range can be mapped anew.
         self.watched.forget();
         // SAFETY: the mapping is ours, and borrows of its bytes have ended.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };
@@ -139,7 +139,7 @@ impl Watched {
     fn holds(&self, address: usize) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Acquire);
-        // Unless both are of the same mapping, the entry is another's, and not of the address that was touched.
+        // Otherwise the entry has changed its mapping meanwhile, and the address is not in it.
         end == self.end.load(Ordering::Acquire) && (start..end).contains(&address)
     }
 

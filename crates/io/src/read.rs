@@ -304,8 +304,8 @@ impl ReadStream {
         ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
     }
 
-    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, also one of
-    /// no bytes; one that its file does not have is an error in its place.
+    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, even an
+    /// empty one; a range that its file does not have gives an error in its place.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.

@@ -112,7 +112,7 @@ impl Layout {
         self.blocks
     }
 
-    /// Blocks that can still be had.
+    /// Blocks that are free, reserved ones included.
     #[must_use]
     pub fn free_blocks(&self) -> u64 {
         self.free.blocks() + self.held()

@@ -115,7 +115,7 @@ pub struct RatesSeen {
     pub owners: usize,
     /// Since the mount.
     pub past: Past,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<Bypass>,
 }
 

@@ -18,7 +18,7 @@ pub fn window_size() -> Option<(u16, u16)> {
 
 /// Stops the process group of this process, as Ctrl-Z does; returns when it continues.
 pub fn stop_process_group() {
-    // It fails for no reason that the caller could do something about: the group then simply goes on.
+    // If it fails, the caller can do nothing about it: the group simply continues.
     let _ = kill_current_process_group(Signal::TSTP);
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(
     Ok(Run { grant, bytes, usage })
 }
 
-/// An error, which may be that this user is not told what of a file is in the cache.
+/// Maps a denied query of the file's residency to [`Error::Unseen`].
 fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     match error {
         sakiyomi_io::Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {

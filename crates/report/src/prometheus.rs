@@ -89,7 +89,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// All samples of one name, which have to stand together; nothing where there are none.
+/// Writes all samples of one name, which have to stand together; nothing without samples.
 fn family<'a>(text: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = (&'a str, f64)>) {
     let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
     let mut samples = samples.into_iter().filter(|(_, value)| value.is_finite()).peekable();

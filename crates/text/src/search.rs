@@ -195,8 +195,8 @@ pub fn lines(block: &[u8]) -> u64 {
     memchr_iter(b'\n', block).count() as u64 + u64::from(open)
 }
 
-/// Whether a pattern could mean the ends of the text, which are not those of a line then: by `\A`, `\z`, or flags that
-/// are turned off. Now and then that is taken for granted wrongly, which only costs time.
+/// Whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or flags that
+/// are turned off. A false positive only costs time.
 fn looks_at_ends_of_text(pattern: &str) -> bool {
     let turned_off = pattern.match_indices("(?").any(|(at, _)| {
         let flags = &pattern[at + 2..];

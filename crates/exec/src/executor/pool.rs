@@ -174,9 +174,9 @@ impl<R: Served> Pool<R> {
         run.serve(server, index, found.task, enough);
     }
 
-    /// Serves a run on its caller's thread until it is enough, which is to be followed by a wake of the caller. Only
-    /// this run's tasks are run here, whatever others there are: they may take as long as they like, and want locks that
-    /// this caller holds. But a caller that is one of the executor's threads goes on running what no other thread may.
+    /// Serves a run on its caller's thread until `enough` holds; a change that makes it true must wake the caller.
+    /// Runs only tasks of this run, even if others are active: their tasks may take long, and may want locks that
+    /// this caller holds. But a caller that is a thread of the executor still runs the tasks that only it may run.
     pub(super) fn serve_until(&self, run: &R, enough: impl Fn() -> bool) {
         let home = Home::within(self.id);
         let home_seat = home.map(|(_, index)| index - 1);

@@ -44,7 +44,7 @@ impl<'env> Tasks<'env> {
     {
         assert!(at_a_time > 0, "no task may be live at a time");
         let name = name.into();
-        // Ends when all those have that make up the series, and this function has let go.
+        // Ends when all tasks of the series have ended, and this function has released its hold.
         let end =
             Handle::new(self.core(name.clone(), Lane::Compute, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
         self.count_made();

@@ -165,7 +165,8 @@ pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Memory that can be had without pushing others out, and is allowed, in bytes; [`u64::MAX`] if the system does not tell.
+/// Bytes that this process can and may allocate without evicting others; [`u64::MAX`] if the system does not report
+/// it.
 #[must_use]
 pub fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -71,7 +71,7 @@ pub(super) struct State {
     releases: u64,
 }
 
-/// A thread. Unlike the standard library's number it is had without counting references.
+/// A thread. Unlike the standard library's ID, getting its number counts no references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThreadNumber(u64);
 

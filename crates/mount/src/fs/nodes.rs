@@ -178,8 +178,8 @@ impl Node {
         }
     }
 
-    /// Whether a file with the same number is this one: one that has no descriptor may have gone, and another have its
-    /// number.
+    /// Whether a file with the same number is this one: a file whose descriptor is closed may have been removed, and
+    /// its number reused.
     fn is(&self, other: &OwnedFd) -> bool {
         match &*self.lock() {
             Place::Open(_) => true,
@@ -199,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Does something by a path that leads to the file itself, also when it has no name any more or is a symbolic link.
+    /// Runs `work` with a path of the file itself, even if it has no name any more or is a symbolic link.
     pub(crate) fn by_path<T>(&self, work: impl FnOnce(&str) -> rustix::io::Result<T>) -> io::Result<T> {
         let place = self.place()?;
         Ok(work(&format!("/proc/self/fd/{}", place.as_raw_fd()))?)

@@ -124,7 +124,7 @@ impl Metadata {
         Work { reads: Vec::new(), writes: if changed { self.commit() } else { Vec::new() } }
     }
 
-    /// A file is no more: its places are another's.
+    /// Removes a file: its places become free.
     pub fn remove(&mut self, file: FileId) {
         if let Some(place) = self.places.remove(&Part::Inode(file)) {
             self.inodes.give(place);

@@ -220,7 +220,7 @@ impl Thread {
         if !self.has_rate && self.looked.elapsed() < LOOKUP_MAX_AGE {
             return true;
         }
-        // A group may have been left, so that it is looked up anew now and then.
+        // The process may have left its group, so the lookup is repeated now and then.
         self.has_rate
             && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))

@@ -52,7 +52,7 @@ pub(crate) struct Layer {
     pub(crate) label: String,
     #[serde(serialize_with = "colour_code")]
     pub(crate) colour: Colour,
-    /// One for each span; nothing where the span has none.
+    /// One value for each span; `None` if the span has none.
     #[serde(serialize_with = "short_numbers")]
     pub(crate) values: Vec<Option<f64>>,
     #[serde(skip)]

@@ -57,7 +57,7 @@ pub struct IorateDevice {
     /// The share of the time that it was busy, since the look before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ratio: Option<f64>,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass: Option<IorateBypass>,
 }

@@ -19,7 +19,7 @@ pub struct MountResult {
     /// The mount point.
     #[serde(default)]
     pub directory: String,
-    /// The emulated drive; absent where the files had their own speed.
+    /// The emulated drive; absent if the files had their own speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
     /// Time from the mount to its end.
@@ -209,7 +209,7 @@ pub struct MountWindow {
 }
 
 impl MountWindow {
-    /// Takes in the one that follows.
+    /// Joins the window that follows.
     pub fn join(&mut self, next: &MountWindow) {
         let response = |of: &MountWindow| of.response_mean_ns.map(|ns| (ns as f64, of.accesses));
         self.response_mean_ns = mean(response(self), response(next)).map(|ns| ns.round() as u64);

@@ -60,9 +60,9 @@ pub struct RunResult {
     pub files: u64,
     /// Bytes that they went through.
     pub read_bytes: u64,
-    /// Bytes that were not in memory and have been brought there ahead of them.
+    /// Bytes that were not in memory and were read ahead of them.
     pub prefetched_bytes: u64,
-    /// Bytes of those that they did not come to.
+    /// Bytes of those that they did not reach.
     pub wasted_bytes: u64,
     /// CPU time of sakiyomi itself.
     pub own_cpu_ns: u64,
@@ -231,11 +231,11 @@ pub struct RunReading {
     pub size_bytes: u64,
     /// Bytes that the program went through.
     pub read_bytes: u64,
-    /// Bytes that were brought ahead of it.
+    /// Bytes that were read ahead of it.
     pub prefetched_bytes: u64,
-    /// Bytes of those that it did not come to.
+    /// Bytes of those that it did not reach.
     pub wasted_bytes: u64,
-    /// Time for which it would have waited besides.
+    /// Further time for which it would have waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
     /// Why it was left alone most of the time, if it was.

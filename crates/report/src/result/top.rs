@@ -58,7 +58,7 @@ pub struct TopShare {
 }
 
 impl TopWindow {
-    /// Takes in the one that follows.
+    /// Joins the window that follows.
     pub fn join(&mut self, next: &TopWindow) {
         self.end_ns = next.end_ns;
         self.requests = self.requests.saturating_add(next.requests);

@@ -44,7 +44,7 @@ pub struct ValidateResult {
     /// chance, the anchored errors include the rotational delay of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
-    /// Hits and misses as the real drive told them; absent where it did not, or always said the same.
+    /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,
     /// The three distributions, thinned; denser at the tail.

@@ -22,7 +22,7 @@ pub fn iorate_lines(result: &IorateResult) -> String {
     text
 }
 
-/// One who uses the device, in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
+/// An owner in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
 #[must_use]
 pub fn iorate_owner(owner: &IorateOwner) -> String {
     // It may be unknown for a process that has exited.

@@ -138,7 +138,7 @@ impl Table {
     pub(super) fn process_of(&mut self, thread: u32) -> Option<Shared> {
         let pid = process::Process::open(thread).ok()?.status().ok()?.process;
         let process = self.open(pid)?;
-        // Else its number is another's by now.
+        // Otherwise its number has been reused.
         process.has_thread(thread).then_some(process)
     }
 
