@@ -26,13 +26,13 @@
 //! | run a graph that goes on between two calls | [`Executor::start`] |
 //!
 //! - A task depends on handles, so on tasks that are there already: no circle can be written.
-//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one. It
-//!   is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
+//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one.
+//!   It is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
 //! - The number of live tasks is bounded for the caller, which runs tasks while it waits for room. A task that makes
 //!   tasks never waits, so that nothing can lock up; [`Tasks::each`] keeps the tasks that it makes within a number of
 //!   its own: they are the task blocks of the paper (section 3.1).
-//! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve runs
-//!   that are active at the same time by turns. A caller that waits runs tasks of its own run only.
+//! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve
+//!   runs that are active at the same time by turns. A caller that waits runs tasks of its own run only.
 //! - All tasks of a run have ended when it returns.
 //!
 //! # What tasks may borrow
@@ -90,8 +90,8 @@ pub struct Executor<'env> {
 impl<'env> Executor<'env> {
     /// Runs `main` on this thread, and waits until all tasks that it made have ended.
     ///
-    /// While `main` waits, for a task or for room, this thread runs tasks of this run: a lock that they take must not be
-    /// held then. From any thread, also one of the executor's: a task may have a run of its own.
+    /// While `main` waits, for a task or for room, this thread runs tasks of this run: a lock that they take must not
+    /// be held then. From any thread, also one of the executor's: a task may have a run of its own.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Executor, Failure, Threads};

@@ -26,13 +26,13 @@
 //! | `read/look_ahead.rs`, `schedule.rs`, `load.rs`, `ahead.rs` | the I/O thread: opens the next files, dispatches their blocks, loads what is cold, asks the kernel to read ahead |
 //! | `read/work.rs`, `fetch.rs`, `tuner.rs` | the threads that compute: the result of a block, and how its bytes are transferred: mapped or copied, by measured times |
 //!
-//! In `executor`, no file uses one of a row above its own. In `read/`, a file ends when its last guard is dropped, and its
-//! end is reported in order. A block's place is a range of numbers, so that results can arrive in any order: `gather` joins
-//! neighbours, `records` does the same for the edges of blocks. Each piece that is loaded holds a permit of a `semaphore`
-//! for each of its blocks, and so do its results until they are written, which bounds the memory. If results are taken in
-//! order, a read waits for an empty pipe only after all results have been taken, because the pipe's writer may wait for
-//! them. Vectors come from safe loops that the compiler turns into them, compiled for AVX2 by `pulp`: there is no unsafe
-//! code for speed.
+//! In `executor`, no file uses one of a row above its own. In `read/`, a file ends when its last guard is dropped,
+//! and its end is reported in order. A block's place is a range of numbers, so that results can arrive in any order:
+//! `gather` joins neighbours, `records` does the same for the edges of blocks. Each piece that is loaded holds a
+//! permit of a `semaphore` for each of its blocks, and so do its results until they are written, which bounds the
+//! memory. If results are taken in order, a read waits for an empty pipe only after all results have been taken,
+//! because the pipe's writer may wait for them. Vectors come from safe loops that the compiler turns into them,
+//! compiled for AVX2 by `pulp`: there is no unsafe code for speed.
 //!
 //! # Threads
 //!

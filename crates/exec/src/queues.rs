@@ -63,8 +63,9 @@ const STOLEN_MAX: usize = 64;
 /// A thread that has just run out leaves a victim this many tasks, until it would sleep: a thread that makes tasks is
 /// about to make more, and to steal each singly would cost both more than the tasks.
 const LEFT_TO_VICTIM: usize = 32;
-/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
-/// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
+/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their
+/// memory goes from one core to the other and back. A thread that has stolen some does so again only when it would
+/// sleep.
 const STOLEN_NS_MIN: u64 = 500;
 
 pub(crate) struct Queues<T> {

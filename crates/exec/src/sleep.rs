@@ -19,8 +19,8 @@ mod system {
     #[cfg(all(test, loom))]
     pub(super) const POLLS_BEFORE_SLEEP: usize = 1;
 
-    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into a
-    /// queue all the time takes its cache line from the thread that fills it.
+    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into
+    /// a queue all the time takes its cache line from the thread that fills it.
     #[cfg(not(all(test, loom)))]
     pub(super) fn pause(look: usize) {
         (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
@@ -199,7 +199,8 @@ impl Sleep {
         self.wake(caller);
     }
 
-    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle thread.
+    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle
+    /// thread.
     pub(crate) fn wake_any(&self, caller: &Seat) {
         if self.idle.load(Ordering::Relaxed) == 0 && !caller.is_asleep() {
             return;

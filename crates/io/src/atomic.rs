@@ -13,13 +13,13 @@ use crate::file::{Access, IoFile, flags_of};
 /// A file that replaces its target at [`commit`](AtomicFile::commit): under the target's name there is at any instant
 /// either what was there before or all of the new content. Dropped without commit, it leaves nothing.
 ///
-/// The content lies in the target's directory: in a file without a name if the file system has such files, of which not
-/// even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is not a
-/// regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a file
-/// that is replaced stay; its owner and group stay if the process may give files to them.
+/// The content lies in the target's directory: in a file without a name if the file system has such files, of which
+/// not even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is
+/// not a regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a
+/// file that is replaced stay; its owner and group stay if the process may give files to them.
 ///
-/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by a
-/// [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
+/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by
+/// a [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
 #[derive(Debug)]
 pub struct AtomicFile {
     content: Content,
@@ -93,7 +93,8 @@ impl AtomicFile {
         &self.target
     }
 
-    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the commit.
+    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the
+    /// commit.
     ///
     /// # Errors
     /// [`Error::NotAFile`] if the target is written in place and cannot be written at offsets.

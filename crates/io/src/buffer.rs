@@ -4,12 +4,12 @@
 //! page, of which 2 MiB need 512 ordinary ones or a single huge one.
 //!
 //! There are two kinds of pools:
-//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them beforehand
-//!   (io_uring's registered buffers).
-//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used or
-//!   not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that much:
-//!   unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the caller
-//!   decides.
+//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them
+//!   beforehand (io_uring's registered buffers).
+//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used
+//!   or not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that
+//!   much: unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the
+//!   caller decides.
 //!
 //! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
 //! zeroed pages, and a buffer that is used again holds old bytes.
@@ -66,8 +66,8 @@ impl Granted {
 /// Smallest size of buffers in a pool with a budget; smaller ones are rounded up to it.
 const SIZE_CLASS_MIN_BYTES: usize = 4096;
 
-/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of two,
-/// so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
+/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of
+/// two, so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
 #[must_use]
 pub fn class_size(capacity: usize) -> usize {
     let capacity = capacity.max(SIZE_CLASS_MIN_BYTES);
@@ -207,8 +207,8 @@ impl BufferPool {
         })
     }
 
-    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in use
-    /// was reserved by this thread, or by others that wait here, and not sent elsewhere.
+    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in
+    /// use was reserved by this thread, or by others that wait here, and not sent elsewhere.
     pub(crate) fn wait_for_release(&self, since: Released) -> bool {
         let me = ThreadNumber::current();
         let mut state = self.shared.lock();
@@ -413,7 +413,8 @@ impl Buffer {
         self.slot.index
     }
 
-    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another thread.
+    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another
+    /// thread.
     pub fn send(&mut self) {
         let Some((_, holder)) = &mut self.claim.account else { return };
         self.claim.shared.lock().pass_on(holder, Holder::Elsewhere, self.claim.size);

@@ -1,6 +1,6 @@
 //! Files in memory that are read and written with faults: short transfers, completions in any order, interruptions,
-//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the tests
-//! of everything above, and everything in them is decided by a seed.
+//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the
+//! tests of everything above, and everything in them is decided by a seed.
 
 use std::io;
 use std::path::Path;

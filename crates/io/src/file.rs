@@ -100,8 +100,8 @@ impl IoFile {
         IoFile::new(file, path, size, access)
     }
 
-    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must never
-    /// see half-written is an [`AtomicFile`](crate::AtomicFile).
+    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must
+    /// never see half-written is an [`AtomicFile`](crate::AtomicFile).
     ///
     /// # Errors
     /// If it cannot be created, or not for direct I/O.

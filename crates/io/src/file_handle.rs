@@ -2,7 +2,8 @@
 //! without keeping a descriptor. The handle contains the inode's generation, so that another file with the same inode
 //! number is not mistaken for it.
 //!
-//! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its files.
+//! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its
+//! files.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -34,8 +35,8 @@ impl FileHandle {
     pub fn of(file: impl AsFd) -> io::Result<FileHandle> {
         let mut raw = Raw { bytes: HANDLE_MAX_BYTES as u32, kind: 0, handle: [0; HANDLE_MAX_BYTES] };
         let mut mount = 0;
-        // SAFETY: `raw` has the layout of `struct file_handle` and as much room behind it as `bytes` says; the path is
-        // an empty string that ends with 0; all of it outlives the call.
+        // SAFETY: `raw` has the layout of `struct file_handle` and as much room behind it as `bytes` says; the path
+        // is an empty string that ends with 0; all of it outlives the call.
         let done = unsafe {
             libc::name_to_handle_at(
                 file.as_fd().as_raw_fd(),

@@ -1,8 +1,8 @@
 //! Parts of a file mapped into memory, and what happens when the file shrinks under them.
 //!
-//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here a
-//! handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told afterwards
-//! ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
+//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here
+//! a handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told
+//! afterwards ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
 //!
 //! A mapping shows the file as it is. A program that writes to the file meanwhile changes bytes that a reader may
 //! already have used: that holds for every mapped file, and is the reason why the other engines copy.
@@ -37,7 +37,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it returns.
+    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it
+    /// returns.
     pub(crate) fn new(file: &Arc<IoFile>, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
         catch_sigbus()?;
         let skipped = (offset % page_size() as u64) as usize;

@@ -6,9 +6,9 @@
 //!
 //! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
 //!   its read begins. To learn whether a program would wait, ask [`By::Mincore`].
-//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file was
-//!   opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`] asks in
-//!   pieces.
+//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file
+//!   was opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`]
+//!   asks in pieces.
 //! - **A process may inspect the cache of its own user's files and of files that it can write to.** For others
 //!   `cachestat` fails and `mincore` reports every page as present. Here both are an error.
 //! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
@@ -255,8 +255,8 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     let mut present = vec![0u8; count];
-    // SAFETY: the range was just mapped, and the kernel writes a byte for each of its pages, of which `present` has as
-    // many. No page is touched.
+    // SAFETY: the range was just mapped, and the kernel writes a byte for each of its pages, of which `present` has
+    // as many. No page is touched.
     let result = unsafe { libc::mincore(start, length, present.as_mut_ptr()) };
     let error = io::Error::last_os_error();
     // SAFETY: the mapping was just made, and no reference to it exists.

@@ -11,9 +11,9 @@
 //! # }
 //! ```
 //!
-//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in one
-//! piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one with
-//! other streams, and a budget of memory with it ([`Io`]).
+//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in
+//! one piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one
+//! with other streams, and a budget of memory with it ([`Io`]).
 //!
 //! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
 //! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
@@ -165,8 +165,8 @@ struct Flying {
 /// Blocks that have not been given out.
 struct ReadyBlocks {
     order: Order,
-    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the order
-    /// of arrival all are there.
+    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the
+    /// order of arrival all are there.
     blocks: VecDeque<Option<Result<Block, Error>>>,
     /// Number of blocks that have arrived.
     count: usize,
@@ -211,8 +211,8 @@ impl ReadStream {
     /// Opens a regular file or a block device, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
-    /// does not offer the engine.
+    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the
+    /// system does not offer the engine.
     ///
     /// # Panics
     /// If the block is of no bytes.
@@ -374,8 +374,8 @@ impl ReadStream {
         self.flying.len() - self.free.len()
     }
 
-    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and one in
-    /// flight.
+    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and
+    /// one in flight.
     fn block_now(&self) -> usize {
         if self.block_min == self.block {
             return self.block;

@@ -16,13 +16,13 @@
 //! # }
 //! ```
 //!
-//! A spill has any number of runs, each a sequence of bytes. All of them lie in one file, so that thousands of runs need
-//! one descriptor, and their order on the disk is that in which they were written. Several may be written at the same
-//! time; a run can be read as soon as it is finished, whatever is still written.
+//! A spill has any number of runs, each a sequence of bytes. All of them lie in one file, so that thousands of runs
+//! need one descriptor, and their order on the disk is that in which they were written. Several may be written at the
+//! same time; a run can be read as soon as it is finished, whatever is still written.
 //!
 //! The space of a run that is drained is returned to the file system behind its reader, by punching holes
-//! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep the
-//! space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
+//! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep
+//! the space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
 
 pub(crate) mod place;
 

@@ -1,10 +1,10 @@
 //! Threads that each do one job at a time, for system calls that wait.
 //!
-//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much as
-//! a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A caller
-//! that always comes back at once, because the storage is the slower one, has nothing to hide the job behind; it then
-//! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
-//! are threads, and who only waits pays what a plain system call costs.
+//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much
+//! as a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A
+//! caller that always comes back at once, because the storage is the slower one, has nothing to hide the job behind;
+//! it then does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time
+//! than there are threads, and who only waits pays what a plain system call costs.
 //!
 //! | pool | submitters | the end of a job |
 //! |---|---|---|
@@ -135,8 +135,8 @@ impl Away {
 }
 
 impl<J: Send + 'static> ThreadPool<J> {
-    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps while it
-    /// waits.
+    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps
+    /// while it waits.
     pub(crate) fn new(
         name: &str,
         calls: Vec<Call<J>>,
@@ -185,7 +185,8 @@ impl<J> ThreadPool<J> {
     }
 
     /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
-    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has any.
+    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has
+    /// any.
     pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();

@@ -1,4 +1,5 @@
-//! Files as streams of buffers that are written while the caller fills the next one; the write path of all crates above.
+//! Files as streams of buffers that are written while the caller fills the next one; the write path of all crates
+//! above.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_io::Error> {
@@ -23,8 +24,8 @@
 //!   release memory, that is an error ([`Error::AllHeld`]), and the stream goes on once it has.
 //! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on.
 //!   Without a sync, writes through the page cache can still fail later, without an error to the stream.
-//! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after all
-//!   others: a padded unit would have to be cut off again, for which file systems read it back.
+//! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after
+//!   all others: a padded unit would have to be cut off again, for which file systems read it back.
 //! - **An expected size** is worth giving: a full disk is then an error before anything is written.
 //! - A file larger than `RLIMIT_FSIZE` would end the process with SIGXFSZ. Here it is an error (`EFBIG`).
 //!
@@ -442,7 +443,8 @@ impl WriteStream {
         self.check()
     }
 
-    /// Processes the completions. If one has failed, all are waited for: others may have failed before it in the file.
+    /// Processes the completions. If one has failed, all are waited for: others may have failed before it in the
+    /// file.
     fn take_all(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         let mut completions = std::mem::take(&mut self.completions);
         completions.drain(..).for_each(|completion| self.take(completion));

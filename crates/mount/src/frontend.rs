@@ -1,7 +1,7 @@
 //! From a request of the kernel to its reply: the places on the drive, the drive's time, the backing I/O.
 //!
-//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which holds
-//! the content. [`InFlight`] joins them and replies when both have ended.
+//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which
+//! holds the content. [`InFlight`] joins them and replies when both have ended.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -37,7 +37,8 @@ const PREALLOCATED_MAX_BLOCKS: u64 = 2048;
 /// A file, by the device and inode number of what backs it: these outlive renaming, and hard links share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to boot.
+    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to
+    /// boot.
     pub device: u64,
     /// The inode.
     pub inode: u64,
@@ -271,7 +272,8 @@ impl Layout {
         gone.into_iter().for_each(|file| self.remove(file));
     }
 
-    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left out.
+    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left
+    /// out.
     ///
     /// # Panics
     /// If a block does not hold a whole number of sectors.

@@ -1,5 +1,5 @@
-//! A value for each thread, so that threads which count the same things do not wait for one another's cache lines: on a
-//! path of a few microseconds that is most of what a mount adds to a read.
+//! A value for each thread, so that threads which count the same things do not wait for one another's cache lines: on
+//! a path of a few microseconds that is most of what a mount adds to a read.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

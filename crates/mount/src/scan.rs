@@ -65,8 +65,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it,
-    /// the first one last. An error has its place.
+    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in
+    /// it, the first one last. An error has its place.
     fn directory(
         &mut self,
         root: &OwnedFd,

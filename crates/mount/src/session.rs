@@ -337,8 +337,8 @@ fn descriptors() -> usize {
 }
 
 /// Threads that are started from now on run before others, so that answers are not late on a busy machine: they
-/// compute little, but at the right instant. Without a drive or rates there is no such instant, and ordinary time slices
-/// serve better.
+/// compute little, but at the right instant. Without a drive or rates there is no such instant, and ordinary time
+/// slices serve better.
 fn hurry() {
     // Without the right to do so, the priority stays ordinary.
     let _ = sakiyomi_os::priority::latency_nice(SERVING_NICE, SERVING_TIME_SLICE);
@@ -397,8 +397,8 @@ impl Mounted {
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
-    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
-    /// system cannot do without.
+    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its
+    /// file system cannot do without.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.issued.as_ref().is_some_and(|issued| issued.has_buffered())

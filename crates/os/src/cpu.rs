@@ -84,7 +84,8 @@ pub struct Busy {
 }
 
 impl Meter {
-    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them counted.
+    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them
+    /// counted.
     ///
     /// # Errors
     /// If `/proc` is not there.

@@ -1,5 +1,6 @@
 //! A block device made of a file, for measuring and testing on a device that is faster than any disk, or of a size of
-//! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own threads.
+//! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own
+//! threads.
 //!
 //! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it is removed
 //! when its last user closes it, in particular when the process ends in whatever way.

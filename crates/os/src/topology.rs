@@ -1,8 +1,8 @@
 //! Cores, SMT siblings, caches and NUMA nodes, as `/sys/devices/system` describes them.
 //!
-//! The parser reads files by a function, so that trees recorded on other machines can be parsed. A tree from which files
-//! are missing, or in which they hold nonsense, gives a coarser topology and never an error: a container may hide any of
-//! them.
+//! The parser reads files by a function, so that trees recorded on other machines can be parsed. A tree from which
+//! files are missing, or in which they hold nonsense, gives a coarser topology and never an error: a container may
+//! hide any of them.
 
 use std::collections::BTreeSet;
 use std::fs;

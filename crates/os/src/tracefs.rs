@@ -8,8 +8,9 @@
 //! | `mm_filemap_fault` | a page of a mapping is touched that is not in memory, or not mapped by its neighbours |
 //! | `mm_filemap_map_pages` | the pages around one that is touched are mapped, because they are in memory |
 //!
-//! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option `event-fork`).
-//! An event on a page already in memory costs the reader 0.1 µs. The buffer is small and keeps the newest events.
+//! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option
+//! `event-fork`). An event on a page already in memory costs the reader 0.1 µs. The buffer is small and keeps the
+//! newest events.
 //!
 //! It needs root, but no mounted tracefs: if there is none, a private one is mounted, which no namespace shows. The
 //! instance belongs to a separate process, which removes it when this process has finished with it or was killed. If
@@ -84,8 +85,8 @@ const EVENTS: [(&str, Kind); 3] = [
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read does
-/// not hold up the caller.
+/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read
+/// does not hold up the caller.
 const PAGES_PER_POLL_MAX: usize = 128;
 
 /// Finds the tracefs through which page accesses of processes can be traced.
@@ -120,8 +121,8 @@ fn find() -> Result<Tree, String> {
     }
 }
 
-/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may end;
-/// so a separate process waits for the kernel. It also removes the instance when this is dropped.
+/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may
+/// end; so a separate process waits for the kernel. It also removes the instance when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     formats: Vec<(Format, Kind)>,

@@ -1,12 +1,13 @@
 //! The measurements that a cost model needs, saved as JSON and loaded again.
 //!
-//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it, for
-//! each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
-//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the points.
+//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it,
+//! for each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
+//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the
+//! points.
 //!
-//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured with
-//! more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with one size
-//! all of it is counted by the byte.
+//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured
+//! with more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with
+//! one size all of it is counted by the byte.
 //!
 //! The file says of which machine and of which devices it is: it holds for no others.
 

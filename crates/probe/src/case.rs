@@ -49,8 +49,8 @@ pub struct Case {
     pub machine: f64,
     /// The busiest thread.
     pub busiest_thread: Busiest,
-    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and for
-    /// nothing.
+    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and
+    /// for nothing.
     pub latency: Option<(u64, u64)>,
     /// The same of the writes of a mix.
     pub write_latency: Option<(u64, u64)>,

@@ -1,12 +1,13 @@
 //! Costs of a message from one core to another, by distance: to a receiver that spins, and to a receiver that sleeps.
 //!
 //! - *Hop*: two pinned threads write to two cache lines in turn. One way is half a round trip; a batch of round trips
-//!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an outlier.
-//! - *Wake-up*: a pinned thread unparks (futex) another one that has been asleep for a while. One way is from before the
-//!   call until the other runs; the call's own duration is what it costs the waker.
+//!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an
+//!   outlier.
+//! - *Wake-up*: a pinned thread unparks (futex) another one that has been asleep for a while. One way is from before
+//!   the call until the other runs; the call's own duration is what it costs the waker.
 //!
-//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may hold the
-//! cores for as long as they like.
+//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may hold
+//! the cores for as long as they like.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,8 +13,8 @@
 //! | costs of messages between cores | [`cores`] |
 //! | data of a cost model, saved and loaded | [`calibration`] |
 //!
-//! Runs of all settings are interleaved, so that a slow moment of the machine meets them alike, and gains are medians of
-//! ratios of runs that stood side by side.
+//! Runs of all settings are interleaved, so that a slow moment of the machine meets them alike, and gains are medians
+//! of ratios of runs that stood side by side.
 
 pub mod calibration;
 pub mod campaign;

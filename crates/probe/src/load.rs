@@ -58,8 +58,8 @@ impl Load {
     /// Opens a file for a setting, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block does not suit direct I/O, there is not enough memory, or the system does not
-    /// offer the engine.
+    /// If it cannot be opened so, the block does not suit direct I/O, there is not enough memory, or the system does
+    /// not offer the engine.
     pub(crate) fn open(path: &Path, setting: &Setting, seed: u64) -> Result<Load, Error> {
         let access = setting.cache.access();
         let file = match setting.op.writes() {
@@ -93,8 +93,8 @@ impl Load {
         self.grant
     }
 
-    /// Runs for `period`, or until all blocks were transferred once if the sequence is not endless; then waits for what
-    /// is in flight, and after buffered writes for the file to be on its medium. Returns the bytes transferred.
+    /// Runs for `period`, or until all blocks were transferred once if the sequence is not endless; then waits for
+    /// what is in flight, and after buffered writes for the file to be on its medium. Returns the bytes transferred.
     ///
     /// # Errors
     /// If an operation fails, and what `go_on` says.

@@ -33,8 +33,8 @@ impl Run {
     }
 }
 
-/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The times
-/// of single operations are added to `latencies`.
+/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The
+/// times of single operations are added to `latencies`.
 ///
 /// # Errors
 /// If it cannot be done so, and what `go_on` says.

@@ -68,8 +68,8 @@ impl Plan {
         Plan { settings, asked }
     }
 
-    /// The order of a round, in which each setting is measured once; another one in every round, so that none is always
-    /// behind the same neighbour.
+    /// The order of a round, in which each setting is measured once; another one in every round, so that none is
+    /// always behind the same neighbour.
     #[must_use]
     pub fn round(&self, round: u64, seed: u64) -> Vec<usize> {
         let mut random = Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(round));

@@ -18,8 +18,8 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and that
-    /// is another one in each pass.
+    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and
+    /// that is another one in each pass.
     pub(crate) fn new(size: u64, block: u64, seed: Option<u64>, is_endless: bool) -> Sequence {
         let count = size / block;
         let mut sequence = Sequence { block, count, index: 0, pass: 0, seed, shuffle: None, is_endless };

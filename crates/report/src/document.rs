@@ -38,7 +38,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB` …
+    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB`
+    /// …
     pub(crate) fn origin(&self) -> Vec<String> {
         let ratio = self.simulated_per_wall_ratio.map(|ratio| format!("{} × real time", times(ratio)));
         let rate = self.commands_per_s.map(|rate| format!("{} commands/s", round_count(rate.round())));

@@ -1,4 +1,5 @@
-//! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own way.
+//! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own
+//! way.
 
 use serde::Serialize;
 

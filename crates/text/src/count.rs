@@ -1,9 +1,9 @@
 //! Counting lines, words, characters and columns of a text from its parts, in any order: what `wc` counts.
 //!
 //! A part is counted without knowing what is before and behind it. As in the word count of Kohagura & Kono (2014,
-//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts are
-//! put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting together
-//! is associative, so that parts may be counted in any order, and neighbours merged as they meet.
+//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts
+//! are put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting
+//! together is associative, so that parts may be counted in any order, and neighbours merged as they meet.
 //!
 //! Words are those of GNU: a printable character other than a space begins or continues a word, a space ends it, and
 //! anything else (control characters, invalid bytes) does neither.
@@ -210,7 +210,8 @@ impl Counter {
         core
     }
 
-    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few are.
+    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few
+    /// are.
     fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {

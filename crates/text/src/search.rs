@@ -1,7 +1,7 @@
 //! Lines that a pattern matches, in blocks of whole lines: what `grep` looks for.
 //!
-//! Patterns are those of the crate `regex`: no back-references, no look-around, and in time linear in the text. A line
-//! matches if the pattern is found in it, without the newline that ends it.
+//! Patterns are those of the crate `regex`: no back-references, no look-around, and in time linear in the text. A
+//! line matches if the pattern is found in it, without the newline that ends it.
 //!
 //! A block is searched as one text, not line by line, so that the search can skip text that cannot match. A match may
 //! then cross a newline; the line in which it begins is searched by itself, and the search goes on behind that line.

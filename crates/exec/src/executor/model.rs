@@ -1,5 +1,5 @@
-//! A model check of what tasks of different threads say to each other: loom runs each of these in every order in which
-//! threads can take locks and wake up, up to a number of times that one is stopped in favour of another.
+//! A model check of what tasks of different threads say to each other: loom runs each of these in every order in
+//! which threads can take locks and wake up, up to a number of times that one is stopped in favour of another.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,7 +1,7 @@
 //! An executor's threads: which runs are active, and which of them a thread serves.
 //!
-//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one run
-//! as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
+//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one
+//! run as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -28,8 +28,8 @@ pub(super) trait Served {
     /// A task that no other thread may run.
     fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
 
-    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one of
-    /// them, it is enough.
+    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one
+    /// of them, it is enough.
     fn serve(&self, server: Server, index: usize, task: Self::Task, enough: impl FnMut() -> bool);
 }
 

@@ -19,16 +19,16 @@ pub enum Lane {
     /// Any of those that compute.
     #[default]
     Compute,
-    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too high
-    /// is counted round.
+    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too
+    /// high is counted round.
     Io(usize),
-    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high is
-    /// counted round.
+    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high
+    /// is counted round.
     Pinned(usize),
 }
 
-/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread allocates
-/// and another frees is what an empty task costs most.
+/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread
+/// allocates and another frees is what an empty task costs most.
 pub(super) type Task<'env> = Arc<dyn Run<'env> + 'env>;
 
 /// The operations of a task that the executor needs.
@@ -127,7 +127,8 @@ impl<'env> Tasks<'env> {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on each.
+    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on
+    /// each.
     #[must_use]
     pub fn io_is_urgent(&self) -> bool {
         !self.pool.refused.load(Ordering::Relaxed)
@@ -264,8 +265,8 @@ impl<'env> Tasks<'env> {
         let _ = self.noted(Failure::catch(&name, || drop(task)));
     }
 
-    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the queue,
-    /// unless another task takes precedence.
+    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the
+    /// queue, unless another task takes precedence.
     fn instead_of(&self, me: usize, task: Task<'env>) -> Task<'env> {
         match self.queues.find_pressing(me) {
             None => task,

@@ -44,8 +44,8 @@ impl Threads {
         }
     }
 
-    /// I/O lanes with this many threads each, in place of one with one: [`Lane::Io`](super::Lane::Io)`(0)` has the first
-    /// number. A lane has at least one thread, and there is at least one lane.
+    /// I/O lanes with this many threads each, in place of one with one: [`Lane::Io`](super::Lane::Io)`(0)` has the
+    /// first number. A lane has at least one thread, and there is at least one lane.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Failure, Lane, Threads};
@@ -67,8 +67,8 @@ impl Threads {
         self
     }
 
-    /// The threads that compute stay on these cores, each on one: number n of [`Lane::Pinned`](super::Lane::Pinned) on
-    /// the nth, counted round. Callers are not moved.
+    /// The threads that compute stay on these cores, each on one: number n of [`Lane::Pinned`](super::Lane::Pinned)
+    /// on the nth, counted round. Callers are not moved.
     #[must_use]
     pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Threads {
         self.cores = cores.into_iter().collect();

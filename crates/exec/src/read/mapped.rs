@@ -155,8 +155,8 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of(from)), take)
     }
 
-    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of all
-    /// that has come are handed over.
+    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of
+    /// all that has come are handed over.
     ///
     /// # Errors
     /// If it cannot be read, a record is too long, or `take` says so.

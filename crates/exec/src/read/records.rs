@@ -1,4 +1,5 @@
-//! Records that boundaries cut: each block gives its whole records, and its edges are put together with its neighbours'.
+//! Records that boundaries cut: each block gives its whole records, and its edges are put together with its
+//! neighbours'.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +20,8 @@ impl Cut {
     }
 }
 
-/// A record that was put together, and where it belongs: at the boundary at this byte, before the records that follow.
+/// A record that was put together, and where it belongs: at the boundary at this byte, before the records that
+/// follow.
 pub(super) type Joined = (u64, Vec<u8>);
 
 /// More bytes of a record were found than are allowed.

@@ -24,13 +24,13 @@ pub(super) struct Tuner {
 
 /// Trials of each transfer. The shortest time counts, because every disturbance makes a trial longer.
 const TRIALS_PER_TRANSFER: usize = 5;
-/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes half
-/// as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
+/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes
+/// half as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
 const TRIAL_BYTES: u64 = 2 << 20;
 /// Files from this size on are tried: the trials cost at most a hundredth of that.
 const TUNED_MIN_BYTES: u64 = 256 << 20;
-/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a trial's
-/// mapping.
+/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a
+/// trial's mapping.
 const COPY_MAX_RATIO: f64 = 0.9;
 
 #[derive(Debug, Default)]

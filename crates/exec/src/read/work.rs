@@ -231,8 +231,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as those in
-    /// /proc, have more in them than their size says.
+    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as
+    /// those in /proc, have more in them than their size says.
     pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
         let mut offset = 0;
         while !self.is_over() {

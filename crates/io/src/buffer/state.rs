@@ -47,7 +47,8 @@ impl AccountState {
     }
 }
 
-/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not used.
+/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not
+/// used.
 const HUGE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
 /// Size of an arena for small slots: a few mappings instead of thousands.
 const SMALL_ARENA_BYTES: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only: through the
-//! page cache the kernel transfers within `io_submit`.
+//! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only:
+//! through the page cache the kernel transfers within `io_submit`.
 //!
 //! No library that is kept up covers it, so the three calls and their structures stand here (`linux/aio_abi.h`).
 #![allow(unsafe_code)]
@@ -125,8 +125,8 @@ impl Aio {
     fn submit_some(&mut self) -> io::Result<usize> {
         let mut controls: Vec<*mut Control> =
             self.queued.iter().map(|&slot| &raw mut self.controls[slot]).collect();
-        // SAFETY: each pointer is to a control of our own; the memory that it names is a buffer in `slots`, which is released
-        // when the operation has completed, and the operation keeps its file open.
+        // SAFETY: each pointer is to a control of our own; the memory that it names is a buffer in `slots`, which is
+        // released when the operation has completed, and the operation keeps its file open.
         check(unsafe {
             libc::syscall(libc::SYS_io_submit, self.context, controls.len(), controls.as_mut_ptr())
         })

@@ -13,8 +13,8 @@ use crate::engine::CALL_MAX;
 /// Reads files into the page cache and no further, from their beginnings to their ends.
 ///
 /// The kernel reads ahead as for any program, in windows that grow up to the device's `read_ahead_kb`, and with large
-/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does, whose
-/// pages are single ones, and mapping them next to nothing.
+/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does,
+/// whose pages are single ones, and mapping them next to nothing.
 #[derive(Debug)]
 pub struct Bringer {
     nowhere: File,

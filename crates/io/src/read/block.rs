@@ -78,8 +78,8 @@ impl Block {
         self
     }
 
-    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
-    /// zeros were read, and the stream gives the error in the place of its next block as well.
+    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks:
+    /// then zeros were read, and the stream gives the error in the place of its next block as well.
     ///
     /// # Errors
     /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.

@@ -55,8 +55,8 @@ impl Plan {
         }
     }
 
-    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size; one
-    /// that is larger by itself is read whole.
+    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size;
+    /// one that is larger by itself is read whole.
     pub(super) fn next(&mut self, block: usize) -> Option<Planned> {
         if self.is_at_end() {
             return None;

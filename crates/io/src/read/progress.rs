@@ -19,7 +19,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Widens a range of a file of `size` bytes to the alignment; or where the file ends, if it does not have the range.
+    /// Widens a range of a file of `size` bytes to the alignment; or where the file ends, if it does not have the
+    /// range.
     pub(super) fn checked(range: Range<u64>, alignment: u64, size: u64) -> Result<Span, u64> {
         if range.end > size || usize::try_from(range.end - range.start).is_err() {
             return Err(size);

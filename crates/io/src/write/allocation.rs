@@ -1,7 +1,7 @@
 //! Blocks of the file system that are allocated ahead of writes.
 //!
-//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are allocated
-//! already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
+//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are
+//! allocated already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
 
 use std::io;
 

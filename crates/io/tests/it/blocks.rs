@@ -1,5 +1,5 @@
-//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the place of
-//! those that it cannot give.
+//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the
+//! place of those that it cannot give.
 
 use std::fs::{self, File};
 

@@ -73,8 +73,8 @@ pub(super) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
 pub(super) struct WriteHow {
     /// It ends when it is on the medium.
     pub(super) synced: bool,
-    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves that
-    /// to us.
+    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves
+    /// that to us.
     pub(super) kills_privileges: bool,
 }
 

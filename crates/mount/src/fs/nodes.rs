@@ -16,8 +16,8 @@ use crate::layout::FileId;
 /// Number of the mounted directory's node (`FUSE_ROOT_ID`).
 pub(crate) const ROOT_NODE: u64 = 1;
 
-/// Numbers from here on are given to files of other file systems that are mounted below the backing directory, because
-/// their own numbers may occur twice.
+/// Numbers from here on are given to files of other file systems that are mounted below the backing directory,
+/// because their own numbers may occur twice.
 const FOREIGN_NODES_FROM: u64 = 1 << 63;
 
 /// Descriptors that are closed when none is left: more than needed, because other threads need some as well.
@@ -74,8 +74,8 @@ impl Places {
         }
     }
 
-    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process has
-    /// none left, the oldest make room for it.
+    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process
+    /// has none left, the oldest make room for it.
     fn with_room<T>(&self, mut work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         loop {
             match work() {

@@ -1,7 +1,7 @@
 //! Random operations on a mount and on a plain directory: whatever a program does, it meets the same.
 //!
-//! The kernel's own file system is the model. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p sakiyomi-mount`
-//! exercises at length; a failure names the seed.
+//! The kernel's own file system is the model. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p
+//! sakiyomi-mount` exercises at length; a failure names the seed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

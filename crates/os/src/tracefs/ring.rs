@@ -40,7 +40,8 @@ impl Header {
         (page <= 1 << 20).then_some(header)
     }
 
-    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut off.
+    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut
+    /// off.
     pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
         let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
         let end = self.data.saturating_add((commit & LENGTH_MASK) as usize);

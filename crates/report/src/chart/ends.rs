@@ -1,4 +1,5 @@
-//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its end.
+//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its
+//! end.
 
 use super::layout::short;
 use super::palette::Colour;

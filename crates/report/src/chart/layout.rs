@@ -1,7 +1,7 @@
 //! The two widths that every chart is drawn in: for a desktop and for paper, and for a phone.
 //!
-//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at, so
-//! that whole pixels are fine enough; texts have the same size in either.
+//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at,
+//! so that whole pixels are fine enough; texts have the same size in either.
 
 /// Height of a line of ordinary text, and of the smaller gaps.
 pub(crate) const TEXT_SIZE: u32 = 24;

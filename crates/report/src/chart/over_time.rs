@@ -1,8 +1,8 @@
 //! Charts over time: one value, or a stack of values, for each of many spans.
 //!
-//! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made. If
-//! a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption says so;
-//! the read-out and the CSV have them all.
+//! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made.
+//! If a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption
+//! says so; the read-out and the CSV have them all.
 
 mod columns;
 mod draw;

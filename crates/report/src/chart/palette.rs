@@ -26,8 +26,8 @@ const BLUE: Colour = Colour(0x00, 0x72, 0xB2);
 const VERMILLION: Colour = Colour(0xD5, 0x5E, 0x00);
 const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
 
-/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes and
-/// changes them in the dark.
+/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes
+/// and changes them in the dark.
 pub(crate) const INK: Colour = Colour(0x24, 0x29, 0x2F);
 /// Text that is less important.
 pub(crate) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);

@@ -91,8 +91,8 @@ impl RunResult {
         Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
     }
 
-    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active at a
-    /// time.
+    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active
+    /// at a time.
     #[must_use]
     pub fn io_wait_share(&self) -> f64 {
         let all = self.elapsed_ns.max(1) as f64 * self.threads_at_a_time();

@@ -36,7 +36,8 @@ pub struct ValidateResult {
     pub judged: u64,
     /// Response times of the real drive.
     pub measured_response_ns: Spread,
-    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what follows.
+    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what
+    /// follows.
     pub free: Accuracy,
     /// Anchored: each request is issued at its measured time.
     pub anchored: Accuracy,

@@ -1,4 +1,5 @@
-//! Three counts must be one: GNU wc's, the plain one over a whole text, and that of parts cut anywhere and put together.
+//! Three counts must be one: GNU wc's, the plain one over a whole text, and that of parts cut anywhere and put
+//! together.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -87,8 +87,8 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
     }
 }
 
-/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing and
-/// I/O (equation 2 of the paper).
+/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing
+/// and I/O (equation 2 of the paper).
 fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
     if waits < WAIT_LOW_RATIO {

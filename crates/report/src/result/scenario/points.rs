@@ -3,8 +3,8 @@
 use super::{ScenarioPoint, ScenarioResult};
 use crate::rows::Rows;
 
-/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys; rows and
-/// header then still line up.
+/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys;
+/// rows and header then still line up.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     varied: &'a [String],

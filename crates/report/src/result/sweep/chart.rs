@@ -1,7 +1,7 @@
 //! The points of a sweep: hit rate against mean and worst response.
 //!
-//! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be on
-//! the front for the sake of the other response time.
+//! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be
+//! on the front for the sake of the other response time.
 
 use std::collections::BTreeMap;
 

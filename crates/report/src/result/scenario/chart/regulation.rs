@@ -1,5 +1,5 @@
-//! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the best
-//! allowance, the allowance's course, and how the I/O time is distributed.
+//! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the
+//! best allowance, the allowance's course, and how the I/O time is distributed.
 
 use crate::chart::Chart;
 use crate::chart::axis::Axis;
