@@ -39,7 +39,7 @@ pub const SCHEMA: &str = "sakiyomi.calibration/3";
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: String,
-/// Time of the last measurement, in seconds since 1970.
+    /// Time of the last measurement, in seconds since 1970.
     pub measured_unix_s: u64,
     /// The machine that it was measured on.
     pub machine: Machine,
