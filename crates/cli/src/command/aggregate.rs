@@ -65,7 +65,7 @@ impl Aggregate {
         let destination = self.output.destination()?.unwrap_or(shown);
         let statement = self.statement()?;
         let job = self.job.open()?;
-        let table = self.input.open(&self.job)?;
+        let table = self.input.open(&self.job, &job, common)?;
         let by = self.by.as_ref().map_or("all rows".to_owned(), |by| format!("by {}", by.replace(',', ", ")));
         let asked = Asked {
             operation: "aggregate",

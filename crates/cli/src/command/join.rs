@@ -93,7 +93,7 @@ impl Join {
             .destination()?
             .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
         let job = self.job.open()?;
-        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job);
+        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job, &job, common);
         let (left, right) = (open(&self.left)?, open(&self.right)?);
         let mut asked = Asked {
             operation: "join",

@@ -39,7 +39,7 @@ impl Q1 {
         let shown = Destination::Preview { rows_max: SHOWN_ROWS_MAX as usize };
         let destination = self.output.destination()?.unwrap_or(shown);
         let job = self.job.open()?;
-        let table = self.input.open(&self.job)?;
+        let table = self.input.open(&self.job, &job, common)?;
         let asked = Asked {
             operation: "q1",
             inputs: inputs(self.input.files(), &table),
