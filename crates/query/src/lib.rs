@@ -20,10 +20,12 @@
 //! | what each phase took: bytes, seconds, CPU time, waiting; how far a job is | [`phase`], [`progress`] |
 //! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
+//! | the CPU costs of operators on this machine, measured | [`calibrate`] |
 //! | TPC-H tables | [`generate`] |
 
 pub mod aggregate;
 pub mod batches;
+pub mod calibrate;
 pub mod cost;
 pub mod expression;
 pub mod generate;
