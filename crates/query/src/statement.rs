@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `rows.rs` | the rows of a table that a statement takes: `--where` and `--select` over a scan |
 //! | `sink.rs` | the rows of a result, from several threads, in order |
+//! | `spread.rs` | one stream of rows, encoded on several threads |
 //! | `workers.rs` | threads whose first error ends all |
 
 mod aggregate;
@@ -19,6 +20,7 @@ mod join;
 mod rows;
 mod sink;
 mod sort;
+mod spread;
 mod workers;
 
 use crate::preview::Preview;

@@ -1,5 +1,6 @@
 //! `query`: TPC-H tables and query 1, the costs of operators on this machine, and plans with their predicted times.
 
+mod calibrate;
 mod generate;
 mod q1;
 
@@ -14,6 +15,7 @@ use crate::console::Common;
 pub(crate) const EXAMPLES: &str = "Examples:
   sakiyomi query gen --sf 1 --tables lineitem,orders --shuffle 1 -o tpch
   sakiyomi query q1 tpch/lineitem.parquet
+  sakiyomi query calibrate
 ";
 
 /// Generate TPC-H tables, run query 1, calibrate and explain operators.
@@ -25,6 +27,9 @@ pub(crate) enum Query {
     /// Run query 1 of TPC-H on LINEITEM
     #[command(help_template = HELP, before_help = q1::EXAMPLES)]
     Q1(q1::Q1),
+    /// Measure the CPU time of operators on this machine, for predictions
+    #[command(help_template = HELP, before_help = calibrate::EXAMPLES)]
+    Calibrate(calibrate::Calibrate),
 }
 
 impl Query {
@@ -32,6 +37,7 @@ impl Query {
         match self {
             Query::Gen(generate) => generate.run(common),
             Query::Q1(q1) => q1.run(common),
+            Query::Calibrate(calibrate) => calibrate.run(common),
         }
     }
 }
