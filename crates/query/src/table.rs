@@ -38,6 +38,7 @@ use source::Given;
 use stream::{Opened, Stream};
 
 use crate::order::SortKey;
+use crate::output::Compression;
 use crate::{Batches, Error, Job};
 
 /// Files of one schema, read as one table.
@@ -138,6 +139,19 @@ impl ScanOptions {
     }
 }
 
+/// How files have a column, for estimates of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnEncoding {
+    /// Bytes in the files.
+    pub file_bytes: u64,
+    /// Bytes before compression; the same if it is not known.
+    pub encoded_bytes: u64,
+    /// Its compression, as that of a result; none if it is another one.
+    pub compression: Compression,
+    /// Whether all of its values are codes of a dictionary.
+    pub is_dictionary: bool,
+}
+
 /// What the files say of a column.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStatistics {
@@ -218,6 +232,18 @@ impl Table {
             Content::Csv(files) => files.iter().map(|(source, _)| source.size).sum(),
             Content::Stream(_) => 0,
             Content::Parquet(..) | Content::Arrow(_) => plan::bytes(self, columns),
+        }
+    }
+
+    /// How the files have a column.
+    #[must_use]
+    pub fn encoding(&self, column: usize) -> ColumnEncoding {
+        match &self.content {
+            Content::Parquet(files, _) => parquet::encoding(files, column),
+            _ => {
+                let file_bytes = self.bytes(&[column]);
+                ColumnEncoding { file_bytes, encoded_bytes: file_bytes, ..ColumnEncoding::default() }
+            }
         }
     }
 

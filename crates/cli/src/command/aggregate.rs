@@ -26,7 +26,7 @@ file takes them. --where sees the columns of the file, the others those that --s
 )]
 pub(crate) struct Aggregate {
     #[command(flatten)]
-    input: InputArgs,
+    pub(crate) input: InputArgs,
     /// Columns whose values form the groups
     #[arg(long, value_name = "COLUMNS")]
     by: Option<String>,
@@ -49,9 +49,9 @@ pub(crate) struct Aggregate {
     #[arg(long)]
     count: bool,
     #[command(flatten)]
-    rows: RowsArgs,
+    pub(crate) rows: RowsArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]

@@ -298,6 +298,11 @@ impl JobArgs {
         Ok(Job::new(self.options()?)?)
     }
 
+    /// The engine, if it is not to be chosen.
+    pub(crate) fn method(&self) -> Option<EngineSpec> {
+        self.method
+    }
+
     /// Whether tables bypass the page cache.
     pub(crate) fn direct(&self) -> bool {
         self.direct

@@ -15,4 +15,4 @@ mod window;
 
 pub(super) use footer::ParquetFile;
 pub(super) use scan::{ParquetPlan, ParquetScan};
-pub(super) use statistics::{declared_order, dictionary_columns, statistics};
+pub(super) use statistics::{declared_order, dictionary_columns, encoding, statistics};

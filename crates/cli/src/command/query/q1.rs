@@ -24,9 +24,9 @@ avg(l_discount), count(*) from lineitem where l_shipdate <= date '1998-09-02' gr
 )]
 pub(crate) struct Q1 {
     #[command(flatten)]
-    input: InputArgs,
+    pub(crate) input: InputArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]
