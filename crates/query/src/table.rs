@@ -139,19 +139,6 @@ impl ScanOptions {
     }
 }
 
-/// How files have a column, for estimates of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ColumnEncoding {
-    /// Bytes in the files.
-    pub file_bytes: u64,
-    /// Bytes before compression; the same if it is not known.
-    pub encoded_bytes: u64,
-    /// Its compression, as that of a result; none if it is another one.
-    pub compression: Compression,
-    /// Whether all of its values are codes of a dictionary.
-    pub is_dictionary: bool,
-}
-
 /// What the files say of a column.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStatistics {
@@ -163,6 +150,19 @@ pub struct ColumnStatistics {
     pub exact: bool,
     /// Number of nulls, where all files say it.
     pub nulls: Option<u64>,
+}
+
+/// How a column is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnStorage {
+    /// Bytes in the files.
+    pub file_bytes: u64,
+    /// Bytes before compression.
+    pub encoded_bytes: u64,
+    /// Its compression; of several the slowest one.
+    pub compression: Compression,
+    /// Whether each part of it begins with a dictionary.
+    pub is_dictionary: bool,
 }
 
 impl Table {
@@ -235,18 +235,6 @@ impl Table {
         }
     }
 
-    /// How the files have a column.
-    #[must_use]
-    pub fn encoding(&self, column: usize) -> ColumnEncoding {
-        match &self.content {
-            Content::Parquet(files, _) => parquet::encoding(files, column),
-            _ => {
-                let file_bytes = self.bytes(&[column]);
-                ColumnEncoding { file_bytes, encoded_bytes: file_bytes, ..ColumnEncoding::default() }
-            }
-        }
-    }
-
     /// Bounds and nulls of a column, where the files say them. A file may lie: they are for estimates and for choices that
     /// do not change a result. Bounds of floating-point numbers do not count NaN.
     ///
@@ -257,6 +245,21 @@ impl Table {
         match &self.content {
             Content::Parquet(files, _) => parquet::statistics(files, column),
             _ => ColumnStatistics::default(),
+        }
+    }
+
+    /// How a column is stored, where the files say it; for estimates, as [`Table::statistics`].
+    ///
+    /// # Panics
+    /// If the place is not a column's.
+    #[must_use]
+    pub fn storage(&self, column: usize) -> ColumnStorage {
+        match &self.content {
+            Content::Parquet(files, _) => parquet::storage(files, column),
+            _ => {
+                let bytes = self.bytes(&[column]);
+                ColumnStorage { file_bytes: bytes, encoded_bytes: bytes, ..ColumnStorage::default() }
+            }
         }
     }
 

@@ -1,15 +1,12 @@
 //! What the cost model knows of a statement's tables: sizes by column, widths of texts and frequencies of keys from a
 //! sample.
 
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::DataType;
 
-use crate::cost::operators::{Codec, FileFormat, ValueKind};
 use crate::cost::{ColumnShape, KeyShape, TableShape};
-use crate::output::{Compression, OutputOptions};
-use crate::table::Format;
+use crate::describe::{self, describe};
+use crate::output::OutputOptions;
 use crate::{Error, Job};
 
 use super::rows::Rows;
@@ -29,23 +26,8 @@ pub(super) struct Shaped {
 /// The columns of a table that a statement reads; rows as if all of them were taken.
 pub(super) fn table(job: &Job, rows: &Rows, cached_ratio: f64) -> Result<Shaped, Error> {
     let (sample, taken) = rows.scan_sample(job, SHAPE_SAMPLE_ROWS)?;
-    let count = rows.table_rows().unwrap_or_else(|| estimated_rows(rows.bytes(), &sample));
-    let format = file_format(rows.table().format());
-    let columns = rows.columns().iter().zip(sample.columns()).map(|(&place, values)| {
-        let encoding = rows.table().encoding(place);
-        let (kind, value_bytes) = kind(values, encoding.is_dictionary);
-        ColumnShape {
-            kind,
-            value_bytes,
-            file_bytes: encoding.file_bytes,
-            encoded_bytes: encoding.encoded_bytes,
-            codec: codec(encoding.compression),
-            is_dictionary: encoding.is_dictionary && kind == ValueKind::Code,
-        }
-    });
-    let columns = columns.collect();
     let selected_ratio = if sample.num_rows() == 0 { 1.0 } else { taken as f64 / sample.num_rows() as f64 };
-    let table = TableShape { rows: count, format, columns, cached_ratio, is_sorted: false };
+    let table = describe(rows.table(), rows.columns(), cached_ratio);
     Ok(Shaped { table, sample, selected_ratio })
 }
 
@@ -54,19 +36,7 @@ pub(super) fn result(rows: u64, columns: &[ColumnShape], destination: &Destinati
     let Destination::File { options: OutputOptions { format, compression, .. }, .. } = destination else {
         return None;
     };
-    let codec = codec(*compression);
-    let written = |column: &ColumnShape| ColumnShape {
-        codec,
-        // Compression of the same values, if they were compressed; about half otherwise.
-        file_bytes: match (codec, column.codec) {
-            (Codec::None, _) => column.encoded_bytes,
-            (_, Codec::None) => column.encoded_bytes / 2,
-            _ => column.file_bytes,
-        },
-        ..*column
-    };
-    let columns = columns.iter().map(written).collect();
-    Some(TableShape { rows, format: file_format(*format), columns, cached_ratio: 0.0, is_sorted: true })
+    Some(describe::result(columns.to_vec(), rows, *format, *compression))
 }
 
 /// Rows that share the first 64 bits of a key, in the mean of a sample: 1 if these tell all rows apart that the whole
@@ -121,57 +91,6 @@ fn distinct(mut keys: Vec<Vec<u8>>) -> usize {
     keys.sort_unstable();
     keys.dedup();
     keys.len()
-}
-
-/// The kind of a column's values, and their mean bytes.
-fn kind(values: &ArrayRef, is_dictionary: bool) -> (ValueKind, f64) {
-    match values.data_type() {
-        DataType::Dictionary(..) => (ValueKind::Code, 1.0),
-        DataType::Boolean => (ValueKind::Fixed4, 1.0),
-        other => match other.primitive_width() {
-            Some(width @ ..=4) => (ValueKind::Fixed4, width as f64),
-            Some(width @ ..=8) => (ValueKind::Fixed8, width as f64),
-            Some(width) => (ValueKind::Fixed16, width as f64),
-            None if is_dictionary => (ValueKind::Code, 1.0),
-            None => (ValueKind::Text, text_bytes(values)),
-        },
-    }
-}
-
-/// Mean bytes of texts.
-fn text_bytes(values: &ArrayRef) -> f64 {
-    let rows = values.len().max(1) as f64;
-    let bytes = match values.data_type() {
-        DataType::Utf8 => values.as_string::<i32>().value_data().len(),
-        DataType::LargeUtf8 => values.as_string::<i64>().value_data().len(),
-        DataType::Binary => values.as_binary::<i32>().value_data().len(),
-        _ => values.to_data().get_slice_memory_size().unwrap_or_default(),
-    };
-    bytes as f64 / rows
-}
-
-/// Rows of a text file, by the width of the sample's rows.
-fn estimated_rows(bytes: u64, sample: &RecordBatch) -> u64 {
-    let rows = sample.num_rows().max(1) as u64;
-    let sampled: usize = sample.columns().iter().map(|column| column.get_array_memory_size()).sum();
-    bytes.saturating_mul(rows) / (sampled as u64).max(1)
-}
-
-fn file_format(format: Format) -> FileFormat {
-    match format {
-        Format::Parquet => FileFormat::Parquet,
-        Format::ArrowFile | Format::ArrowStream => FileFormat::Arrow,
-        Format::Csv => FileFormat::Csv,
-    }
-}
-
-fn codec(compression: Compression) -> Codec {
-    match compression {
-        Compression::None => Codec::None,
-        Compression::Snappy => Codec::Snappy,
-        Compression::Lz4 => Codec::Lz4,
-        Compression::Zstd => Codec::Zstd,
-    }
 }
 
 #[cfg(test)]

@@ -12,10 +12,9 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use super::ParquetFile;
 use crate::Error;
 use crate::order::SortKey;
-use crate::output::Compression;
+use crate::table::ColumnStatistics;
 use crate::table::guard::decode;
 use crate::table::types::converted;
-use crate::table::{ColumnEncoding, ColumnStatistics};
 
 /// Largest dictionary page, in bytes of the file, of a column that comes as dictionaries: its values stay in the
 /// first-level cache while rows are compared or written.
@@ -134,36 +133,6 @@ fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
     match chunk.page_encoding_stats_mask() {
         Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
         None => false,
-    }
-}
-
-/// How files have a column.
-pub(in crate::table) fn encoding(files: &[ParquetFile], column: usize) -> ColumnEncoding {
-    let mut encoding = ColumnEncoding { is_dictionary: !files.is_empty(), ..ColumnEncoding::default() };
-    for file in files {
-        let schema = file.metadata.file_metadata().schema_descr();
-        let leaves = (0..schema.num_columns()).filter(|&leaf| schema.get_column_root_idx(leaf) == column);
-        let leaves: Vec<usize> = leaves.collect();
-        let groups = file.metadata.row_groups().iter();
-        for chunk in groups.flat_map(|group| leaves.iter().map(|&leaf| group.column(leaf))) {
-            // Sizes of a damaged footer may be negative.
-            let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
-            encoding.file_bytes = encoding.file_bytes.saturating_add(bytes(chunk.compressed_size()));
-            encoding.encoded_bytes = encoding.encoded_bytes.saturating_add(bytes(chunk.uncompressed_size()));
-            encoding.is_dictionary &= all_pages_are_coded(chunk);
-            encoding.compression = compression(chunk.compression());
-        }
-    }
-    encoding
-}
-
-fn compression(of: parquet::basic::Compression) -> Compression {
-    use parquet::basic::Compression as Known;
-    match of {
-        Known::SNAPPY => Compression::Snappy,
-        Known::LZ4 | Known::LZ4_RAW => Compression::Lz4,
-        Known::ZSTD(_) => Compression::Zstd,
-        _ => Compression::None,
     }
 }
 

@@ -103,13 +103,21 @@ fn analysis(explanation: &Explanation, text: &mut String) {
     );
     let _ = writeln!(text, "  {}", errors(&analysis.errors));
     let width = analysis.phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0).max(5);
-    for AnalyzedPhase { name, predicted, measured, measured_bound, errors: of_phase } in &analysis.phases {
-        let time = |ns: Option<u64>| ns.map_or_else(|| "\u{2013}".to_owned(), duration);
+    let time = |ns: u64| if ns > 0 { duration(ns) } else { "\u{2013}".to_owned() };
+    for AnalyzedPhase {
+        name,
+        predicted_elapsed_ns,
+        measured_elapsed_ns,
+        measured_bound,
+        errors: of_phase,
+        ..
+    } in &analysis.phases
+    {
         let _ = writeln!(
             text,
             "  {name:width$}  {:>9} predicted  {:>9} measured{}{}",
-            time(predicted.as_ref().map(|phase| phase.elapsed_ns)),
-            time(measured.as_ref().map(|phase| phase.elapsed_ns)),
+            time(*predicted_elapsed_ns),
+            time(*measured_elapsed_ns),
             measured_bound.map_or_else(String::new, |bound| format!(", bound by {}", bound.name())),
             of_phase.map_or_else(String::new, |of| format!(", {}", errors(&of)))
         );
