@@ -45,17 +45,19 @@ pub fn aggregate(
     aggregation: Aggregation,
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
-    aggregate_at(job, &SpillPlace::of(job), aggregation, inputs)
+    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
+    aggregate_within(job, &SpillPlace::of(job), bytes, aggregation, inputs)
 }
 
-pub(crate) fn aggregate_at(
+/// The same with groups of a number of bytes, spilled to a place.
+pub(crate) fn aggregate_within(
     job: &Job,
     place: &SpillPlace,
+    bytes: usize,
     aggregation: Aggregation,
     inputs: Vec<Box<dyn Batches + '_>>,
 ) -> Result<Aggregated, Error> {
     let plan = Arc::new(Plan::new(aggregation));
-    let bytes = (job.available() / MEMORY_DENOMINATOR * MEMORY_NUMERATOR).max(MEMORY_MIN_BYTES);
     let memory = Arc::new(job.reserve(bytes, "grouping rows")?);
     let budget = bytes / WORKERS_PART;
     let (mut partials, distinct) = group_all(job, place, &plan, budget, inputs)?;
