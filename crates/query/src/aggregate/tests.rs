@@ -137,7 +137,7 @@ fn as_map(keys: usize, rows: Vec<Vec<String>>) -> BTreeMap<Vec<String>, Vec<Stri
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn aggregates_are_those_of_a_map_in_memory_and_spilled(
@@ -147,7 +147,7 @@ proptest! {
         keys in prop::sample::select(KEYS.to_vec()),
         threads in 1usize..4,
         batch_rows in 1usize..3000,
-        bytes in prop::sample::select(vec![1usize << 10, 64 << 10, 4 << 20]),
+        bytes in prop::sample::select(vec![16usize << 10, 128 << 10, 4 << 20]),
         condition in prop::sample::select(vec![None, Some("k > 3"), Some("i % 8 <> 0"), Some("d >= 0.01 or f is null")]),
     ) {
         let scratch = Scratch::new("aggregate");
