@@ -358,6 +358,15 @@ impl ReadStream {
         self.stream.grant()
     }
 
+    /// Submits the first reads without waiting for any of them, for a caller that takes blocks later.
+    ///
+    /// # Errors
+    /// If the engine cannot be driven.
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.fill();
+        self.reap(false).map(drop)
+    }
+
     /// Counters of its reads so far.
     #[must_use]
     pub fn stats(&self) -> IoStats {

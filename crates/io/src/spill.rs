@@ -195,6 +195,22 @@ impl Run {
         self.write_stats
     }
 
+    /// Where the bytes of a range of it lie in the spill's file ([`Spill::file`]), in order, for readers that take parts
+    /// of several runs. The places are the run's until it is dropped.
+    ///
+    /// # Panics
+    /// If the run does not have the range.
+    pub fn locate(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of a run of {}", self.length);
+        let mut before = 0;
+        self.place.extents.iter().filter_map(move |extent| {
+            let begin = before;
+            before += extent.end - extent.start;
+            let (from, to) = (range.start.max(begin), range.end.min(before));
+            (from < to).then(|| extent.start + (from - begin)..extent.start + (to - begin))
+        })
+    }
+
     /// Reads it, and leaves it as it is.
     ///
     /// # Errors

@@ -20,6 +20,13 @@ pub fn of_this_process() -> Duration {
     process.user + process.system
 }
 
+/// Time that the calling thread has spent in the program, and in the kernel.
+#[must_use]
+pub fn user_and_system_of_this_thread() -> (Duration, Duration) {
+    let thread = own(libc::RUSAGE_THREAD);
+    (thread.user, thread.system)
+}
+
 /// Time that all threads of this process have spent in the program, and in the kernel.
 #[must_use]
 pub fn user_and_system_of_this_process() -> (Duration, Duration) {
@@ -182,10 +189,15 @@ pub fn of_this_thread() -> Duration {
 
 /// User and system time of this process, to which threads that have ended still count; to the microsecond.
 fn own_process() -> Process {
-    // SAFETY: all zeros are a valid `rusage`, which the call fills; it cannot fail for the calling process.
+    own(libc::RUSAGE_SELF)
+}
+
+/// Of this process, or of the calling thread.
+fn own(whose: libc::c_int) -> Process {
+    // SAFETY: all zeros are a valid `rusage`, which the call fills; it cannot fail for the calling process or thread.
     let usage = unsafe {
         let mut usage: libc::rusage = mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        libc::getrusage(whose, &mut usage);
         usage
     };
     let span = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);

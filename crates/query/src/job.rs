@@ -74,7 +74,13 @@ impl Job {
     pub fn new(options: JobOptions) -> Result<Job, Error> {
         let budget = options.memory / BUFFERS_DENOMINATOR * BUFFERS_NUMERATOR;
         let io = Io::open(&IoOptions { engine: options.engine, budget, memory: Memory::Huge })?;
-        let heap = options.memory - budget;
+        Ok(Job::over(options, io))
+    }
+
+    /// Over any engine and budget, such as those of files in memory (`sakiyomi_io::fake`).
+    #[must_use]
+    pub fn over(options: JobOptions, io: Io) -> Job {
+        let heap = options.memory.saturating_sub(io.pool().budget());
         let shared = Shared {
             options,
             io,
@@ -84,7 +90,7 @@ impl Job {
             phases: Phases::default(),
             progress: Progress::default(),
         };
-        Ok(Job { shared: Arc::new(shared) })
+        Job { shared: Arc::new(shared) }
     }
 
     /// How it is done.

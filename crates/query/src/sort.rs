@@ -1,1 +1,363 @@
-//! (being written)
+//! External sort of rows of any schema, within the memory of a job.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), sakiyomi_query::Error> {
+//! # use sakiyomi_query::{Batches, Job, JobOptions, batches::InMemory, order::SortKey, sort::{SortOptions, sort}};
+//! # let (job, keys): (Job, Vec<SortKey>) = (Job::new(JobOptions::default())?, Vec::new());
+//! # let inputs: Vec<Box<dyn Batches>> = Vec::new();
+//! let sorted = sort(&job, inputs, &keys, &SortOptions::default())?;
+//! let mut batches = sorted.into_batches();
+//! while let Some(batch) = batches.next()? {
+//!     // …
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Batches become packed rows (`row`), whose keys become numbers (`key`). There are two algorithms:
+//!
+//! - **Range partitioning** (`partition`, `splitters`), if a sample of the rows is given: each thread copies rows to a
+//!   chunk of their partition; full chunks stay in memory or are written. Then each partition is read, sorted in cache
+//!   and given out. Rows are compared by radix sort only; they are moved once, in the order in which they come.
+//! - **Runs and merge** (`runs`, `merge`): each thread sorts what its memory holds and writes it; runs are merged by a
+//!   loser tree. It needs no sample, does with any distribution of keys, and is what a partition falls back to that is
+//!   larger than its share of memory.
+//!
+//! Both give partitions of rows in order ([`Sorted`]), which threads take in turn, or one stream of batches. How much
+//! memory serves for what is decided in `plan`. All NaN are equal, and greater than other numbers.
+
+mod chunk;
+mod context;
+mod in_memory;
+mod key;
+mod loser_tree;
+mod merge;
+mod partition;
+mod plan;
+mod radix;
+mod row;
+mod runs;
+mod sorted;
+mod spill;
+mod splitters;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, SchemaRef};
+
+pub use sorted::{Partition, Sorted, SortedBatches};
+
+use chunk::ChunkMemory;
+use context::Context;
+use partition::{Partitions, Scatter};
+use plan::{CHUNK_BYTES, Demand, MemoryPlan};
+use row::stage::Stage;
+use row::view::Viewer;
+use runs::{Collector, Run};
+use spill::Spills;
+use splitters::Splitters;
+
+use crate::order::SortKey;
+use crate::phase::Meter;
+use crate::{Batches, Error, Job};
+
+/// Rows of a sample that divide a table well: some hundred for each partition.
+pub const SAMPLE_ROWS: usize = 1 << 14;
+
+/// How rows are sorted.
+#[derive(Clone, Debug)]
+pub struct SortOptions {
+    /// A sample of the rows, of about [`SAMPLE_ROWS`], which has the key columns only, in the order of the keys. With
+    /// it, rows are divided by ranges of their keys; without, they become runs that are merged.
+    pub sample: Option<RecordBatch>,
+    /// Bytes of all rows in memory, about, if they are known.
+    pub expected_bytes: Option<u64>,
+    /// Bytes of the job's buffers that the sort may use; by default three quarters of them.
+    pub memory: Option<usize>,
+    /// Bytes of rows that stay in memory while others are written, at most.
+    pub resident: usize,
+    /// Bytes that are written and read at once, at most: a power of two from 4 KiB to 16 MiB, else the next one is taken.
+    pub block: usize,
+    /// Partitions at most.
+    pub partitions: usize,
+    /// Rows of a batch that comes out, at most.
+    pub batch_rows: usize,
+    /// Only this many rows come out, the first ones.
+    pub limit: Option<u64>,
+    /// Whether equal rows keep the order in which they came. Those of several workers come in the order of the workers.
+    pub stable: bool,
+}
+
+impl Default for SortOptions {
+    /// By runs, 64 MiB resident, batches of 8,192 rows.
+    fn default() -> SortOptions {
+        SortOptions {
+            sample: None,
+            expected_bytes: None,
+            memory: None,
+            resident: RESIDENT_BYTES,
+            block: CHUNK_BYTES,
+            partitions: PARTITIONS_MAX,
+            batch_rows: BATCH_ROWS,
+            limit: None,
+            stable: false,
+        }
+    }
+}
+
+/// Rows that stay in memory by default: more memory costs more when it is first touched than a fast disk.
+const RESIDENT_BYTES: usize = 64 << 20;
+
+/// Partitions at most by default: more have chunks that are smaller than disks like.
+const PARTITIONS_MAX: usize = 1024;
+
+/// Rows of a batch by default: its columns fit in the second level of cache.
+const BATCH_ROWS: usize = 8192;
+
+/// A sort that takes rows.
+#[derive(Debug)]
+pub struct Sorter {
+    context: Arc<Context>,
+    method: Method,
+    workers: usize,
+    results: Arc<Mutex<Results>>,
+}
+
+/// What the workers have left.
+#[derive(Debug, Default)]
+struct Results {
+    finished: usize,
+    runs: Vec<Run>,
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    Partition(Arc<Partitions>),
+    Runs(Arc<ChunkMemory>),
+}
+
+/// Takes the rows of one thread.
+#[derive(Debug)]
+pub struct Worker {
+    context: Arc<Context>,
+    viewer: Viewer,
+    stage: Stage,
+    target: Target,
+    /// Number of the next row.
+    number: u64,
+    results: Arc<Mutex<Results>>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Partitions(Scatter),
+    Runs(Box<Collector>),
+}
+
+/// Bits of a row's number that count the rows of a worker.
+const WORKER_SHIFT: u32 = 48;
+
+impl Sorter {
+    /// A sort of batches of a schema.
+    ///
+    /// # Errors
+    /// [`Error::Query`] if a column cannot be sorted, [`Error::Io`] if the job has no memory left for it.
+    pub fn new(
+        job: &Job,
+        schema: &SchemaRef,
+        keys: &[SortKey],
+        options: &SortOptions,
+    ) -> Result<Sorter, Error> {
+        Sorter::with_spills(job, schema, keys, options, Spills::default())
+    }
+
+    fn with_spills(
+        job: &Job,
+        schema: &SchemaRef,
+        keys: &[SortKey],
+        options: &SortOptions,
+        spills: Spills,
+    ) -> Result<Sorter, Error> {
+        let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
+        let budget = job.io().pool().budget();
+        let sample = options.sample.as_ref().filter(|sample| sample.num_rows() > 0);
+        let memory = MemoryPlan::new(&Demand {
+            bytes: options.memory.unwrap_or(budget / 4 * 3).min(budget),
+            heap_bytes: job.available(),
+            threads: job.options().threads,
+            directories: job.options().spill.len(),
+            expected_bytes: options.expected_bytes,
+            resident_bytes: options.resident,
+            partitions_max: if sample.is_some() { options.partitions } else { 1 },
+            block: options.block,
+            keys: key_columns.columns.len(),
+        });
+        let context = Arc::new(Context {
+            job: job.clone(),
+            layout,
+            keys: key_columns,
+            dictionaries,
+            memory,
+            spills,
+            batch_rows: options.batch_rows.max(1),
+            limit: options.limit,
+        });
+        let method = match sample {
+            Some(sample) => {
+                let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
+                let types: Vec<DataType> = types.collect();
+                let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
+                Method::Partition(Arc::new(Partitions::new(&context, splitters)?))
+            }
+            None => Method::Runs(Arc::new(ChunkMemory::new(job, memory.bytes, memory.chunk_bytes)?)),
+        };
+        Ok(Sorter { context, method, workers: 0, results: Arc::default() })
+    }
+
+    /// One more thread that gives rows: no more than the job has threads.
+    #[must_use]
+    pub fn worker(&mut self) -> Worker {
+        let context = Arc::clone(&self.context);
+        let target = match &self.method {
+            Method::Partition(partitions) => Target::Partitions(Scatter::new(partitions)),
+            Method::Runs(memory) => Target::Runs(Box::new(Collector::new(&context, memory))),
+        };
+        let number = (self.workers as u64) << WORKER_SHIFT;
+        self.workers += 1;
+        Worker {
+            viewer: Viewer::new(&context.layout, &context.dictionaries),
+            stage: Stage::new(&context.layout),
+            context,
+            target,
+            number,
+            results: Arc::clone(&self.results),
+        }
+    }
+
+    /// The rows in order, when all workers are finished.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if a worker was dropped with its rows; or if rows cannot be written or read.
+    pub fn finish(self) -> Result<Sorted, Error> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if results.finished < self.workers {
+            return Err(Error::Cancelled);
+        }
+        let runs = std::mem::take(&mut results.runs);
+        match self.method {
+            Method::Partition(partitions) => {
+                let (pieces, spilled) = partitions.finish()?;
+                Ok(Sorted::of_pieces(&self.context, pieces, spilled))
+            }
+            Method::Runs(memory) => {
+                let runs = spilled_together(&self.context, &memory, runs)?;
+                // Its guarantee goes to the streams that read.
+                drop(memory);
+                Sorted::of_runs(&self.context, runs)
+            }
+        }
+    }
+}
+
+/// Runs in memory are written if others were: the merge needs memory to read those.
+fn spilled_together(context: &Context, memory: &ChunkMemory, runs: Vec<Run>) -> Result<Vec<Run>, Error> {
+    if !runs.iter().any(Run::is_spilled) {
+        return Ok(runs);
+    }
+    runs.into_iter().map(|run| run.spilled(context, memory)).collect()
+}
+
+impl Worker {
+    /// Takes the rows of a batch.
+    ///
+    /// # Errors
+    /// If rows cannot be written, or do not fit into memory; the sort is then over.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.context.job.check()?;
+        let view = self.viewer.view(batch)?;
+        let block_rows = self.context.layout.block_rows;
+        for from in (0..view.rows).step_by(block_rows) {
+            let rows = block_rows.min(view.rows - from);
+            self.stage.fill(&view, from, rows, self.number);
+            self.number += rows as u64;
+            match &mut self.target {
+                Target::Partitions(scatter) => scatter.take(&self.stage)?,
+                Target::Runs(collector) => collector.take(&self.stage)?,
+            }
+        }
+        self.stage.shrink();
+        Ok(())
+    }
+
+    /// Hands over its rows.
+    ///
+    /// # Errors
+    /// As [`Worker::push`].
+    pub fn finish(self) -> Result<(), Error> {
+        let runs = match self.target {
+            Target::Partitions(scatter) => {
+                scatter.finish()?;
+                Vec::new()
+            }
+            Target::Runs(collector) => collector.finish()?,
+        };
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.finished += 1;
+        results.runs.extend(runs);
+        Ok(())
+    }
+}
+
+/// Sorts the rows of streams, one thread for each of them.
+///
+/// # Errors
+/// The first error of any of them.
+pub fn sort(
+    job: &Job,
+    inputs: Vec<Box<dyn Batches>>,
+    keys: &[SortKey],
+    options: &SortOptions,
+) -> Result<Sorted, Error> {
+    let Some(schema) = inputs.first().map(|input| input.schema()) else {
+        return Err(Error::Query("there is no input to sort".into()));
+    };
+    let mut sorter = Sorter::new(job, &schema, keys, options)?;
+    let workers: Vec<Worker> = inputs.iter().map(|_| sorter.worker()).collect();
+    feed(job, inputs, workers)?;
+    sorter.finish()
+}
+
+/// Gives each worker the rows of a stream.
+fn feed(job: &Job, inputs: Vec<Box<dyn Batches>>, workers: Vec<Worker>) -> Result<(), Error> {
+    let first_error: Mutex<Option<Error>> = Mutex::default();
+    let has_failed = || first_error.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    let work = |mut input: Box<dyn Batches>, mut worker: Worker| {
+        let meter = Meter::start();
+        while !has_failed()
+            && let Some(batch) = input.next()?
+        {
+            worker.push(&batch)?;
+        }
+        // Those of the scan before the last rows are handed over.
+        drop(input);
+        worker.finish()?;
+        job.phases().add(meter.stop("read", 0, std::time::Duration::ZERO));
+        Ok(())
+    };
+    thread::scope(|scope| {
+        for (input, worker) in inputs.into_iter().zip(workers) {
+            let (work, first_error) = (&work, &first_error);
+            scope.spawn(move || {
+                if let Err(error) = work(input, worker) {
+                    first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            });
+        }
+    });
+    first_error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Ranges of the digits of key columns: what rows are known to hold.
+
+use super::digit::{Digits, Prefix, SHORT_BYTES, is_narrow, of_bytes};
+use super::{KeyColumn, KeyForm};
+use crate::sort::row::RowView;
+use crate::sort::row::layout::Layout;
+
+/// The values of a key column in some rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// The smallest digit; greater than the largest if no row has any.
+    min: u128,
+    /// The largest digit.
+    max: u128,
+    /// Whether some row is null.
+    pub(crate) has_nulls: bool,
+    /// Of a column of bytes, which has digits only once it is known what its values begin with.
+    bytes: Option<BytesRange>,
+}
+
+/// The values of a column of bytes.
+#[derive(Clone, Debug)]
+struct BytesRange {
+    /// The first bytes of the smallest one.
+    min: Vec<u8>,
+    /// The first bytes of the largest one.
+    max: Vec<u8>,
+    /// Bytes of the longest one.
+    longest: usize,
+}
+
+/// Bytes that values are compared for in common, at most: longer ones would cost more than they tell apart.
+const COMMON_MAX_BYTES: usize = 256;
+
+/// Bytes of the smallest and of the largest value that are known: digits need some behind those in common.
+const KNOWN_MAX_BYTES: usize = COMMON_MAX_BYTES + 16;
+
+impl Range {
+    /// Of no rows.
+    pub(crate) fn none() -> Range {
+        Range { min: u128::MAX, max: 0, has_nulls: false, bytes: None }
+    }
+
+    /// Adds the digits of rows, but for columns of bytes only their nulls.
+    pub(crate) fn add(&mut self, column: &KeyColumn, digits: &Digits) {
+        let is_valid = |index: usize| !digits.nulls.get(index).copied().unwrap_or(false);
+        self.has_nulls |= digits.nulls.contains(&true);
+        if is_narrow(column.form) {
+            let (mut min, mut max) = (u64::MAX, u64::MIN);
+            if self.has_nulls {
+                let valid = digits.narrow.iter().enumerate().filter(|(index, _)| is_valid(*index));
+                valid.for_each(|(_, &digit)| (min, max) = (min.min(digit), max.max(digit)));
+            } else {
+                digits.narrow.iter().for_each(|&digit| (min, max) = (min.min(digit), max.max(digit)));
+            }
+            if min <= max {
+                (self.min, self.max) = (self.min.min(min.into()), self.max.max(max.into()));
+            }
+        } else if column.form == KeyForm::Signed128 {
+            for (_, &digit) in digits.wide.iter().enumerate().filter(|(index, _)| is_valid(*index)) {
+                (self.min, self.max) = (self.min.min(digit), self.max.max(digit));
+            }
+        }
+    }
+
+    /// Adds the values of rows, of a column of bytes.
+    pub(crate) fn add_bytes<'a>(
+        &mut self,
+        layout: &Layout,
+        column: &KeyColumn,
+        rows: impl Iterator<Item = RowView<'a>>,
+    ) {
+        let KeyForm::Bytes(index) = column.form else { return };
+        for row in rows {
+            if column.null.is_some_and(|bit| bit.is_set(row.fixed)) {
+                self.has_nulls = true;
+            } else {
+                let value = layout.variable(row, index);
+                self.add_value(value, value.len());
+            }
+        }
+    }
+
+    /// Adds a value that is `length` bytes long, by its first bytes.
+    fn add_value(&mut self, value: &[u8], length: usize) {
+        let known = &value[..value.len().min(KNOWN_MAX_BYTES)];
+        let Some(bytes) = &mut self.bytes else {
+            self.bytes = Some(BytesRange { min: known.to_vec(), max: known.to_vec(), longest: length });
+            return;
+        };
+        bytes.longest = bytes.longest.max(length);
+        if known < &bytes.min[..] {
+            bytes.min = known.to_vec();
+        } else if known > &bytes.max[..] {
+            bytes.max = known.to_vec();
+        }
+    }
+
+    /// Adds the range of other rows.
+    pub(crate) fn join(&mut self, other: &Range) {
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
+        self.has_nulls |= other.has_nulls;
+        if let Some(bytes) = &other.bytes {
+            self.add_value(&bytes.min, bytes.longest);
+            self.add_value(&bytes.max, bytes.longest);
+        }
+    }
+
+    /// How digits are made of bytes in this range.
+    pub(crate) fn prefix(&self) -> Prefix {
+        let Some(BytesRange { min, max, longest }) = &self.bytes else { return Prefix::default() };
+        let common = min.iter().zip(max).take_while(|(a, b)| a == b).count().min(COMMON_MAX_BYTES);
+        Prefix { common: min[..common].to_vec(), is_short: longest - common <= SHORT_BYTES }
+    }
+
+    /// The smallest and the largest digit; none if all rows are null.
+    pub(crate) fn digits(&self) -> Option<(u128, u128)> {
+        match &self.bytes {
+            Some(BytesRange { min, max, .. }) => {
+                let prefix = self.prefix();
+                Some((of_bytes(min, &prefix), of_bytes(max, &prefix)))
+            }
+            None => Some((self.min, self.max)).filter(|(min, max)| min <= max),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Sorted runs → groups of rows in order, by a loser tree.
+//!
+//! Each run is read ahead while its rows are compared. If there are more runs than memory has room for blocks of, the
+//! shortest are merged to longer ones first. The merge moves no rows: a group is the places of its rows in the blocks
+//! that were read, so that any thread can make batches of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sakiyomi_io::ReadStream;
+
+use super::chunk::{Chunk, ChunkMemory};
+use super::context::Context;
+use super::in_memory::{Coder, walk};
+use super::key::packing::Packing;
+use super::key::range::Range;
+use super::loser_tree::LoserTree;
+use super::plan::MERGE_AHEAD;
+use super::row::gather::Rows;
+use super::row::{BLOCK_ROWS, RowView};
+use super::runs::{Run, RunData, RunWriter};
+use super::spill::SpilledChunks;
+use crate::Error;
+use crate::phase::Meter;
+
+/// Merges runs.
+pub(crate) struct Merger {
+    context: Arc<Context>,
+    packing: Packing,
+    cursors: Vec<Cursor>,
+    tree: LoserTree,
+    coder: Coder,
+    /// Ranges of all keys.
+    ranges: Vec<Range>,
+}
+
+/// Rows in order, and the chunks in which they are.
+pub(crate) struct Group {
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) places: Vec<u32>,
+}
+
+/// The next rows of a run.
+struct Cursor {
+    source: Source,
+    /// The chunks of the next rows.
+    chunks: Vec<Chunk>,
+    /// Places of the next rows in these chunks, and their codes.
+    places: Vec<u32>,
+    codes: Vec<u64>,
+    at: usize,
+    /// Index of the first of the chunks in the group that is made.
+    base: Option<usize>,
+}
+
+enum Source {
+    Disk { stream: Box<ReadStream>, _chunks: Arc<SpilledChunks>, waited: Duration },
+    Memory { places: Vec<u32>, next: usize },
+}
+
+/// Rows of a run in memory whose codes are made at a time.
+const MEMORY_ROWS: usize = 8 * BLOCK_ROWS;
+
+impl Merger {
+    /// Merges runs; merges the shortest first if there are many.
+    ///
+    /// # Errors
+    /// If a run cannot be read or written.
+    pub(crate) fn new(context: &Arc<Context>, mut runs: Vec<Run>) -> Result<Merger, Error> {
+        let fan_in = context.memory.fan_in;
+        while runs.len() > fan_in {
+            runs.sort_by_key(|run| std::cmp::Reverse(run.rows));
+            let count = fan_in.min(runs.len() - fan_in + 1);
+            let shortest = runs.split_off(runs.len() - count);
+            runs.push(Merger::over(context, shortest)?.into_run()?);
+        }
+        Merger::over(context, runs)
+    }
+
+    fn over(context: &Arc<Context>, runs: Vec<Run>) -> Result<Merger, Error> {
+        let mut ranges = vec![Range::none(); context.keys.columns.len()];
+        for run in &runs {
+            ranges.iter_mut().zip(&run.ranges).for_each(|(range, other)| range.join(other));
+        }
+        let packing = Packing::new(&context.keys, &ranges, false);
+        let cursors = runs.into_iter().map(|run| Cursor::new(context, run)).collect::<Result<_, _>>()?;
+        let tree = LoserTree::new(1, |_, _| false);
+        let context = Arc::clone(context);
+        let mut merger = Merger { context, packing, cursors, tree, coder: Coder::default(), ranges };
+        for cursor in &mut merger.cursors {
+            cursor.refill(&merger.context, &merger.packing, &mut merger.coder)?;
+        }
+        merger.cursors.retain(|cursor| !cursor.is_empty());
+        if !merger.cursors.is_empty() {
+            let Merger { context, packing, cursors, .. } = &merger;
+            let tree = LoserTree::new(cursors.len(), |a, b| is_before(context, packing, cursors, a, b));
+            merger.tree = tree;
+        }
+        Ok(merger)
+    }
+
+    /// The next rows, `rows_max` at most; none at the end.
+    ///
+    /// # Errors
+    /// If a run cannot be read.
+    pub(crate) fn next_group(&mut self, rows_max: usize) -> Result<Option<Group>, Error> {
+        if self.cursors.is_empty() {
+            return Ok(None);
+        }
+        let meter = Meter::start();
+        let shift = self.context.memory.shift();
+        let mut group = Group { chunks: Vec::new(), places: Vec::with_capacity(rows_max) };
+        self.cursors.iter_mut().for_each(|cursor| cursor.base = None);
+        let mut read_bytes = 0;
+        let waited = self.waited();
+        while group.places.len() < rows_max && read_bytes < self.context.memory.load_bytes / 2 {
+            let Merger { context, packing, cursors, tree, coder, .. } = self;
+            let winner = tree.winner();
+            let cursor = &mut cursors[winner];
+            if cursor.is_empty() {
+                break;
+            }
+            let base = *cursor.base.get_or_insert_with(|| {
+                group.chunks.extend_from_slice(&cursor.chunks);
+                group.chunks.len() - cursor.chunks.len()
+            });
+            if base + cursor.chunks.len() > 1 << (u32::BITS - shift) {
+                cursor.base = None;
+                break;
+            }
+            group.places.push(cursor.places[cursor.at] + ((base as u32) << shift));
+            cursor.at += 1;
+            if cursor.at == cursor.places.len() {
+                read_bytes += cursor.refill(context, packing, coder)?;
+            }
+            let cursors = &*cursors;
+            tree.replay(|a, b| is_before(context, packing, cursors, a, b));
+        }
+        let waited = self.waited().saturating_sub(waited);
+        self.context.job.phases().add(meter.stop("merge", read_bytes as u64, waited));
+        Ok(Some(group).filter(|group| !group.places.is_empty()))
+    }
+
+    fn waited(&self) -> Duration {
+        self.cursors.iter().map(Cursor::waited).sum()
+    }
+
+    /// All rows, as one run on disk.
+    fn into_run(mut self) -> Result<Run, Error> {
+        let context = Arc::clone(&self.context);
+        let plan = &context.memory;
+        // The chunk that is filled, those in flight, and one to spare.
+        let memory = (super::spill::WRITES_IN_FLIGHT + 2) * plan.chunk_bytes;
+        let memory = ChunkMemory::new(&context.job, memory, plan.chunk_bytes)?;
+        let mut writer = RunWriter::new(&context, &memory)?;
+        let mut left = context.limit.unwrap_or(u64::MAX);
+        while left > 0
+            && let Some(group) = self.next_group(GROUP_ROWS)?
+        {
+            let rows = Rows { blocks: &group.chunks, shift: plan.shift() };
+            for &place in group.places.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+                writer.write(rows.at(place))?;
+            }
+            left = left.saturating_sub(group.places.len() as u64);
+        }
+        writer.finish(self.ranges)
+    }
+}
+
+/// Rows of a group that is only written again.
+const GROUP_ROWS: usize = 1 << 14;
+
+impl Cursor {
+    fn new(context: &Context, run: Run) -> Result<Cursor, Error> {
+        let (source, chunks) = match run.data {
+            RunData::Memory(chunks, places) => (Source::Memory { places, next: 0 }, chunks),
+            RunData::Spilled(chunks, places) => {
+                let stream = Box::new(chunks.read(&context.job, &places, MERGE_AHEAD)?);
+                (Source::Disk { stream, _chunks: chunks, waited: Duration::ZERO }, Vec::new())
+            }
+        };
+        Ok(Cursor { source, chunks, places: Vec::new(), codes: Vec::new(), at: 0, base: None })
+    }
+
+    /// The next row.
+    fn head(&self, context: &Context) -> RowView<'_> {
+        let rows = Rows { blocks: &self.chunks, shift: context.memory.shift() };
+        context.layout.view(rows.at(self.places[self.at]), 0)
+    }
+
+    /// Whether there are no more rows.
+    fn is_empty(&self) -> bool {
+        self.at == self.places.len()
+    }
+
+    fn waited(&self) -> Duration {
+        if let Source::Disk { waited, .. } = self.source { waited } else { Duration::ZERO }
+    }
+
+    /// Makes the next rows ready, if there are some. Gives the bytes that were read.
+    fn refill(&mut self, context: &Context, packing: &Packing, coder: &mut Coder) -> Result<usize, Error> {
+        self.at = 0;
+        self.places.clear();
+        self.codes.clear();
+        let mut read_bytes = 0;
+        match &mut self.source {
+            Source::Disk { stream, waited, .. } => {
+                context.job.check()?;
+                let block = stream.next().transpose()?;
+                *waited = stream.stats().waiting;
+                self.chunks.clear();
+                self.base = None;
+                if let Some(block) = block {
+                    read_bytes = block.len();
+                    walk(&context.layout, &block, 0, context.memory.shift(), &mut self.places)?;
+                    self.chunks.push(Chunk::from(block));
+                }
+            }
+            Source::Memory { places, next } => {
+                let end = places.len().min(*next + MEMORY_ROWS);
+                self.places.extend_from_slice(&places[*next..end]);
+                *next = end;
+            }
+        }
+        let rows = Rows { blocks: &self.chunks, shift: context.memory.shift() };
+        let mut views = [RowView::default(); BLOCK_ROWS];
+        for places in self.places.chunks(BLOCK_ROWS) {
+            for (view, &place) in views.iter_mut().zip(places) {
+                *view = context.layout.view(rows.at(place), 0);
+            }
+            let views = &views[..places.len()];
+            coder.codes(&context.layout, &context.keys, packing, views, &mut self.codes);
+        }
+        Ok(read_bytes)
+    }
+}
+
+/// Whether the next row of one run comes before that of another; the end of a run comes last.
+fn is_before(context: &Context, packing: &Packing, cursors: &[Cursor], left: usize, right: usize) -> bool {
+    let (a, b) = (&cursors[left], &cursors[right]);
+    let (Some(code), Some(other)) = (a.codes.get(a.at), b.codes.get(b.at)) else {
+        return b.is_empty() && (!a.is_empty() || left < right);
+    };
+    if code != other {
+        return code < other;
+    }
+    if packing.is_lossless() {
+        return left < right;
+    }
+    let order = context.keys.compare(&context.layout, a.head(context), b.head(context));
+    order.is_lt() || (order.is_eq() && left < right)
+}

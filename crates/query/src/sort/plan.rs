@@ -1,0 +1,145 @@
+//! How a sort divides its memory: pure arithmetic.
+//!
+//! | while rows come | while they are given out |
+//! |---|---|
+//! | open chunks: one for each partition on each thread | partitions that are loaded: one a thread, and the next one |
+//! | partitions that stay in memory | those of them that have not been given out |
+//! | writes in flight | |
+//!
+//! Partitions in memory have a small part, whatever the limit: memory that is used for the first time costs more than
+//! to write rows to a fast disk and to read them back.
+
+use super::chunk::UNIT_BYTES;
+use super::spill::WRITES_IN_FLIGHT;
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    /// Bytes of the job's buffers that the sort may use.
+    pub(crate) bytes: usize,
+    /// Bytes of the allocator's memory that it may use.
+    pub(crate) heap_bytes: usize,
+    /// Threads that give rows, and those that take them.
+    pub(crate) threads: usize,
+    /// Directories for spills.
+    pub(crate) directories: usize,
+    /// Bytes of all rows, if they are known, about.
+    pub(crate) expected_bytes: Option<u64>,
+    /// Bytes of partitions that stay in memory, at most.
+    pub(crate) resident_bytes: usize,
+    /// Partitions at most; 1 for a sort by runs.
+    pub(crate) partitions_max: usize,
+    /// Bytes of a chunk, at most.
+    pub(crate) block: usize,
+    /// Columns that rows are ordered by.
+    pub(crate) keys: usize,
+}
+
+/// How the memory of a sort is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPlan {
+    /// Bytes of buffers in all.
+    pub(crate) bytes: usize,
+    /// Bytes of a chunk, a power of two.
+    pub(crate) chunk_bytes: usize,
+    /// Number of partitions.
+    pub(crate) partitions: usize,
+    /// Bytes of partitions that stay in memory.
+    pub(crate) resident_bytes: usize,
+    /// Bytes of rows that are loaded at once to be sorted.
+    pub(crate) load_bytes: usize,
+    /// Rows that are sorted at once.
+    pub(crate) load_rows: usize,
+    /// Bytes of rows that a thread collects for a run.
+    pub(crate) run_bytes: usize,
+    /// Runs that are merged at once.
+    pub(crate) fan_in: usize,
+}
+
+/// Bytes of a chunk by default, where memory allows it: a request that most devices serve at their full speed.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+
+/// Smallest chunks: below, the time of a request is more that of its beginning than that of its bytes.
+const CHUNK_MIN_BYTES: usize = 64 << 10;
+
+/// Largest chunks: those of a device that needs long requests.
+const CHUNK_LIMIT_BYTES: usize = 16 << 20;
+
+/// Bytes of a partition that are sorted within caches.
+const PARTITION_BYTES: u64 = 8 << 20;
+
+/// Partitions beyond which their open chunks exceed the second level of cache and of address translation.
+const PARTITIONS: u64 = 64;
+
+/// Bytes of rows that a thread collects for a run where a merge can take all runs at once: more would be fresh memory.
+const RUN_BYTES: usize = 48 << 20;
+
+/// Blocks of each run that are read ahead in a merge.
+pub(crate) const MERGE_AHEAD: usize = 2;
+
+/// Chunks for which each sort has memory: some of each kind.
+const MIN_CHUNKS: usize = 32;
+
+/// Bytes that ordering a row takes beside its digits: its place, its code, its item twice.
+const ORDER_BYTES: usize = 4 + 8 + 2 * 16;
+
+/// Bytes that ordering a row takes.
+pub(crate) fn order_bytes(keys: usize) -> usize {
+    ORDER_BYTES + keys * size_of::<u128>()
+}
+
+impl MemoryPlan {
+    /// The division of the memory that is demanded.
+    pub(crate) fn new(demand: &Demand) -> MemoryPlan {
+        let threads = demand.threads.max(1);
+        let mut chunk_bytes = demand.block.clamp(UNIT_BYTES, CHUNK_LIMIT_BYTES).next_power_of_two();
+        let chunk_min = chunk_bytes.min(CHUNK_MIN_BYTES);
+        let bytes = demand.bytes.max(MIN_CHUNKS * chunk_min);
+        let resident_max = demand.resident_bytes.min(bytes / 4);
+        let loads = threads + 1;
+        let load_bytes = ((bytes - resident_max) / loads).min(PLACES_BYTES);
+        let wanted = partitions(demand, load_bytes, threads);
+        while chunk_bytes > chunk_min && (wanted * threads).max(MIN_CHUNKS) * chunk_bytes > bytes / 2 {
+            chunk_bytes /= 2;
+        }
+        let in_flight = (WRITES_IN_FLIGHT * demand.directories.max(1) + threads + 1) * chunk_bytes;
+        let open_max = bytes.saturating_sub(in_flight) * 2 / 3;
+        let partitions = wanted.min(open_max / (threads * chunk_bytes)).max(1);
+        let open = partitions * threads * chunk_bytes;
+        let fan_in = (bytes / 2 / ((MERGE_AHEAD + 2) * chunk_bytes)).max(2);
+        let run_max = (bytes.saturating_sub(in_flight) / threads * 3 / 4).max(2 * chunk_bytes);
+        let run_needed = demand.expected_bytes.unwrap_or(0) / (fan_in * threads) as u64;
+        let run_needed = usize::try_from(run_needed).unwrap_or(usize::MAX);
+        MemoryPlan {
+            bytes,
+            chunk_bytes,
+            partitions,
+            resident_bytes: resident_max.min(bytes.saturating_sub(open + in_flight)),
+            load_bytes,
+            load_rows: (demand.heap_bytes / 2 / loads / order_bytes(demand.keys)).clamp(1 << 10, MAX_ROWS),
+            run_bytes: RUN_BYTES.max(run_needed).min(run_max).min(PLACES_BYTES / threads),
+            fan_in,
+        }
+    }
+
+    /// Bits of a row's place that are its offset in a chunk.
+    pub(crate) fn shift(&self) -> u32 {
+        self.chunk_bytes.trailing_zeros()
+    }
+}
+
+/// Bytes of chunks that places of 32 bits can tell apart, at least: chunks are half full where rows are long.
+const PLACES_BYTES: usize = 1 << 31;
+
+/// Rows that are sorted at once, at most: so that counters of 32 bits suffice.
+const MAX_ROWS: usize = 1 << 31;
+
+/// Number of partitions that are worth having.
+fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
+    let Some(expected) = demand.expected_bytes else { return demand.partitions_max.min(PARTITIONS as usize) };
+    let for_caches =
+        expected.div_ceil(PARTITION_BYTES).clamp(2 * threads as u64, PARTITIONS.max(2 * threads as u64));
+    // Partitions are of different sizes, as a sample has divided them.
+    let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
+    usize::try_from(for_caches.max(for_memory)).unwrap_or(usize::MAX).min(demand.partitions_max)
+}

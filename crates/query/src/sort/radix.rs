@@ -1,0 +1,136 @@
+//! Sorting of codes with the places of their rows, by radix.
+//!
+//! Least significant digit first, with digits of up to 11 bits, of only those bits that differ between rows. An array
+//! that exceeds a cache is divided by its most significant bits first, so that each part is sorted in cache. Rows of
+//! equal codes stay in their order.
+
+/// A code and the place of a row.
+pub(crate) trait Item: Copy + Default + Ord {
+    /// Some bits of the code, from `shift` on.
+    fn digit(self, shift: u32, mask: u64) -> usize;
+}
+
+/// A code and a place that fit in 64 bits, the code in the upper ones.
+impl Item for u64 {
+    fn digit(self, shift: u32, mask: u64) -> usize {
+        ((self >> shift) & mask) as usize
+    }
+}
+
+/// A code and a place that need more bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wide {
+    /// The code.
+    pub(crate) code: u64,
+    /// The place.
+    pub(crate) place: u32,
+}
+
+impl Item for Wide {
+    fn digit(self, shift: u32, mask: u64) -> usize {
+        ((self.code >> shift) & mask) as usize
+    }
+}
+
+/// Items below which comparing is faster than counting.
+const FEW_ITEMS: usize = 256;
+
+/// Bits of a digit, at most: the counters of 2,048 digits fit in the first level of cache.
+const DIGIT_BITS_MAX: u32 = 11;
+
+/// Items above which an array is divided first: 2 MiB of eight bytes each, twice, still fit in a common cache.
+const CACHED_ITEMS: usize = 1 << 18;
+
+/// Bits by which an array is divided.
+const DIVISION_BITS: u32 = 8;
+
+/// Sorts items by `bits` bits from `shift` on. Bits below them may decide between equal ones, those above must be equal.
+pub(crate) fn sort<T: Item>(items: &mut [T], scratch: &mut Vec<T>, shift: u32, bits: u32) {
+    if bits == 0 || items.len() < 2 {
+        return;
+    }
+    if items.len() < FEW_ITEMS {
+        return items.sort_unstable();
+    }
+    scratch.clear();
+    scratch.resize(items.len(), T::default());
+    if items.len() > CACHED_ITEMS && bits > DIVISION_BITS {
+        divide(items, scratch, shift, bits);
+    } else {
+        by_digits(items, scratch, shift, bits);
+    }
+}
+
+/// Divides by the upper bits, and sorts the parts.
+fn divide<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
+    let rest = bits - DIVISION_BITS;
+    let upper = shift + rest;
+    let mut counts = [0_usize; 1 << DIVISION_BITS];
+    let mask = (1 << DIVISION_BITS) - 1;
+    items.iter().for_each(|item| counts[item.digit(upper, mask)] += 1);
+    let mut ends = [0_usize; 1 << DIVISION_BITS];
+    let mut sum = 0;
+    for (end, count) in ends.iter_mut().zip(counts) {
+        *end = sum;
+        sum += count;
+    }
+    for item in &*items {
+        let end = &mut ends[item.digit(upper, mask)];
+        scratch[*end] = *item;
+        *end += 1;
+    }
+    let (mut scratch, mut items) = (scratch, items);
+    for count in counts {
+        let (part, rest_of_scratch) = scratch.split_at_mut(count);
+        let (target, rest_of_items) = items.split_at_mut(count);
+        target.copy_from_slice(part);
+        if count < FEW_ITEMS {
+            target.sort_unstable();
+        } else if count > CACHED_ITEMS && rest > DIVISION_BITS {
+            divide(target, part, shift, rest);
+        } else {
+            by_digits(target, part, shift, rest);
+        }
+        (scratch, items) = (rest_of_scratch, rest_of_items);
+    }
+}
+
+/// One pass for each digit; digits that all items have in common are left out.
+fn by_digits<T: Item>(items: &mut [T], scratch: &mut [T], shift: u32, bits: u32) {
+    if bits == 0 {
+        return;
+    }
+    let passes = bits.div_ceil(DIGIT_BITS_MAX);
+    let width = bits.div_ceil(passes);
+    let mask = (1_u64 << width) - 1;
+    let mut counts = [0_u32; 1 << DIGIT_BITS_MAX];
+    let (mut from, mut to) = (&mut *items, &mut *scratch);
+    let mut is_swapped = false;
+    for pass in 0..passes {
+        let at = shift + pass * width;
+        // The last digit may have fewer bits; those above are equal.
+        let mask = if pass + 1 == passes { (1_u64 << (bits - pass * width)) - 1 } else { mask };
+        counts[..=mask as usize].fill(0);
+        from.iter().for_each(|item| counts[item.digit(at, mask) & COUNTERS_MASK] += 1);
+        if counts[..=mask as usize].iter().any(|&count| count as usize == from.len()) {
+            continue;
+        }
+        let mut sum = 0;
+        for count in &mut counts[..=mask as usize] {
+            sum += std::mem::replace(count, sum);
+        }
+        for item in from.iter() {
+            let next = &mut counts[item.digit(at, mask) & COUNTERS_MASK];
+            to[*next as usize] = *item;
+            *next += 1;
+        }
+        std::mem::swap(&mut from, &mut to);
+        is_swapped = !is_swapped;
+    }
+    if is_swapped {
+        items.copy_from_slice(scratch);
+    }
+}
+
+/// The same for any digit: tells the compiler that it is the index of a counter.
+const COUNTERS_MASK: usize = (1 << DIGIT_BITS_MAX) - 1;

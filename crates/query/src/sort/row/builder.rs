@@ -1,0 +1,204 @@
+//! A column that grows by blocks of rows.
+
+use std::sync::Arc;
+
+use arrow_array::builder::make_view;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, i256};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_row::RowConverter;
+use arrow_schema::{ArrowError, DataType};
+
+use super::layout::{Column, Form};
+use super::{array_at, u32_at};
+
+/// Values of a column, and which of them are null.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    values: Values,
+    nulls: Option<BooleanBufferBuilder>,
+}
+
+#[derive(Debug)]
+enum Values {
+    Fixed1(Vec<u8>),
+    Fixed2(Vec<u16>),
+    Fixed4(Vec<u32>),
+    Fixed8(Vec<u64>),
+    Fixed16(Vec<i128>),
+    Fixed32(Vec<i256>),
+    Bits(BooleanBufferBuilder),
+    /// Bytes, and where each value ends.
+    Bytes(Vec<u8>, Vec<usize>),
+    Nothing,
+}
+
+impl Builder {
+    /// An empty column with room for some rows.
+    pub(crate) fn new(column: &Column, rows: usize) -> Builder {
+        let values = match column.form {
+            Form::Fixed(1) | Form::Code { width: 1, .. } => Values::Fixed1(Vec::with_capacity(rows)),
+            Form::Fixed(2) | Form::Code { .. } => Values::Fixed2(Vec::with_capacity(rows)),
+            Form::Fixed(4) => Values::Fixed4(Vec::with_capacity(rows)),
+            Form::Fixed(8) => Values::Fixed8(Vec::with_capacity(rows)),
+            Form::Fixed(16) => Values::Fixed16(Vec::with_capacity(rows)),
+            Form::Fixed(_) => Values::Fixed32(Vec::with_capacity(rows)),
+            Form::Bool => Values::Bits(BooleanBufferBuilder::new(rows)),
+            Form::Bytes(_) | Form::Encoded(..) => Values::Bytes(Vec::new(), Vec::with_capacity(rows)),
+            Form::Nothing => Values::Nothing,
+        };
+        Builder { values, nulls: column.null.map(|_| BooleanBufferBuilder::new(rows)) }
+    }
+
+    /// Appends the values of a column in the fixed parts of some rows.
+    pub(crate) fn extend(&mut self, column: &Column, fixed: &[u8], stride: usize) {
+        let rows = fixed.chunks_exact(stride);
+        let at = column.offset;
+        match &mut self.values {
+            Values::Fixed1(values) => values.extend(rows.clone().map(|row| row[at])),
+            Values::Fixed2(values) => {
+                values.extend(rows.clone().map(|row| u16::from_le_bytes(array_at(row, at))));
+            }
+            Values::Fixed4(values) => values.extend(rows.clone().map(|row| u32_at(row, at))),
+            Values::Fixed8(values) => {
+                values.extend(rows.clone().map(|row| u64::from_le_bytes(array_at(row, at))));
+            }
+            Values::Fixed16(values) => {
+                values.extend(rows.clone().map(|row| i128::from_le_bytes(array_at(row, at))));
+            }
+            Values::Fixed32(values) => {
+                values.extend(rows.clone().map(|row| i256::from_le_bytes(array_at(row, at))));
+            }
+            Values::Bits(bits) => rows.clone().for_each(|row| bits.append(row[at] != 0)),
+            Values::Bytes(..) | Values::Nothing => {}
+        }
+        if let (Some(nulls), Some(bit)) = (&mut self.nulls, column.null) {
+            rows.for_each(|row| nulls.append(!bit.is_set(row)));
+        }
+    }
+
+    /// Appends variable values.
+    pub(crate) fn extend_values<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
+        let Values::Bytes(bytes, ends) = &mut self.values else { return };
+        for value in values {
+            bytes.extend_from_slice(value);
+            ends.push(bytes.len());
+        }
+    }
+
+    /// The column as an array of a type.
+    pub(crate) fn finish(self, data_type: &DataType, rows: usize) -> Result<ArrayData, ArrowError> {
+        let (values, nulls) = self.into_parts();
+        if let Values::Nothing = values {
+            return Ok(ArrayData::new_null(data_type, rows));
+        }
+        let builder = ArrayDataBuilder::new(data_type.clone()).len(rows);
+        let builder = match values {
+            Values::Bytes(bytes, ends) => with_bytes(builder, data_type, bytes, &ends, nulls.as_ref()),
+            values => builder.add_buffer(values.into_buffer()),
+        };
+        builder.nulls(nulls).build()
+    }
+
+    /// The column as an array of dictionary codes with a dictionary.
+    pub(crate) fn dictionary(
+        self,
+        keys: &DataType,
+        data_type: &DataType,
+        rows: usize,
+        values: &ArrayRef,
+    ) -> Result<ArrayData, ArrowError> {
+        let (codes, nulls) = self.into_parts();
+        let codes = match codes {
+            Values::Fixed2(codes) if keys.primitive_width() == Some(size_of::<u32>()) => {
+                Buffer::from_vec(codes.into_iter().map(u32::from).collect())
+            }
+            Values::Fixed2(codes) if keys.primitive_width() == Some(size_of::<u64>()) => {
+                Buffer::from_vec(codes.into_iter().map(u64::from).collect())
+            }
+            codes => codes.into_buffer(),
+        };
+        let builder = ArrayDataBuilder::new(data_type.clone()).len(rows).add_buffer(codes);
+        builder.nulls(nulls).add_child_data(values.to_data()).build()
+    }
+
+    /// The column from Arrow's row format.
+    pub(crate) fn decode(self, converter: &RowConverter) -> Result<ArrayRef, ArrowError> {
+        let Values::Bytes(bytes, ends) = &self.values else { unreachable!("rows are bytes") };
+        let parser = converter.parser();
+        let mut begin = 0;
+        let rows = ends.iter().map(|&end| parser.parse(&bytes[std::mem::replace(&mut begin, end)..end]));
+        Ok(Arc::clone(&converter.convert_rows(rows)?[0]))
+    }
+
+    fn into_parts(self) -> (Values, Option<NullBuffer>) {
+        let nulls = self.nulls.map(|mut nulls| NullBuffer::new(nulls.finish()));
+        (self.values, nulls.filter(|nulls| nulls.null_count() > 0))
+    }
+}
+
+impl Values {
+    fn into_buffer(self) -> Buffer {
+        match self {
+            Values::Fixed1(values) => Buffer::from_vec(values),
+            Values::Fixed2(values) => Buffer::from_vec(values),
+            Values::Fixed4(values) => Buffer::from_vec(values),
+            Values::Fixed8(values) => Buffer::from_vec(values),
+            Values::Fixed16(values) => Buffer::from_vec(values),
+            Values::Fixed32(values) => Buffer::from_vec(values),
+            Values::Bits(mut bits) => bits.finish().into_inner(),
+            Values::Bytes(bytes, _) => Buffer::from_vec(bytes),
+            Values::Nothing => Buffer::default(),
+        }
+    }
+}
+
+/// The buffers of an array of strings or binary values.
+fn with_bytes(
+    builder: ArrayDataBuilder,
+    data_type: &DataType,
+    bytes: Vec<u8>,
+    ends: &[usize],
+    nulls: Option<&NullBuffer>,
+) -> ArrayDataBuilder {
+    match data_type {
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            builder.add_buffer(offsets::<i64>(ends)).add_buffer(Buffer::from_vec(bytes))
+        }
+        DataType::Utf8View | DataType::BinaryView => {
+            let mut begin = 0;
+            let views = ends.iter().map(|&end| {
+                let from = std::mem::replace(&mut begin, end);
+                make_view(&bytes[from..end], 0, from as u32)
+            });
+            builder
+                .add_buffer(Buffer::from_vec(views.collect::<Vec<u128>>()))
+                .add_buffer(Buffer::from_vec(bytes))
+        }
+        DataType::FixedSizeBinary(size) => {
+            builder.add_buffer(Buffer::from_vec(padded(bytes, *size as usize, ends.len(), nulls)))
+        }
+        _ => builder.add_buffer(offsets::<i32>(ends)).add_buffer(Buffer::from_vec(bytes)),
+    }
+}
+
+fn offsets<T: ArrowNativeType>(ends: &[usize]) -> Buffer {
+    let offset = |end: usize| T::from_usize(end).expect("a batch of few bytes");
+    let mut offsets: Vec<T> = Vec::with_capacity(ends.len() + 1);
+    offsets.push(offset(0));
+    offsets.extend(ends.iter().map(|&end| offset(end)));
+    Buffer::from_vec(offsets)
+}
+
+/// Nulls have no bytes in a row, and as many as the others in an array.
+fn padded(bytes: Vec<u8>, size: usize, rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
+    let Some(nulls) = nulls else { return bytes };
+    let mut padded = vec![0; size * rows];
+    let mut values = bytes.chunks_exact(size.max(1));
+    for row in nulls.valid_indices() {
+        if let Some(value) = values.next() {
+            padded[row * size..][..size].copy_from_slice(value);
+        }
+    }
+    padded
+}

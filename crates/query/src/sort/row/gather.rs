@@ -1,0 +1,159 @@
+//! Rows → columns: rows anywhere in memory, in a given order, become batches.
+//!
+//! The fixed parts of a block of rows are copied next to each other first: that is the only access at random, of whole
+//! rows, many of which the processor fetches at the same time. Columns are then taken from the copy, which is in cache.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow_schema::{ArrowError, DataType};
+
+use super::builder::Builder;
+use super::dictionary::Dictionary;
+use super::layout::{Form, Layout};
+use super::{BLOCK_ROWS, u32_at};
+
+/// Rows in memory, and places of rows in them: the upper bits of a place are the index of the bytes, the lower ones the
+/// offset in them.
+pub(crate) struct Rows<'a, B> {
+    /// The bytes.
+    pub(crate) blocks: &'a [B],
+    /// Number of lower bits.
+    pub(crate) shift: u32,
+}
+
+impl<B> Clone for Rows<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Rows<'_, B> {}
+
+impl<'a, B: AsRef<[u8]>> Rows<'a, B> {
+    /// The bytes from a place on.
+    pub(crate) fn at(&self, place: u32) -> &'a [u8] {
+        let block = self.blocks[(place >> self.shift) as usize].as_ref();
+        &block[(place & ((1 << self.shift) - 1)) as usize..]
+    }
+}
+
+/// Makes batches of rows.
+#[derive(Debug)]
+pub(crate) struct Gatherer {
+    layout: Arc<Layout>,
+    dictionaries: Arc<[Dictionary]>,
+    fixed: Vec<u8>,
+    /// Where in each row of the block the next variable value begins.
+    cursors: Vec<usize>,
+}
+
+impl Gatherer {
+    /// For rows of a layout.
+    pub(crate) fn new(layout: &Arc<Layout>, dictionaries: &Arc<[Dictionary]>) -> Gatherer {
+        Gatherer {
+            layout: Arc::clone(layout),
+            dictionaries: Arc::clone(dictionaries),
+            fixed: Vec::new(),
+            cursors: Vec::new(),
+        }
+    }
+
+    /// A batch of the first of some rows: `rows_max` at most, and fewer once they have [`BATCH_VARIABLE_BYTES`]. With
+    /// the number of rows that it took, which is at least one.
+    ///
+    /// # Errors
+    /// If the rows are not those of a batch.
+    pub(crate) fn batch<B: AsRef<[u8]>>(
+        &mut self,
+        rows: Rows<'_, B>,
+        places: &[u32],
+        rows_max: usize,
+    ) -> Result<(RecordBatch, usize), ArrowError> {
+        let layout = Arc::clone(&self.layout);
+        let capacity = places.len().min(rows_max);
+        let mut builders: Vec<Builder> =
+            layout.columns.iter().map(|column| Builder::new(column, capacity)).collect();
+        let (mut done, mut variable_bytes) = (0, 0);
+        while done < capacity && variable_bytes < BATCH_VARIABLE_BYTES {
+            let places = &places[done..capacity.min(done + layout.block_rows)];
+            let (taken, bytes) = self.block(&layout, rows, places, &mut builders);
+            done += taken;
+            variable_bytes += bytes;
+        }
+        Ok((self.finish(&layout, builders, done)?, done))
+    }
+
+    /// Appends rows until their variable values have enough bytes. Gives the number of rows, and these bytes.
+    fn block<B: AsRef<[u8]>>(
+        &mut self,
+        layout: &Layout,
+        rows: Rows<'_, B>,
+        places: &[u32],
+        builders: &mut [Builder],
+    ) -> (usize, usize) {
+        let stride = layout.stride;
+        let mut found: [&[u8]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
+        self.fixed.clear();
+        let (mut count, mut variable_bytes) = (0, 0);
+        for (&place, slot) in places.iter().zip(&mut found) {
+            let row = rows.at(place);
+            self.fixed.extend_from_slice(&row[..stride]);
+            *slot = row;
+            count += 1;
+            for &offset in &layout.lengths {
+                variable_bytes += u32_at(row, offset) as usize;
+            }
+            if variable_bytes >= BATCH_VARIABLE_BYTES {
+                break;
+            }
+        }
+        let found = &found[..count];
+        self.cursors.clear();
+        self.cursors.resize(count, stride);
+        for (column, builder) in layout.columns.iter().zip(builders) {
+            builder.extend(column, &self.fixed, stride);
+            if matches!(column.form, Form::Bytes(_) | Form::Encoded(..)) {
+                let lengths = self.fixed.chunks_exact(stride).map(|row| u32_at(row, column.offset) as usize);
+                let values =
+                    found.iter().zip(&mut self.cursors).zip(lengths).map(|((row, cursor), length)| {
+                        let value = &row[*cursor..*cursor + length];
+                        *cursor += length;
+                        value
+                    });
+                builder.extend_values(values);
+            }
+        }
+        (count, variable_bytes)
+    }
+
+    fn finish(
+        &self,
+        layout: &Layout,
+        builders: Vec<Builder>,
+        rows: usize,
+    ) -> Result<RecordBatch, ArrowError> {
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(builders.len());
+        for ((builder, column), field) in
+            builders.into_iter().zip(&layout.columns).zip(layout.schema.fields())
+        {
+            let array = match (&column.form, field.data_type()) {
+                (Form::Code { dictionary, .. }, DataType::Dictionary(keys, _)) => {
+                    let values = self.dictionaries[*dictionary].values()?;
+                    make_array(builder.dictionary(keys, field.data_type(), rows, &values)?)
+                }
+                (Form::Encoded(_, converter), _) => builder.decode(converter)?,
+                _ => make_array(builder.finish(&column.packed_type, rows)?),
+            };
+            arrays.push(match array.data_type() == field.data_type() {
+                true => array,
+                false => arrow_cast::cast(&array, field.data_type())?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(layout.schema.clone(), arrays, &options)
+    }
+}
+
+/// Bytes of variable values after which a batch ends: rows with long values make small batches.
+pub(crate) const BATCH_VARIABLE_BYTES: usize = 8 << 20;

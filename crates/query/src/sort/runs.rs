@@ -1,0 +1,283 @@
+//! Sorted runs: rows are collected until the memory of a thread is full, sorted, and written.
+//!
+//! A sort of the first rows only needs no more of any run than that many, so that runs stay in memory if these rows fit:
+//! it then writes nothing, and skips rows behind the last one that it has kept.
+
+use std::sync::Arc;
+
+use sakiyomi_io::Buffer;
+
+use super::chunk::{Chunk, ChunkMemory, append};
+use super::context::Context;
+use super::in_memory::{Coder, Ordered, Orderer};
+use super::key::packing::Packing;
+use super::key::range::Range;
+use super::row::gather::Rows;
+use super::row::stage::Stage;
+use super::row::{BLOCK_ROWS, RowView};
+use super::spill::{SpillWriter, Spilled, SpilledChunks};
+use crate::Error;
+use crate::phase::Meter;
+
+/// Rows in order.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Ranges of their keys.
+    pub(crate) ranges: Vec<Range>,
+    /// Number of rows.
+    pub(crate) rows: u64,
+    pub(crate) data: RunData,
+}
+
+/// Where the rows of a run are.
+#[derive(Debug)]
+pub(crate) enum RunData {
+    /// In chunks in memory, at places in order.
+    Memory(Vec<Chunk>, Vec<u32>),
+    /// One after the other in chunks on disk.
+    Spilled(Arc<SpilledChunks>, Vec<Spilled>),
+}
+
+/// Collects rows on one thread, and makes runs of them.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    context: Arc<Context>,
+    memory: Arc<ChunkMemory>,
+    chunks: Vec<Buffer>,
+    /// Bytes of their memory.
+    bytes: usize,
+    rows: usize,
+    orderer: Orderer,
+    coder: Coder,
+    codes: Vec<u64>,
+    /// Rows with a greater code come after those that are wanted.
+    bound: Option<(Packing, u64)>,
+    runs: Vec<Run>,
+}
+
+/// Rows that are collected for each row that a sort of the first rows keeps, so that most are skipped after few sorts.
+const COLLECTED_PER_KEPT: u64 = 4;
+
+/// Rows that are collected at least before they are sorted.
+const COLLECTED_MIN_ROWS: u64 = 1 << 14;
+
+impl Collector {
+    /// With memory that others may use at the same time.
+    pub(crate) fn new(context: &Arc<Context>, memory: &Arc<ChunkMemory>) -> Collector {
+        Collector {
+            context: Arc::clone(context),
+            memory: Arc::clone(memory),
+            chunks: Vec::new(),
+            bytes: 0,
+            rows: 0,
+            orderer: Orderer::default(),
+            coder: Coder::default(),
+            codes: Vec::new(),
+            bound: None,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Collects a block of rows.
+    ///
+    /// # Errors
+    /// If a run cannot be written, or a row does not fit into memory.
+    pub(crate) fn take(&mut self, stage: &Stage) -> Result<(), Error> {
+        let mut views = [RowView::default(); BLOCK_ROWS];
+        stage.rows().zip(&mut views).for_each(|(row, view)| *view = row);
+        let views = &views[..stage.len()];
+        self.codes.clear();
+        if let Some((packing, _)) = &self.bound {
+            let (layout, keys) = (&self.context.layout, &self.context.keys);
+            self.coder.codes(layout, keys, packing, views, &mut self.codes);
+        }
+        for (index, &row) in views.iter().enumerate() {
+            // A new bound has other codes; the rest of the block is collected without them.
+            let bound = self.bound.as_ref().map(|(_, bound)| *bound);
+            if let (Some(&code), Some(bound)) = (self.codes.get(index), bound)
+                && code > bound
+            {
+                continue;
+            }
+            self.append(row)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, row: RowView<'_>) -> Result<(), Error> {
+        let chunk_bytes = self.context.memory.chunk_bytes;
+        if self.chunks.last_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {
+            let plan = self.context.memory;
+            let length = row.fixed.len() + row.variable.len();
+            let next = plan.chunk_bytes.max(length);
+            let collected = self
+                .context
+                .limit
+                .map_or(u64::MAX, |limit| limit.saturating_mul(COLLECTED_PER_KEPT).max(COLLECTED_MIN_ROWS));
+            let is_full = self.bytes + next > plan.run_bytes || self.rows >= plan.load_rows;
+            if self.rows > 0 && (is_full || self.rows as u64 >= collected) {
+                self.end_run()?;
+            }
+            let mut chunk = self.memory.chunk(length)?;
+            append(&mut chunk, chunk_bytes, row);
+            self.bytes += chunk.capacity();
+            self.chunks.push(chunk);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Sorts what was collected, and writes it, unless few rows of it are wanted.
+    fn end_run(&mut self) -> Result<(), Error> {
+        let run = self.sorted()?;
+        let RunData::Memory(chunks, places) = run.data else { unreachable!("a run in memory") };
+        let context = Arc::clone(&self.context);
+        let rows = Rows { blocks: &chunks, shift: context.memory.shift() };
+        if context.limit.is_some() && self.keep(rows, &places, &run.ranges)? {
+            return Ok(());
+        }
+        let mut writer = RunWriter::new(&context, &self.memory)?;
+        for &place in &places {
+            writer.write(rows.at(place))?;
+        }
+        self.runs.push(writer.finish(run.ranges)?);
+        Ok(())
+    }
+
+    /// Copies the rows that are wanted, if they are few; false if they are too many.
+    fn keep(&mut self, rows: Rows<'_, Chunk>, places: &[u32], ranges: &[Range]) -> Result<bool, Error> {
+        let context = Arc::clone(&self.context);
+        let layout = &context.layout;
+        let lengths = places.iter().map(|&place| layout.row_len(rows.at(place)).unwrap_or(0));
+        if lengths.sum::<usize>() > context.memory.run_bytes / 4 {
+            return Ok(false);
+        }
+        if let Some(&last) =
+            places.last().filter(|_| places.len() as u64 == context.limit.unwrap_or(u64::MAX))
+        {
+            let packing = Packing::new(&context.keys, ranges, false);
+            let mut bound = Vec::with_capacity(1);
+            self.coder.codes(layout, &context.keys, &packing, &[layout.view(rows.at(last), 0)], &mut bound);
+            self.bound = Some((packing, bound[0]));
+            self.codes.clear();
+        }
+        let chunk_bytes = context.memory.chunk_bytes;
+        for &place in places {
+            let row = rows.at(place);
+            let length = layout.row_len(row).unwrap_or(0);
+            let view = layout.view(&row[..length], 0);
+            if self.chunks.last_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, view)) {
+                let mut chunk = self.memory.chunk(length)?;
+                append(&mut chunk, chunk_bytes, view);
+                self.bytes += chunk.capacity();
+                self.chunks.push(chunk);
+            }
+            self.rows += 1;
+        }
+        Ok(true)
+    }
+
+    /// What was collected, in order.
+    fn sorted(&mut self) -> Result<Run, Error> {
+        let meter = Meter::start();
+        let chunks: Vec<Chunk> = self.chunks.drain(..).map(Chunk::from).collect();
+        (self.bytes, self.rows) = (0, 0);
+        let rows = Rows { blocks: &chunks, shift: self.context.memory.shift() };
+        let Ordered { mut places, ranges } = self.orderer.order(&self.context, rows)?;
+        places.truncate(usize::try_from(self.context.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+        self.context.job.phases().add(meter.stop("sort", 0, std::time::Duration::ZERO));
+        Ok(Run { ranges, rows: places.len() as u64, data: RunData::Memory(chunks, places) })
+    }
+
+    /// All runs; the last of them is in memory.
+    ///
+    /// # Errors
+    /// If the rest cannot be sorted.
+    pub(crate) fn finish(mut self) -> Result<Vec<Run>, Error> {
+        if self.rows > 0 {
+            let run = self.sorted()?;
+            self.runs.push(run);
+        }
+        Ok(self.runs)
+    }
+}
+
+/// Writes rows in order as a run.
+pub(crate) struct RunWriter<'a> {
+    context: &'a Context,
+    memory: &'a ChunkMemory,
+    writer: SpillWriter,
+    open: Option<Buffer>,
+    chunks: Vec<Spilled>,
+    /// Rows of the open chunk.
+    open_rows: u64,
+    rows: u64,
+}
+
+impl<'a> RunWriter<'a> {
+    /// An empty run in the next spill file.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn new(context: &'a Context, memory: &'a ChunkMemory) -> Result<RunWriter<'a>, Error> {
+        let writer = context.spills.next_writer(&context.job)?;
+        Ok(RunWriter { context, memory, writer, open: None, chunks: Vec::new(), open_rows: 0, rows: 0 })
+    }
+
+    /// Appends the row at the beginning of some bytes.
+    ///
+    /// # Errors
+    /// If a chunk cannot be written.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let chunk_bytes = self.context.memory.chunk_bytes;
+        let layout = &self.context.layout;
+        let length = layout.row_len(bytes).unwrap_or(layout.stride);
+        let row = layout.view(&bytes[..length], 0);
+        if self.open.as_mut().is_none_or(|chunk| !append(chunk, chunk_bytes, row)) {
+            self.flush()?;
+            self.context.job.check()?;
+            append(self.open.insert(self.memory.chunk(length)?), chunk_bytes, row);
+        }
+        self.open_rows += 1;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        if let Some(chunk) = self.open.take() {
+            self.chunks.push(self.writer.write(chunk, std::mem::take(&mut self.open_rows))?);
+        }
+        Ok(())
+    }
+
+    /// Waits until the run is written.
+    ///
+    /// # Errors
+    /// That of any write that has failed.
+    pub(crate) fn finish(mut self, ranges: Vec<Range>) -> Result<Run, Error> {
+        self.flush()?;
+        let data = RunData::Spilled(Arc::new(self.writer.finish()?), self.chunks);
+        Ok(Run { ranges, rows: self.rows, data })
+    }
+}
+
+impl Run {
+    /// Whether its rows are on disk.
+    pub(crate) fn is_spilled(&self) -> bool {
+        matches!(self.data, RunData::Spilled(..))
+    }
+
+    /// The same run on disk.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn spilled(self, context: &Context, memory: &ChunkMemory) -> Result<Run, Error> {
+        let RunData::Memory(chunks, places) = self.data else { return Ok(self) };
+        let rows = Rows { blocks: &chunks, shift: context.memory.shift() };
+        let mut writer = RunWriter::new(context, memory)?;
+        for &place in &places {
+            writer.write(rows.at(place))?;
+        }
+        writer.finish(self.ranges)
+    }
+}

@@ -1,0 +1,160 @@
+//! Chunks of rows on disk: written in the order in which they come, read by their places.
+//!
+//! All chunks of a writer lie in one run of each spill file, so that thousands of partitions need no more than a
+//! descriptor and a few extents. Compression of what is written, chosen while running, belongs here.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sakiyomi_io::read::FileRange;
+use sakiyomi_io::{Buffer, IoFile, Order, ReadStream, Run, RunWriter, SharedOptions, Spill, WriteOptions};
+
+use super::chunk::UNIT_BYTES;
+use crate::phase::{Phase, nanos};
+use crate::{Error, Job};
+
+/// The spill files of a sort, one in each directory; they are created when they are first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Spills {
+    files: Mutex<Vec<Spill>>,
+    /// Number of writers so far.
+    writers: AtomicUsize,
+}
+
+/// Writes in flight at most: enough to keep a fast device busy with chunks of 256 KiB.
+pub(crate) const WRITES_IN_FLIGHT: usize = 8;
+
+/// Bytes that the writer of a spill keeps for itself: all that is written comes in buffers of its caller.
+const OWN_BUFFER_BYTES: usize = 4096;
+
+impl Spills {
+    /// Files that exist already.
+    #[cfg(test)]
+    pub(crate) fn over(files: Vec<Spill>) -> Spills {
+        Spills { files: Mutex::new(files), writers: AtomicUsize::new(0) }
+    }
+
+    fn files(&self, job: &Job) -> Result<Vec<Spill>, Error> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.is_empty() {
+            let directories = job.options().spill.iter();
+            *files =
+                directories.map(|directory| Spill::create(job.io(), directory)).collect::<Result<_, _>>()?;
+        }
+        if files.is_empty() {
+            return Err(Error::Query(
+                "the rows do not fit into memory, and no directory for spills is given".into(),
+            ));
+        }
+        Ok(files.clone())
+    }
+
+    /// A writer of many chunks, to all directories in turn.
+    ///
+    /// # Errors
+    /// If a file cannot be created.
+    pub(crate) fn writer(&self, job: &Job) -> Result<SpillWriter, Error> {
+        SpillWriter::new(job, &self.files(job)?)
+    }
+
+    /// A writer to one directory, another one each time.
+    ///
+    /// # Errors
+    /// If a file cannot be created.
+    pub(crate) fn next_writer(&self, job: &Job) -> Result<SpillWriter, Error> {
+        let files = self.files(job)?;
+        let next = self.writers.fetch_add(1, Ordering::Relaxed) % files.len();
+        SpillWriter::new(job, &files[next..=next])
+    }
+}
+
+/// Writes chunks.
+pub(crate) struct SpillWriter {
+    job: Job,
+    /// One for each file.
+    lanes: Vec<(Arc<IoFile>, RunWriter)>,
+    next: usize,
+}
+
+/// The place of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spilled {
+    lane: usize,
+    /// Offset in the run.
+    start: u64,
+    /// Bytes of its rows.
+    pub(crate) bytes: usize,
+    /// Number of its rows.
+    pub(crate) rows: u64,
+}
+
+impl SpillWriter {
+    fn new(job: &Job, files: &[Spill]) -> Result<SpillWriter, Error> {
+        let options =
+            WriteOptions { block: OWN_BUFFER_BYTES, in_flight: WRITES_IN_FLIGHT, ..WriteOptions::default() };
+        let lanes = files.iter().map(|spill| Ok((Arc::clone(spill.file()), spill.run(&options)?)));
+        Ok(SpillWriter { job: job.clone(), lanes: lanes.collect::<Result<_, Error>>()?, next: 0 })
+    }
+
+    /// Writes a chunk of some rows; waits while too many writes are in flight.
+    ///
+    /// # Errors
+    /// That of a write that has failed, this one or another before it.
+    pub(crate) fn write(&mut self, mut chunk: Buffer, rows: u64) -> Result<Spilled, Error> {
+        let lane = self.next;
+        self.next = (lane + 1) % self.lanes.len();
+        let writer = &mut self.lanes[lane].1;
+        let spilled = Spilled { lane, start: writer.len(), bytes: chunk.len(), rows };
+        // Bytes of rows that were there before fill the last block.
+        chunk.set_len(spilled.bytes.next_multiple_of(UNIT_BYTES));
+        chunk.send();
+        writer.submit(chunk)?;
+        Ok(spilled)
+    }
+
+    /// Waits until all is written.
+    ///
+    /// # Errors
+    /// That of any write that has failed.
+    pub(crate) fn finish(self) -> Result<SpilledChunks, Error> {
+        let lanes = self.lanes.into_iter().map(|(file, writer)| Ok((file, writer.finish()?)));
+        let lanes: Vec<(Arc<IoFile>, Run)> = lanes.collect::<Result<_, Error>>()?;
+        for (_, run) in &lanes {
+            let stats = run.write_stats();
+            let waited_ns = nanos(stats.waiting);
+            self.job.phases().add(Phase {
+                name: "write runs".into(),
+                bytes: stats.bytes,
+                waited_ns,
+                ..Phase::default()
+            });
+        }
+        Ok(SpilledChunks { lanes })
+    }
+}
+
+/// The chunks of a writer; their space is returned when it is dropped.
+#[derive(Debug)]
+pub(crate) struct SpilledChunks {
+    lanes: Vec<(Arc<IoFile>, Run)>,
+}
+
+impl SpilledChunks {
+    /// Reads chunks in the order in which they are given, each as a block, `ahead` of them before they are asked for.
+    ///
+    /// # Errors
+    /// If the budget has no room for a stream.
+    pub(crate) fn read(&self, job: &Job, chunks: &[Spilled], ahead: usize) -> Result<ReadStream, Error> {
+        let ranges: Vec<FileRange> = chunks.iter().map(|chunk| self.range(chunk)).collect();
+        let block = chunks.iter().map(|chunk| chunk.bytes).max().unwrap_or(1).next_multiple_of(UNIT_BYTES);
+        let options = SharedOptions { block, ahead, order: Order::File, gap: 0 };
+        Ok(ReadStream::ranges(job.io(), ranges, &options)?)
+    }
+
+    /// A chunk is written at once, and lies therefore in one piece.
+    fn range(&self, chunk: &Spilled) -> FileRange {
+        let (file, run) = &self.lanes[chunk.lane];
+        let range = run.locate(chunk.start..chunk.start + chunk.bytes as u64).next();
+        (Arc::clone(file), range.expect("the place of a chunk in its run"))
+    }
+}
