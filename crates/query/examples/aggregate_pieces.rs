@@ -32,7 +32,12 @@ fn main() -> Done {
     }
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     writeln!(std::io::stdout(), "{rows} rows")?;
-    let options = |memory| JobOptions { memory, threads: 1, spill: vec![spill.clone().into()], ..JobOptions::default() };
+    let options = |memory| JobOptions {
+        memory,
+        threads: 1,
+        spill: vec![spill.clone().into()],
+        ..JobOptions::default()
+    };
     let schema = batches[0].schema();
     let big = Job::new(options(512 << 20))?;
     for _ in 0..3 {
@@ -101,10 +106,20 @@ fn shuffled(batches: &[RecordBatch]) -> Result<Vec<RecordBatch>, Error> {
 
 fn by_order(schema: &SchemaRef) -> Result<Aggregation, Error> {
     let sum = Aggregate::parse(Function::Sum, "l_quantity", schema)?;
-    Aggregation::new(Aggregation::parse_keys("l_orderkey", schema)?, vec![sum, Aggregate::rows()], None, schema)
+    Aggregation::new(
+        Aggregation::parse_keys("l_orderkey", schema)?,
+        vec![sum, Aggregate::rows()],
+        None,
+        schema,
+    )
 }
 
-fn run(job: &Job, aggregation: Aggregation, schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<usize, Error> {
+fn run(
+    job: &Job,
+    aggregation: Aggregation,
+    schema: &SchemaRef,
+    batches: Vec<RecordBatch>,
+) -> Result<usize, Error> {
     let input: Box<dyn Batches> = Box::new(InMemory::new(schema.clone(), batches));
     drain(&mut aggregate(job, aggregation, vec![input])?.into_stream())
 }

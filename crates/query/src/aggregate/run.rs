@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
-use sakiyomi_os::cpu;
-
-use crate::phase::{Phase, nanos};
+use crate::phase::Meter;
 use crate::{Batches, Error, Job};
 
 use super::groups::Groups;
@@ -96,7 +94,9 @@ impl Aggregated {
     }
 
     fn stream(&self, streams: usize) -> Results {
-        let budget = self.memory.bytes() / WORKERS_PART / streams;
+        // Groups of workers that are still in memory take their part.
+        let part = if self.queue.is_spilled { 1 } else { WORKERS_PART };
+        let budget = self.memory.bytes() / part / streams;
         Results {
             job: self.job.clone(),
             plan: Arc::clone(&self.plan),
@@ -120,15 +120,11 @@ fn group_all(
 ) -> Result<Grouped, Error> {
     let budget = budget / inputs.len().max(1);
     let failed = AtomicBool::new(false);
-    let begun = Instant::now();
     let work = |input: Box<dyn Batches + '_>| {
-        let cpu = cpu::of_this_thread();
         let result = group(job, place, plan, budget, input, &failed);
         if result.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
-        let user_ns = nanos(cpu::of_this_thread().saturating_sub(cpu));
-        job.phases().add(Phase { name: "group".into(), user_ns, ..Phase::default() });
         result
     };
     let results: Vec<Result<(Partial, Vec<Partial>), Error>> = std::thread::scope(|scope| {
@@ -137,7 +133,6 @@ fn group_all(
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    job.phases().add(Phase { name: "group".into(), elapsed_ns: nanos(begun.elapsed()), ..Phase::default() });
     let mut partials = Vec::new();
     let mut distinct: Vec<Vec<Partial>> = plan.layout.distinct.iter().map(|_| Vec::new()).collect();
     // A worker that was stopped says so; the error that stopped it comes first.
@@ -169,10 +164,13 @@ fn group(
         if failed.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        match input.next()? {
-            Some(batch) => worker.add(&batch)?,
-            None => return Ok(worker.finish()),
-        }
+        let reading = Meter::start();
+        let batch = input.next()?;
+        job.phases().add(reading.stop("read", 0, Duration::ZERO));
+        let Some(batch) = batch else { return Ok(worker.finish()) };
+        let grouping = Meter::start();
+        worker.add(&batch)?;
+        job.phases().add(grouping.stop("group", 0, Duration::ZERO));
     }
 }
 

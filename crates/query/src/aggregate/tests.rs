@@ -128,12 +128,21 @@ fn job(scratch: &Scratch) -> Job {
     Job::new(options).unwrap()
 }
 
-fn as_map(keys: usize, rows: Vec<Vec<String>>) -> BTreeMap<Vec<String>, Vec<String>> {
+fn as_map(keys: usize, rows: Vec<Vec<String>>) -> Map {
     let groups = rows.len();
     let map: BTreeMap<_, _> =
         rows.into_iter().map(|row| (row[..keys].to_vec(), row[keys..].to_vec())).collect();
     assert_eq!(map.len(), groups, "a group came twice");
     map
+}
+
+type Map = BTreeMap<Vec<String>, Vec<String>>;
+
+fn check(found: Map, expected: Map) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (key, values) in &expected {
+        assert_eq!(&found[key], values, "{key:?}");
+    }
 }
 
 proptest! {
@@ -165,12 +174,7 @@ proptest! {
         if is_sorted && keys == "flag" {
             prop_assert!(found.is_sorted_by_key(|row| row[0].clone()));
         }
-        let found = as_map(key_columns, found);
-        let expected = expected(&rows, keys, &AGGREGATES, condition);
-        prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
-        for (key, values) in &expected {
-            prop_assert_eq!(&found[key], values, "{:?} of {:?}", key, keys);
-        }
+        check(as_map(key_columns, found), expected(&rows, keys, &AGGREGATES, condition));
         prop_assert_eq!(scratch.entries(), 0);
     }
 
@@ -189,7 +193,7 @@ proptest! {
         let key_columns = plan.keys().len();
         let input = streams(&rows, 1, batch_rows.max(count / 40)).pop().unwrap();
         let found = all(Box::new(SortedAggregate::new(input, plan).unwrap())).unwrap();
-        prop_assert_eq!(as_map(key_columns, found), expected(&rows, keys, aggregates, condition));
+        check(as_map(key_columns, found), expected(&rows, keys, aggregates, condition));
     }
 
     #[test]
@@ -205,13 +209,13 @@ proptest! {
         let faults = Faults { seed, short_of_256: short / 2, errors: vec![(fault, errno)], ..Faults::default() };
         let io = Io::over(disk.engine(8, faults), BufferPool::with_budget(4 << 20, Memory::Ordinary));
         let spill = Spill::over(&io, disk.file(Vec::new(), 512).unwrap());
-        let place = SpillPlace::over(&io, spill);
+        let place = SpillPlace::over(&job, spill);
         let rows = rows(seed, 1500, true);
         let plan = aggregation("i", &AGGREGATES[..6], None);
         let result = aggregate_within(&job, &place, 16 << 10, plan, streams(&rows, 1, 100));
         let found = result.and_then(|result| all(result.into_stream()));
         if let Ok(found) = found {
-            prop_assert_eq!(as_map(1, found), expected(&rows, "i", &AGGREGATES[..6], None));
+            check(as_map(1, found), expected(&rows, "i", &AGGREGATES[..6], None));
         }
     }
 }

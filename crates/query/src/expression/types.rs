@@ -128,6 +128,11 @@ pub(crate) fn is_decimal(data_type: &DataType) -> bool {
     matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
 }
 
+/// Digits after the point.
+pub(crate) fn decimal_places(data_type: &DataType) -> i8 {
+    Decimal::of(data_type).map_or(0, |decimal| decimal.scale)
+}
+
 /// The type that values of both types have, for comparisons and for results that are either.
 pub(crate) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (flat(a), flat(b));

@@ -64,8 +64,10 @@ fn text<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or("∅".into(), |value| value.to_string())
 }
 
+/// As Arrow prints it: of two shortest texts of a number, others may choose the other.
 fn float(value: f64) -> String {
-    format!("{:?}", if value == 0.0 { 0.0 } else { value })
+    let array = arrow_array::Float64Array::from(vec![if value == 0.0 { 0.0 } else { value }]);
+    arrow_cast::display::array_value_to_string(&array, 0).unwrap()
 }
 
 fn decimal(value: i128, scale: usize) -> String {
