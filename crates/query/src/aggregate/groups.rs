@@ -8,7 +8,7 @@ use super::layout::Spec;
 use super::state::State;
 
 /// Partitions of groups by their hashes, at each level.
-pub(crate) const PARTITIONS: usize = 1 << PARTITION_BITS;
+pub(crate) const PARTITION_COUNT: usize = 1 << PARTITION_BITS;
 /// 16 partitions: few enough that a run of each is worth a transfer, and that three levels hold 4,096 times the memory.
 const PARTITION_BITS: u32 = 4;
 /// Levels that a hash has bits for; the index uses its upper half.
@@ -106,8 +106,8 @@ impl Groups {
     /// Groups by partition, within which they have the order of their numbers.
     pub(crate) fn partitioned(&self, level: u32) -> Partitioned {
         let shift = (level % LEVELS_MAX) * PARTITION_BITS;
-        let partition = |group: u32| (self.keys.hash(group) >> shift) as usize % PARTITIONS;
-        let mut ends = vec![0; PARTITIONS];
+        let partition = |group: u32| (self.keys.hash(group) >> shift) as usize % PARTITION_COUNT;
+        let mut ends = vec![0; PARTITION_COUNT];
         self.numbers().for_each(|group| ends[partition(group)] += 1);
         let mut end = 0;
         for count in &mut ends {

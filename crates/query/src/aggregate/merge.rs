@@ -12,7 +12,7 @@ use sakiyomi_io::Run;
 use crate::phase::Meter;
 use crate::{Batches, Error, Job};
 
-use super::groups::{Groups, PARTITIONS, Partitioned};
+use super::groups::{Groups, PARTITION_COUNT, Partitioned};
 use super::overflow::{Overflow, SpillPlace};
 use super::state::result;
 use super::worker::{Partial, Plan};
@@ -95,7 +95,7 @@ impl Queue {
 }
 
 fn empty_works(level: u32) -> Vec<Work> {
-    (0..PARTITIONS).map(|_| Work { level, sources: Vec::new() }).collect()
+    (0..PARTITION_COUNT).map(|_| Work { level, sources: Vec::new() }).collect()
 }
 
 fn in_memory(partials: Vec<Partial>) -> Vec<Work> {

@@ -9,12 +9,12 @@ use std::io::Write;
 
 use crate::{Error, Job};
 
-use super::groups::{Groups, LEVELS_MAX, PARTITIONS};
+use super::groups::{Groups, LEVELS_MAX, PARTITION_COUNT};
 
 /// Bytes of a transfer: the runs of a small table are not longer, and all partitions are written at the same time.
 const BLOCK_BYTES: usize = 128 << 10;
 /// Transfers in flight: one beside the one that is filled or read.
-const TRANSFERS: usize = 2;
+const TRANSFERS_IN_FLIGHT: usize = 2;
 /// Bytes of records that are handed to a run at once.
 const RECORDS_BYTES: usize = 64 << 10;
 
@@ -68,11 +68,12 @@ impl SpillPlace {
         run: Run,
         mut take: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let options = SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS, ..SharedOptions::default() };
+        let options =
+            SharedOptions { block: BLOCK_BYTES, ahead: TRANSFERS_IN_FLIGHT, ..SharedOptions::default() };
         // The beginning of a record whose end is in the next block.
         let mut begun: Vec<u8> = Vec::new();
         let mut reader = run.drain(&options)?;
-        while let Some(block) = reader.next() {
+        for block in reader.by_ref() {
             let block = block?;
             let mut bytes = &block[..];
             while !begun.is_empty() && !bytes.is_empty() {
@@ -110,7 +111,7 @@ pub(crate) struct Overflow {
 
 impl Overflow {
     pub(crate) fn new(place: &SpillPlace, level: u32) -> Overflow {
-        let runs = (0..PARTITIONS).map(|_| Vec::new()).collect();
+        let runs = (0..PARTITION_COUNT).map(|_| Vec::new()).collect();
         Overflow { place: place.clone(), level, spill: None, runs }
     }
 
@@ -136,13 +137,16 @@ impl Overflow {
         let partitioned = groups.partitioned(self.level);
         // Runs are finished together, so that their last transfers overlap.
         let mut open: Vec<(usize, RunWriter)> = Vec::new();
-        for partition in 0..PARTITIONS {
+        for partition in 0..PARTITION_COUNT {
             let numbers = partitioned.part(partition);
             if numbers.is_empty() {
                 continue;
             }
-            let options =
-                WriteOptions { block: BLOCK_BYTES, in_flight: TRANSFERS, ..WriteOptions::default() };
+            let options = WriteOptions {
+                block: BLOCK_BYTES,
+                in_flight: TRANSFERS_IN_FLIGHT,
+                ..WriteOptions::default()
+            };
             let mut run = match spill.run(&options) {
                 Err(sakiyomi_io::Error::Budget { .. }) if !open.is_empty() => {
                     finish(&mut open, &mut self.runs, &self.place.job)?;

@@ -17,6 +17,7 @@ use super::worker::{Partial, Plan, Worker, key_of};
 
 /// Part of the memory that is free that groups take: batches that come in and go out need the rest.
 const MEMORY_NUMERATOR: usize = 3;
+/// See [`MEMORY_NUMERATOR`].
 const MEMORY_DENOMINATOR: usize = 4;
 /// Groups of workers take at most one part in this many of that, so that merging has as much.
 const WORKERS_PART: usize = 2;

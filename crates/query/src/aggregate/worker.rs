@@ -247,16 +247,12 @@ impl Worker {
             return Ok(());
         }
         let mut found = Vec::new();
-        for row in 0..groups.len() {
-            if !Direct::is_unknown(groups[row]) {
-                continue;
-            }
-            groups[row] = self.direct.group(row, keys.len());
-            if Direct::is_unknown(groups[row]) {
+        for (row, group) in groups.iter_mut().enumerate().filter(|(_, group)| Direct::is_unknown(**group)) {
+            *group = self.direct.group(row, keys.len());
+            if Direct::is_unknown(*group) {
                 let key: Vec<ArrayRef> = keys.iter().map(|key| key.slice(row, 1)).collect();
-                let key = key.iter().map(canonical).collect::<Result<Vec<ArrayRef>, _>>()?;
                 self.groups.keys.assign(&key, 1, &mut found)?;
-                groups[row] = found[0];
+                *group = found[0];
                 self.direct.learn(row, keys.len(), found[0]);
             }
         }

@@ -6,7 +6,6 @@ use arrow_array::*;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
-
 use super::*;
 use crate::Batches;
 use crate::batches::InMemory;
@@ -220,6 +219,58 @@ fn deep_and_long_expressions_are_refused_and_do_not_overflow_the_stack() {
     assert!(parse(format!("id{}", " + 1".repeat(90))).is_ok());
     let list = (0..900).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
     assert!(parse(format!("id in ({list})")).is_ok());
+}
+
+#[test]
+fn values_at_the_end_of_their_types_are_errors_or_values_and_never_panic() {
+    for text in [
+        "extract(year from day + 2000000000)",
+        "extract(doy from day - 2147480000)",
+        "day + 2000000000 - interval '1 month'",
+        "day + 9223372036854775807",
+        "day - interval '2147483647 months'",
+        "cast(day + 2000000000 as timestamp)",
+        "cast(day + 2000000000 as varchar)",
+        "(day + 2000000000) || 'x'",
+        "at + interval '999999999 years'",
+        "at - interval '99999999 days'",
+        "cast(9223372036854775807 as timestamp)",
+        "extract(hour from cast(9223372036854775807 as timestamp))",
+        "cast(cast(9223372036854775807 as timestamp) as varchar)",
+        "cast(cast(9223372036854775807 as timestamp(0)) as timestamp(9))",
+        "interval '1 day' + interval '2147483647 days'",
+        "- interval '-2147483648 months'",
+        "-(-9223372036854775807 - 1)",
+        "abs(-9223372036854775807 - 1)",
+        "(-9223372036854775807 - 1) / -1",
+        "(-9223372036854775807 - 1) % -1",
+        "small % 0",
+        "cast(1e300 as int)",
+        "cast(ratio * 1e300 as decimal(10, 2))",
+        "cast(price as decimal(1, 0))",
+        "cast(99999999999999999999999999999999999999 as decimal(76, 38)) * 10000000000000000000000000000000000000",
+        "99999999999999999999999999999999999999 + price",
+        "99999999999999999999999999999999999999 % price",
+        "price / 0.00000000000000000000000000000000000001",
+        "substring(name from -9223372036854775807 for 9223372036854775807)",
+        "substring(name, 9223372036854775807, 9223372036854775807)",
+        "name like '%\\'",
+        "name ilike '\\\\_%'",
+        "name like name",
+        "date '999999-01-01'",
+        "timestamp '0000-00-00 99:99:99'",
+        "cast('nan' as double precision) = ratio",
+        "cast('inf' as decimal(5, 2))",
+        "cast(name as bytea)",
+        "coalesce(null, null)",
+        "case when null then null end",
+        "null is null and null",
+        "x'6'",
+        "1e999",
+    ] {
+        let shown = shown(text);
+        assert!(!shown.is_empty(), "{text}");
+    }
 }
 
 #[test]

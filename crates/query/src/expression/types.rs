@@ -97,11 +97,12 @@ impl Decimal {
 fn decimal(precision: u8, scale: i8, bits: u16) -> Option<DataType> {
     let most = if bits > 128 { DIGITS_256_BITS } else { DIGITS_128_BITS };
     let precision = precision.clamp(1, most);
-    (scale >= 0 && scale as u8 <= precision).then(|| match precision {
+    let data_type = match precision {
         ..=DIGITS_64_BITS if bits <= 64 => DataType::Decimal64(precision, scale),
         ..=DIGITS_128_BITS if bits <= 128 => DataType::Decimal128(precision, scale),
         _ => DataType::Decimal256(precision, scale),
-    })
+    };
+    (scale >= 0 && scale as u8 <= precision).then_some(data_type)
 }
 
 /// A type without its dictionary.

@@ -78,7 +78,7 @@ fn condition(random: &mut Pcg64, depth: usize) -> Tree {
         0 => Tree::And(of(Sort::Bool), of(Sort::Bool)),
         1 => Tree::Or(of(Sort::Bool), of(Sort::Bool)),
         2 => Tree::Not(of(Sort::Bool)),
-        3 => Tree::IsNull(of(sort), depth % 2 == 0),
+        3 => Tree::IsNull(of(sort), depth.is_multiple_of(2)),
         4 => Tree::Between(of(sort), of(sort), of(sort)),
         5 => Tree::In(of(sort), vec![*of(sort), *of(sort)]),
         6 => Tree::Contains(of(Sort::Text), "a"),
