@@ -38,6 +38,7 @@ use source::Given;
 use stream::{Opened, Stream};
 
 use crate::order::SortKey;
+use crate::output::Compression;
 use crate::{Batches, Error, Job};
 
 /// Files of one schema, read as one table.
@@ -151,6 +152,19 @@ pub struct ColumnStatistics {
     pub nulls: Option<u64>,
 }
 
+/// How a column is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnStorage {
+    /// Bytes in the files.
+    pub file_bytes: u64,
+    /// Bytes before compression.
+    pub encoded_bytes: u64,
+    /// Its compression; of several the slowest one.
+    pub compression: Compression,
+    /// Whether each part of it begins with a dictionary.
+    pub is_dictionary: bool,
+}
+
 impl Table {
     /// Opens files, or all of a directory, as one table; `-` is the standard input. Files lie one after the other in the
     /// order in which they are given, those of a directory by their names; hidden files are left out.
@@ -231,6 +245,21 @@ impl Table {
         match &self.content {
             Content::Parquet(files, _) => parquet::statistics(files, column),
             _ => ColumnStatistics::default(),
+        }
+    }
+
+    /// How a column is stored, where the files say it; for estimates, as [`Table::statistics`].
+    ///
+    /// # Panics
+    /// If the place is not a column's.
+    #[must_use]
+    pub fn storage(&self, column: usize) -> ColumnStorage {
+        match &self.content {
+            Content::Parquet(files, _) => parquet::storage(files, column),
+            _ => {
+                let bytes = self.bytes(&[column]);
+                ColumnStorage { file_bytes: bytes, encoded_bytes: bytes, ..ColumnStorage::default() }
+            }
         }
     }
 

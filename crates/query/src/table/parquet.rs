@@ -10,9 +10,11 @@ mod pages;
 mod rows;
 mod scan;
 mod statistics;
+mod storage;
 mod thrift;
 mod window;
 
 pub(super) use footer::ParquetFile;
 pub(super) use scan::{ParquetPlan, ParquetScan};
 pub(super) use statistics::{declared_order, dictionary_columns, statistics};
+pub(super) use storage::storage;
