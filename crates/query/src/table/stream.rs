@@ -105,7 +105,7 @@ impl Stream {
             create_unnamed(&directory, Access::Buffered).map_err(|error| refused(error, "copied into"))?;
         copy(&mut *self.into_reader(), &file).map_err(|error| refused(error, "copied into"))?;
         let file = IoFile::from_file(file, &path, Access::Buffered)?;
-        Ok(Source::unnamed(&path, file))
+        Ok(Source::unnamed(&path, file.into()))
     }
 }
 
