@@ -44,7 +44,8 @@ fn drained(mut stream: Box<dyn Batches>) -> Result<(u64, u64), Error> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = PathBuf::from(arguments.next().ok_or("usage: scan FILE [stored|compact] [STREAMS] [MEMORY_MIB]")?);
+    let path =
+        PathBuf::from(arguments.next().ok_or("usage: scan FILE [stored|compact] [STREAMS] [MEMORY_MIB]")?);
     let is_compact = arguments.next().is_some_and(|argument| argument == "compact");
     let streams = arguments.next().map_or(Ok(2), |argument| argument.parse())?;
     let memory: usize = arguments.next().map_or(Ok(64), |argument| argument.parse())?;

@@ -27,15 +27,15 @@ fn on_disk(path: &Path, disk: &FakeDisk) -> Table {
 fn written(scratch: &Scratch, format: usize) -> (PathBuf, RecordBatch) {
     let path = scratch.path("table");
     let mut random = Random::new(21);
-    let batches = [common(&mut random, 300), common(&mut random, 200)];
+    let batches = [common(&mut random, 150), common(&mut random, 100)];
     match format {
         0 => {
-            let properties = WriterProperties::builder().set_max_row_group_row_count(Some(120));
-            write_parquet(&path, &batches, properties.set_data_page_row_count_limit(30).build());
+            let properties = WriterProperties::builder().set_max_row_group_row_count(Some(60));
+            write_parquet(&path, &batches, properties.set_data_page_row_count_limit(15).build());
         }
         1 => write_file(&path, &batches, IpcWriteOptions::default()),
         _ => {
-            let lines: String = (0..20_000).map(|line| format!("{line},\"x\n{line}\"\n")).collect();
+            let lines: String = (0..8_000).map(|line| format!("{line},\"x\n{line}\"\n")).collect();
             std::fs::write(&path, format!("a,b\n{lines}")).unwrap();
         }
     }
@@ -51,7 +51,7 @@ fn job_over(disk: &FakeDisk, faults: Faults) -> Job {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn faulty_disks_give_all_rows_or_an_error(
