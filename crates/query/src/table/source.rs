@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sakiyomi_io::{Access, IoFile};
 
-use super::Format;
+use super::options::Format;
 use crate::Error;
 
 /// The name that stands for the standard input.

@@ -1,6 +1,6 @@
 //! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};

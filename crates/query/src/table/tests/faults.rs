@@ -14,7 +14,7 @@ fn on_disk(path: &Path, disk: &FakeDisk) -> Table {
     let mut table = open(path).unwrap();
     let file = disk.file(std::fs::read(path).unwrap(), 512).unwrap();
     let source = Source::unnamed(path, file);
-    match &mut table.content {
+    match &mut table.data.content {
         Content::Parquet(files, _) => Arc::get_mut(files).unwrap()[0].source = source,
         Content::Arrow(files) => Arc::get_mut(files).unwrap()[0].source = source,
         Content::Csv(files) => files[0].0 = source,
