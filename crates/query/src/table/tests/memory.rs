@@ -54,7 +54,7 @@ fn a_thousand_columns() {
 #[test]
 fn a_thousand_columns_whose_pages_do_not_fit_are_decoded_in_sets() {
     let scratch = Scratch::new("sets");
-    let (batch, other) = (wide(1000, 5000), common(&mut Random::new(2), 5000));
+    let (batch, other) = (wide(1000, 2000), common(&mut Random::new(2), 5000));
     write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), WriterProperties::default());
     write_parquet(&scratch.path("q"), std::slice::from_ref(&other), WriterProperties::default());
     let options =
