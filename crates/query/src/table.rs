@@ -37,7 +37,7 @@ use content::{Content, Data};
 use source::Given;
 use stream::{Opened, Stream};
 
-pub use options::{ColumnStatistics, Format, OpenOptions, Representation, ScanOptions};
+pub use options::{ColumnStatistics, ColumnStorage, Format, OpenOptions, Representation, ScanOptions};
 
 use crate::order::SortKey;
 use crate::{Batches, Error, Job};
@@ -83,6 +83,20 @@ impl Table {
         plan::scan_schema(&self.data, columns, representation)
     }
 
+    /// The format of its files.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match &self.data.content {
+            Content::Parquet(..) => Format::Parquet,
+            Content::Arrow(_) => Format::ArrowFile,
+            Content::Csv(_) => Format::Csv,
+            Content::Stream(stream) => {
+                let stream = stream.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                stream.as_ref().map_or(Format::Csv, |stream| stream.format)
+            }
+        }
+    }
+
     /// Number of rows, where the files tell it without being read.
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
@@ -117,6 +131,21 @@ impl Table {
         match &self.data.content {
             Content::Parquet(files, _) => parquet::statistics(files, column),
             _ => ColumnStatistics::default(),
+        }
+    }
+
+    /// How a column is stored, where the files say it; for estimates, as [`Table::statistics`].
+    ///
+    /// # Panics
+    /// If the place is not a column's.
+    #[must_use]
+    pub fn storage(&self, column: usize) -> ColumnStorage {
+        match &self.data.content {
+            Content::Parquet(files, _) => parquet::storage(files, column),
+            _ => {
+                let bytes = self.bytes(&[column]);
+                ColumnStorage { file_bytes: bytes, encoded_bytes: bytes, ..ColumnStorage::default() }
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use arrow_array::ArrayRef;
 use sakiyomi_io::Access;
 
+use crate::output::Compression;
+
 /// How files are opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
@@ -106,4 +108,17 @@ pub struct ColumnStatistics {
     pub exact: bool,
     /// Number of nulls, where all files say it.
     pub nulls: Option<u64>,
+}
+
+/// How a column is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnStorage {
+    /// Bytes in the files.
+    pub file_bytes: u64,
+    /// Bytes before compression.
+    pub encoded_bytes: u64,
+    /// Its compression; of several the slowest one.
+    pub compression: Compression,
+    /// Whether each part of it begins with a dictionary.
+    pub is_dictionary: bool,
 }

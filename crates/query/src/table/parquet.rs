@@ -2,8 +2,8 @@
 //!
 //! The library decodes; which bytes are read when, how many are in memory, and which of its requests are granted is
 //! decided here. A row group whose projected columns fit twice into a worker's share of memory is read whole, while the
-//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows; if even a page of each
-//! column is too much, they are decoded a set at a time, and spilled.
+//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows. If even a
+//! page of each column is too much, they are decoded a set at a time, and spilled.
 
 mod chunk;
 mod column_sets;
@@ -14,6 +14,7 @@ mod plan;
 mod rows;
 mod scan;
 mod statistics;
+mod storage;
 mod thrift;
 mod window;
 
@@ -21,3 +22,4 @@ pub(super) use footer::ParquetFile;
 pub(super) use plan::ParquetPlan;
 pub(super) use scan::ParquetScan;
 pub(super) use statistics::{declared_order, dictionary_columns, statistics};
+pub(super) use storage::storage;
