@@ -14,8 +14,9 @@
 //! | `cursor.rs` | a side of a merge join: its batches, checked to be in order |
 //! | `scan.rs` | the inner loop of the merge join, over slices of keys |
 //! | `group.rs` | groups over several batches: a block nested loop, in memory or from a spill |
-//! | `pairs.rs`, `assemble.rs` | pairs of rows, and the batches that are gathered from them |
+//! | `pairs.rs`, `assemble.rs`, `result.rs` | pairs of rows, and the batches that are gathered from them |
 //! | `merge.rs` | the merge join |
+//! | `operator.rs`, `ahead.rs` | the whole join: sides that are sorted or hashed on threads of their own |
 //! | `hash.rs`, `hash/` | the hash join: tables, probes, partitions |
 //!
 //! # Semantics
@@ -25,6 +26,7 @@
 //! both sides appears once, any other column whose name is taken gets the suffix [`COLLISION_SUFFIX`]. Semi and anti
 //! joins give the columns of the left only.
 
+mod ahead;
 mod assemble;
 mod coercion;
 mod condition;
@@ -35,7 +37,9 @@ mod keys;
 mod kind;
 mod layout;
 mod merge;
+mod operator;
 mod pairs;
+mod result;
 mod scan;
 
 pub use condition::{Condition, KeyPair};
@@ -43,6 +47,7 @@ pub use hash::{HashJoin, JoinSide};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
+pub use operator::{JoinInput, JoinMethod, join};
 
 #[cfg(test)]
 mod tests;

@@ -16,14 +16,19 @@
 //! | external sort | [`sort`] |
 //! | merge join of sorted streams | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
+//! | whole statements: from tables to a file | [`statement`] |
 //! | what each phase took: bytes, seconds, CPU time, waiting; how far a job is | [`phase`], [`progress`] |
 //! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
+//! | the CPU costs of operators on this machine, measured | [`calibrate`] |
+//! | tables as the cost model sees them | [`describe`] |
 //! | TPC-H tables | [`generate`] |
 
 pub mod aggregate;
 pub mod batches;
+pub mod calibrate;
 pub mod cost;
+pub mod describe;
 pub mod expression;
 pub mod generate;
 pub mod job;
@@ -34,6 +39,7 @@ pub mod phase;
 pub mod preview;
 pub mod progress;
 pub mod sort;
+pub mod statement;
 pub mod table;
 
 mod batch_bytes;

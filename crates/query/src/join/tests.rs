@@ -55,7 +55,7 @@ fn values() -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_merge_join_gives_what_a_nested_loop_gives(
@@ -102,7 +102,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_hash_join_gives_what_a_nested_loop_gives(
@@ -128,6 +128,77 @@ proptest! {
         rows.sort();
         expected.sort();
         prop_assert_eq!(rows, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sides_in_any_order_are_sorted_or_hashed_and_joined(
+        kind in kinds(),
+        (left, right) in (values(), values()),
+        types in prop::collection::vec(0..KEY_TYPES.len(), 1..4),
+        (left_rows, right_rows) in (1_usize..12, 1_usize..12),
+        method in prop::sample::select(vec![JoinMethod::Merge, JoinMethod::Hash(JoinSide::Left)]),
+        threads in 1_usize..3,
+    ) {
+        let scratch = Scratch::new("join");
+        let job = job(&scratch);
+        let (left, right) = (table(Side::Left, &types, &left), table(Side::Right, &types, &right));
+        let places: Vec<(usize, usize)> = (0..types.len()).map(|place| (place, place)).collect();
+        let condition = Condition::new(&places, &left.schema(), &right.schema()).unwrap();
+        let input = |table: &RecordBatch, rows: usize| {
+            let half = table.num_rows() / threads;
+            let streams = (0..threads).map(|thread| {
+                let end = if thread + 1 == threads { table.num_rows() } else { half };
+                stream(&table.slice(thread * half, end - thread * half), rows)
+            });
+            JoinInput { streams: streams.collect(), is_sorted: false, sort: crate::sort::SortOptions::default() }
+        };
+        let found = join(&job, input(&left, left_rows), input(&right, right_rows), &condition, kind, method).unwrap();
+        let schema = found.schema();
+        let mut rows: Vec<Vec<String>> = collect(found).unwrap().iter().flat_map(rows_of).collect();
+        let mut expected = joined(kind, &left, &right, &condition, &schema);
+        rows.sort();
+        expected.sort();
+        prop_assert_eq!(rows, expected);
+        prop_assert!(job.phases().list().iter().any(|phase| phase.name == "join"));
+    }
+}
+
+#[test]
+fn a_side_that_is_known_to_be_sorted_is_not_sorted_again() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
+    let input = || JoinInput {
+        streams: vec![stream(&table, 100)],
+        is_sorted: true,
+        sort: crate::sort::SortOptions::default(),
+    };
+    let found = join(&job, input(), input(), &condition, JoinKind::Inner, JoinMethod::Merge).unwrap();
+    assert_eq!(collect(found).unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+    assert!(job.phases().list().iter().all(|phase| phase.name == "join"));
+}
+
+#[test]
+fn a_result_that_is_dropped_early_ends_its_threads() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let table = ints("k", &(0..1000).map(Some).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &table.schema(), &table.schema()).unwrap();
+    for method in [JoinMethod::Merge, JoinMethod::Hash(JoinSide::Right)] {
+        let input = |is_sorted| JoinInput {
+            streams: vec![stream(&table, 10)],
+            is_sorted,
+            sort: crate::sort::SortOptions::default(),
+        };
+        let mut found = join(&job, input(true), input(false), &condition, JoinKind::Inner, method).unwrap();
+        assert!(found.next().unwrap().is_some());
+        drop(found);
+        job.reserve(job.available(), "a test").unwrap();
     }
 }
 
@@ -242,6 +313,33 @@ fn a_group_that_exceeds_memory_is_spilled_and_joined_in_full() {
     assert_eq!(rows, 1500 * 2000);
     assert!(pairs.iter().all(|&seen| seen));
     drop((join, rest));
+}
+
+#[test]
+fn wide_rows_that_many_partners_repeat_come_in_small_batches() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let fields = vec![Field::new("k", DataType::Int64, false), Field::new("wide", DataType::Utf8, false)];
+    let text = "x".repeat(1 << 20);
+    let columns: Vec<arrow_array::ArrayRef> =
+        vec![Arc::new(Int64Array::from(vec![1, 2])), Arc::new(StringArray::from(vec!["short", &text]))];
+    let right = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let left = ints("k", &(0..100).map(|row| Some(1 + row / 50)).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    let order = [SortOptions::default()];
+    let merge =
+        MergeJoin::new(&job, stream(&left, 100), stream(&right, 2), &condition, &order, JoinKind::Inner);
+    let (ours, theirs) = (stream(&left, 100), stream(&right, 2));
+    let hash = HashJoin::new(&job, ours, theirs, &condition, JoinKind::Inner, JoinSide::Right);
+    let both: [Box<dyn Batches>; 2] = [Box::new(merge.unwrap()), Box::new(hash.unwrap())];
+    for mut join in both {
+        let mut rows = 0;
+        while let Some(batch) = join.next().unwrap() {
+            assert!(crate::batch_bytes::batch_bytes(&batch) <= 2 << 20, "{} rows", batch.num_rows());
+            rows += batch.num_rows();
+        }
+        assert_eq!(rows, 100);
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 
 use crate::words::{NO_BREAK_SPACE, one_line};
 
-/// What the terminal can take.
+/// The abilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// How many columns there are.
+    /// Number of columns.
     pub width: usize,
     /// Whether to write ANSI colours.
     pub colour: bool,
@@ -85,6 +85,11 @@ impl Style {
     /// Whether such a table has room without words or numbers that are broken.
     pub(super) fn fits(self, header: &[&str], rows: &[Vec<String>], text_columns: usize) -> bool {
         least_widths(header, rows, text_columns).iter().sum::<usize>() <= self.width()
+    }
+
+    /// The same, wide enough for a table no cell of which is broken.
+    pub(super) fn wide_enough(self, header: &[&str], rows: &[Vec<String>]) -> Style {
+        Style { width: least_widths(header, rows, 0).iter().sum::<usize>().max(self.width), ..self }
     }
 
     /// A table without borders whose first `text_columns` columns are text and the others numbers.

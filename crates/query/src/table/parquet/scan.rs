@@ -1,0 +1,167 @@
+//! The scan of Parquet files by one worker: row groups, decoded batch by batch.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use super::chunk::Fault;
+use super::column_sets::ColumnSets;
+use super::group::{Group, Opened};
+use super::plan::ParquetPlan;
+use crate::table::allowance::Allowance;
+use crate::table::fetch::Fetcher;
+use crate::table::guard::{damaged, decode, named};
+use crate::table::types::with_rows;
+use crate::{Batches, Error, Job};
+
+/// One worker.
+pub(in crate::table) struct ParquetScan {
+    job: Job,
+    plan: Arc<ParquetPlan>,
+    fetcher: Fetcher,
+    allowance: Arc<Allowance>,
+    current: Option<Current>,
+}
+
+/// A row group that is being decoded.
+struct Current {
+    decoder: Decoder,
+    fault: Fault,
+    file: usize,
+    index: usize,
+    rows_left: u64,
+    /// Bytes that are reserved for a batch.
+    batch_bytes: usize,
+}
+
+enum Decoder {
+    /// No column is wanted.
+    Count,
+    Columns(ParquetRecordBatchReader),
+    Sets(ColumnSets),
+}
+
+impl ParquetScan {
+    pub(in crate::table) fn new(
+        job: &Job,
+        plan: &Arc<ParquetPlan>,
+        fetcher: Fetcher,
+        allowance: Allowance,
+    ) -> ParquetScan {
+        let (job, plan, allowance) = (job.clone(), Arc::clone(plan), Arc::new(allowance));
+        ParquetScan { job, plan, fetcher, allowance, current: None }
+    }
+
+    fn path(&self, file: usize) -> &Path {
+        &self.plan.files[file].source.path
+    }
+
+    /// Begins the next row group; false if there is none.
+    fn begin(&mut self) -> Result<bool, Error> {
+        let Some(fetched) = self.fetcher.next()? else { return Ok(false) };
+        let group = Group {
+            job: self.job.clone(),
+            plan: Arc::clone(&self.plan),
+            file: fetched.split.file,
+            index: fetched.split.index,
+            allowance: Arc::clone(&self.allowance),
+            fault: Fault::default(),
+            open: fetched.file,
+            parts: fetched.parts,
+            share: self.fetcher.share(),
+        };
+        let path = self.path(group.file);
+        let begun = decode(path, || self.open(&group)).map_err(named(path));
+        let (decoder, batch_bytes) = begun.map_err(|error| group.take_fault().unwrap_or(error))?;
+        let (file, index, rows_left) = (group.file, group.index, group.rows());
+        self.current = Some(Current { decoder, fault: group.fault, file, index, rows_left, batch_bytes });
+        Ok(true)
+    }
+
+    /// Gives the decoder, and the bytes that are reserved for its batches.
+    fn open(&self, group: &Group) -> Result<(Decoder, usize), Error> {
+        if self.plan.columns.is_empty() {
+            return Ok((Decoder::Count, 0));
+        }
+        match self.open_all(group).map_err(|error| group.take_fault().unwrap_or(error)) {
+            Err(Error::Memory { .. }) if self.plan.columns.len() > 1 => {
+                Ok((Decoder::Sets(ColumnSets::new(group)?), 0))
+            }
+            other => other,
+        }
+    }
+
+    /// All columns at the same time.
+    fn open_all(&self, group: &Group) -> Result<(Decoder, usize), Error> {
+        let mut opened = Opened::default();
+        self.plan.columns.iter().try_for_each(|&column| group.open_column(column, &mut opened))?;
+        let row_bytes = opened.row_bytes;
+        let rows = row_bytes.batch_rows(self.plan.batch_rows, self.allowance.share() / 2);
+        let bytes = rows.saturating_mul(row_bytes.of_row());
+        let what = || format!("decoding {rows} rows of {} bytes", row_bytes.of_row());
+        self.allowance.exchange(0, bytes, what)?;
+        let reader = group.reader(&self.plan.columns, opened, rows)?;
+        Ok((Decoder::Columns(reader), bytes))
+    }
+
+    /// The next batch of the row group; none at its end.
+    fn advance(&self, current: &mut Current) -> Result<Option<RecordBatch>, Error> {
+        let (plan, path) = (&self.plan, self.path(current.file));
+        let next = match &mut current.decoder {
+            Decoder::Count => {
+                let rows = current.rows_left.min(plan.batch_rows as u64);
+                let batch = with_rows(&plan.shape.schema, Vec::new(), rows as usize)?;
+                Ok(Some(batch).filter(|_| rows > 0))
+            }
+            Decoder::Columns(reader) => decode(path, || match reader.next() {
+                None => Ok(None),
+                Some(batch) => plan.shape.apply(&batch?).map(Some),
+            }),
+            Decoder::Sets(sets) => decode(path, || match sets.next()? {
+                None => Ok(None),
+                Some(batch) => plan.shape.apply(&batch).map(Some),
+            }),
+        };
+        if let Some(error) = current.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            return Err(error);
+        }
+        let batch = next.map_err(named(path))?;
+        let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+        let index = current.index;
+        let too_many = || damaged(path, format_args!("row group {index} has more rows than it claims"));
+        current.rows_left = current.rows_left.checked_sub(rows).ok_or_else(too_many)?;
+        if batch.is_none() && current.rows_left > 0 {
+            let left = current.rows_left;
+            return Err(damaged(path, format_args!("row group {index} has {left} rows less than it claims")));
+        }
+        Ok(batch)
+    }
+}
+
+impl Batches for ParquetScan {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.shape.schema)
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.job.check()?;
+        loop {
+            if let Some(mut current) = self.current.take() {
+                if let Some(batch) = self.advance(&mut current)? {
+                    self.current = Some(current);
+                    return Ok(Some(batch));
+                }
+                // The memory of its pages is released before the next row group needs some.
+                let bytes = current.batch_bytes;
+                drop(current);
+                self.allowance.exchange(bytes, 0, String::new)?;
+            }
+            if !self.begin()? {
+                return Ok(None);
+            }
+        }
+    }
+}

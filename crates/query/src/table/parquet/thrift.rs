@@ -1,0 +1,246 @@
+//! A look at Thrift's compact protocol before the library decodes it: a list that claims more elements than bytes follow
+//! would have it allocate that much. Pure.
+//!
+//! The protocol: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
+
+/// Structures within structures, at most. Those of Parquet have less than ten levels.
+const DEPTH_MAX: usize = 32;
+
+/// The byte behind the last field of a structure.
+const STRUCTURE_END: u8 = 0;
+
+/// Types of fields and elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Byte,
+    Number,
+    Double,
+    Binary,
+    List,
+    Map,
+    Structure,
+    Uuid,
+}
+
+impl Kind {
+    /// By its number in the protocol.
+    fn of(number: u8) -> Result<Kind, Problem> {
+        Ok(match number {
+            1 | 2 => Kind::Boolean,
+            3 => Kind::Byte,
+            4..=6 => Kind::Number,
+            7 => Kind::Double,
+            8 => Kind::Binary,
+            9 | 10 => Kind::List,
+            11 => Kind::Map,
+            12 => Kind::Structure,
+            13 => Kind::Uuid,
+            _ => return Err(Problem::Invalid),
+        })
+    }
+}
+
+/// How the headers of pages number them: one of values.
+pub(super) const DATA_PAGE_KIND: i64 = 0;
+/// One of a dictionary's values.
+pub(super) const DICTIONARY_PAGE_KIND: i64 = 2;
+/// One of values, by version 2 of the format.
+pub(super) const DATA_PAGE_V2_KIND: i64 = 3;
+
+/// Why bytes are no structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// They end within it; more of them may help.
+    End,
+    /// They are not of the protocol.
+    Invalid,
+}
+
+/// The sizes in the header of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PageHeader {
+    /// Bytes of the header itself.
+    pub(super) length: usize,
+    /// [`DATA_PAGE_KIND`], [`DICTIONARY_PAGE_KIND`], [`DATA_PAGE_V2_KIND`], or another one.
+    pub(super) kind: i64,
+    /// Bytes of the page when it is decompressed.
+    pub(super) uncompressed: i64,
+    /// Bytes of the page in the file.
+    pub(super) compressed: i64,
+    /// Values of the page, nulls included.
+    pub(super) values: i64,
+}
+
+/// Checks a whole structure, and gives its length in bytes.
+pub(super) fn length(bytes: &[u8]) -> Result<usize, Problem> {
+    let mut walker = Walker { bytes, at: 0 };
+    walker.structure(0, &mut |_, _, _| {})?;
+    Ok(walker.at)
+}
+
+/// The header of a page at the beginning of some bytes.
+pub(super) fn page_header(bytes: &[u8]) -> Result<PageHeader, Problem> {
+    let mut header = PageHeader::default();
+    let mut walker = Walker { bytes, at: 0 };
+    walker.structure(0, &mut |depth, field, value| match (depth, field) {
+        (0, 1) => header.kind = value,
+        (0, 2) => header.uncompressed = value,
+        (0, 3) => header.compressed = value,
+        // The first field of the header of each kind of page. Their statistics have none that is a number.
+        (1, 1) => header.values = value,
+        _ => {}
+    })?;
+    header.length = walker.at;
+    Ok(header)
+}
+
+struct Walker<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Walker<'_> {
+    fn byte(&mut self) -> Result<u8, Problem> {
+        let byte = self.bytes.get(self.at).copied().ok_or(Problem::End)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<(), Problem> {
+        let left = (self.bytes.len() - self.at) as u64;
+        if count > left {
+            return Err(Problem::End);
+        }
+        self.at += count as usize;
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64, Problem> {
+        let mut value = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Problem::Invalid)
+    }
+
+    /// A structure whose numbers are given to `number` with their depth and field.
+    fn structure(&mut self, depth: usize, number: &mut impl FnMut(usize, i64, i64)) -> Result<(), Problem> {
+        if depth > DEPTH_MAX {
+            return Err(Problem::Invalid);
+        }
+        let mut field = 0i64;
+        loop {
+            let head = self.byte()?;
+            if head == STRUCTURE_END {
+                return Ok(());
+            }
+            field = match head >> 4 {
+                0 => unzigzag(self.varint()?),
+                delta => field.checked_add(i64::from(delta)).ok_or(Problem::Invalid)?,
+            };
+            match Kind::of(head & 0xf)? {
+                // The type of a field tells its value.
+                Kind::Boolean => {}
+                Kind::Number => {
+                    let value = unzigzag(self.varint()?);
+                    number(depth, field, value);
+                }
+                Kind::Structure => self.structure(depth + 1, number)?,
+                other => self.value(other, depth + 1)?,
+            }
+        }
+    }
+
+    fn value(&mut self, kind: Kind, depth: usize) -> Result<(), Problem> {
+        if depth > DEPTH_MAX {
+            return Err(Problem::Invalid);
+        }
+        match kind {
+            Kind::Boolean | Kind::Byte => self.skip(1),
+            Kind::Number => self.varint().map(drop),
+            Kind::Double => self.skip(8),
+            Kind::Uuid => self.skip(16),
+            Kind::Binary => {
+                let length = self.varint()?;
+                self.skip(length)
+            }
+            Kind::Structure => self.structure(depth, &mut |_, _, _| {}),
+            Kind::List => {
+                let head = self.byte()?;
+                match if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) } {
+                    0 => Ok(()),
+                    count => self.elements(count, &[Kind::of(head & 0xf)?], depth),
+                }
+            }
+            Kind::Map => match self.varint()? {
+                0 => Ok(()),
+                count => {
+                    let kinds = self.byte()?;
+                    self.elements(count, &[Kind::of(kinds >> 4)?, Kind::of(kinds & 0xf)?], depth)
+                }
+            },
+        }
+    }
+
+    /// Elements have a byte each at least.
+    fn elements(&mut self, count: u64, kinds: &[Kind], depth: usize) -> Result<(), Problem> {
+        if count > (self.bytes.len() - self.at) as u64 {
+            return Err(Problem::End);
+        }
+        for _ in 0..count {
+            kinds.iter().try_for_each(|&kind| self.value(kind, depth + 1))?;
+        }
+        Ok(())
+    }
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A header as `parquet` writes it: a data page of 30 bytes, 20 of them compressed, with 7 values.
+    const HEADER: &[u8] = &[0x15, 0, 0x15, 60, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0];
+
+    #[test]
+    fn the_sizes_of_a_page_are_found() {
+        let expected =
+            PageHeader { length: HEADER.len(), kind: 0, uncompressed: 30, compressed: 20, values: 7 };
+        assert_eq!(page_header(&[HEADER, b"behind"].concat()), Ok(expected));
+        for length in 0..HEADER.len() {
+            assert_eq!(page_header(&HEADER[..length]), Err(Problem::End), "{length}");
+        }
+    }
+
+    #[test]
+    fn lists_of_more_elements_than_bytes_are_refused() {
+        // Field 1, a list of 2^31 structures.
+        assert_eq!(length(&[0x19, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x08, 0, 0]), Err(Problem::End));
+        assert_eq!(length(&[0x19, 0x00, 0]), Ok(3), "an empty list has no type");
+        assert_eq!(length(&[0x1c; 100]), Err(Problem::Invalid), "too deep");
+        assert_eq!(
+            length(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            Err(Problem::Invalid)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_structure_or_not(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(length) = length(&bytes) {
+                prop_assert!(length <= bytes.len());
+            }
+            let _ = page_header(&bytes);
+        }
+    }
+}
