@@ -38,7 +38,7 @@ use source::Given;
 use stream::{Opened, Stream};
 
 use crate::order::SortKey;
-use crate::output::Compression;
+use crate::cost::operators::Codec;
 use crate::{Batches, Error, Job};
 
 /// Files of one schema, read as one table.
@@ -160,7 +160,7 @@ pub struct ColumnStorage {
     /// Bytes before compression.
     pub encoded_bytes: u64,
     /// Its compression; of several the slowest one.
-    pub compression: Compression,
+    pub codec: Codec,
     /// Whether each part of it begins with a dictionary.
     pub is_dictionary: bool,
 }
