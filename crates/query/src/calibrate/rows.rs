@@ -55,7 +55,8 @@ const COMPARED_KEY_BYTES: usize = 24;
 const COPIED_BYTES: usize = 32 << 20;
 
 pub(super) fn measure(effort: Effort) -> Result<RowCosts, Error> {
-    let narrow = SORT_CASES.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
+    let narrow =
+        SORT_CASES.map(|(bytes, partitions)| (Sizes::new(effort, bytes, COLUMN_COUNTS[0]), partitions));
     let wide = Sizes::new(effort, SORT_CASES[WIDE_SORT_CASE].0, COLUMN_COUNTS[1]);
     let narrow_costs: Vec<[f64; 3]> = narrow
         .iter()

@@ -1,25 +1,12 @@
 //! Batches of a result from pairs of rows.
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
 use arrow_schema::ArrowError;
-use arrow_select::coalesce::BatchCoalescer;
 use arrow_select::interleave::interleave;
 
 use super::layout::{Layout, Origin};
 use super::pairs::{Gather, Pairs};
-
-/// Rows of a batch of the result, at most: as many as stay in a core's cache with the columns that are gathered.
-pub(super) const RESULT_BATCH_ROWS: usize = 8192;
-
-/// A batch of the result of more than one part in this many of the usual rows is given as it is, without a copy; smaller
-/// ones are joined.
-const SMALL_BATCH_PART: usize = 4;
-
-/// Joins batches of a result that are small.
-pub(super) fn coalescer(layout: &Layout, batch_rows: usize) -> BatchCoalescer {
-    let small_rows = batch_rows / SMALL_BATCH_PART;
-    BatchCoalescer::new(layout.schema.clone(), batch_rows).with_biggest_coalesce_batch_size(Some(small_rows))
-}
 
 /// The rows of a left and a right batch that are paired, and forgets the pairs. Consecutive rows are not copied.
 pub(super) fn assemble(
@@ -51,8 +38,9 @@ fn merged(
 ) -> Result<ArrayRef, ArrowError> {
     match (ours, theirs) {
         (ours, _) if ours.is_complete() => ours.gather(left),
-        (_, theirs) if theirs.is_complete() => theirs.gather(right),
+        (_, theirs) if theirs.is_complete() => cast(&theirs.gather(right)?, left.data_type()),
         _ => {
+            let right = cast(right, left.data_type())?;
             let place = |row| {
                 let ours = ours.row(row).map(|place| (0, place));
                 ours.or_else(|| theirs.row(row).map(|place| (1, place))).expect("a row of one side")
