@@ -45,8 +45,8 @@ impl OutputOptions {
     }
 }
 
-/// Compression of a result, by what it costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// Compression of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// None.
     #[default]
