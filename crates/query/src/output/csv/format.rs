@@ -68,7 +68,10 @@ impl<'a> Column<'a> {
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                Values::Dictionary(dictionary.normalized_keys(), Box::new(Column::new(dictionary.values())?))
+                // Without values all rows are null.
+                let has_values = !dictionary.values().is_empty();
+                let keys = if has_values { dictionary.normalized_keys() } else { Vec::new() };
+                Values::Dictionary(keys, Box::new(Column::new(dictionary.values())?))
             }
             _ => Values::Other(ArrayFormatter::try_new(array, &DISPLAY)?, String::new()),
         };

@@ -104,6 +104,10 @@ fn visit_views<T: ByteViewType>(
 fn visit_dictionary(array: &dyn Array, rows: Range<usize>, visitor: &mut impl Visitor) {
     let rows = array.slice(rows.start, rows.len());
     let dictionary = rows.as_any_dictionary();
+    if dictionary.values().is_empty() {
+        // All rows are null, and their keys are anything.
+        return;
+    }
     let (keys, nulls) = (dictionary.normalized_keys(), rows.logical_nulls());
     let values = dictionary.values();
     valid_rows(nulls.as_ref(), 0..rows.len(), |row| visit(values, keys[row]..keys[row] + 1, visitor));
