@@ -150,3 +150,6 @@ impl BatchReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
