@@ -4,7 +4,7 @@ use parquet::basic::Compression as Codec;
 
 use super::footer::ParquetFile;
 use crate::output::Compression;
-use crate::table::ColumnStorage;
+use crate::table::options::ColumnStorage;
 
 /// The storage of a column over all files; a nested column's parts together.
 pub(in crate::table) fn storage(files: &[ParquetFile], column: usize) -> ColumnStorage {
