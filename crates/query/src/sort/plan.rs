@@ -143,3 +143,6 @@ fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
     usize::try_from(for_caches.max(for_memory)).unwrap_or(usize::MAX).min(demand.partitions_max)
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ impl Field {
         (below << self.shift, (above << self.shift) | ((1_u64 << self.shift) - 1))
     }
 }
+
+#[cfg(test)]
+mod tests;
