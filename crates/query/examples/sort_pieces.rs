@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = Job::new(JobOptions { memory, threads, spill, ..JobOptions::default() })?;
     let sample = by_partition.then(|| sample(&batches));
     let expected_bytes = Some(rows as u64 * ROW_BYTES);
-    let options = SortOptions { sample, expected_bytes, ..SortOptions::default() };
+    let expected_rows = Some(rows as u64);
+    let options = SortOptions { sample, expected_bytes, expected_rows, ..SortOptions::default() };
     let key = |column| SortKey { column, options: Direction { descending: false, nulls_first: false } };
     let mut out = std::io::stdout().lock();
     let mut before = (Instant::now(), user_and_system_of_this_process());

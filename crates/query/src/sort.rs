@@ -49,10 +49,10 @@ use arrow_schema::{DataType, SchemaRef};
 
 pub use sorted::{Partition, Sorted, SortedBatches};
 
-use chunk::ChunkMemory;
+use chunk::{ChunkMemory, Guarantee};
 use context::Context;
 use partition::{Partitions, Scatter};
-use plan::{CHUNK_BYTES, Demand, MemoryPlan};
+use plan::{CHUNK_BYTES, Demand, MemoryPlan, ORDER_BYTES};
 use row::stage::Stage;
 use row::view::Viewer;
 use runs::{Collector, Run};
@@ -74,6 +74,8 @@ pub struct SortOptions {
     pub sample: Option<RecordBatch>,
     /// Bytes of all rows in memory, about, if they are known.
     pub expected_bytes: Option<u64>,
+    /// Number of all rows, about, if it is known.
+    pub expected_rows: Option<u64>,
     /// Bytes of the job's buffers that the sort may use; by default three quarters of them.
     pub memory: Option<usize>,
     /// Bytes of rows that stay in memory while others are written, at most.
@@ -96,6 +98,7 @@ impl Default for SortOptions {
         SortOptions {
             sample: None,
             expected_bytes: None,
+            expected_rows: None,
             memory: None,
             resident: RESIDENT_BYTES,
             block: CHUNK_BYTES,
@@ -181,20 +184,28 @@ impl Sorter {
         spills: Spills,
     ) -> Result<Sorter, Error> {
         let (layout, key_columns, dictionaries) = Context::rows(job, schema, keys, options.stable)?;
-        let budget = job.io().pool().budget();
         let sample = options.sample.as_ref().filter(|sample| sample.num_rows() > 0);
+        let budget = job.io().pool().budget();
+        let bytes = options.memory.unwrap_or(budget / 4 * 3).min(budget);
+        let min_bytes = plan::min_bytes(options.block);
+        let guarantee = Guarantee::new(job, bytes.max(min_bytes), min_bytes)?;
+        let threads = job.options().threads;
+        let order_bytes = ORDER_BYTES + key_columns.digit_bytes();
         let memory = MemoryPlan::new(&Demand {
-            bytes: options.memory.unwrap_or(budget / 4 * 3).min(budget),
+            bytes: guarantee.bytes,
             heap_bytes: job.available(),
-            threads: job.options().threads,
+            threads,
             directories: job.options().spill.len(),
             expected_bytes: options.expected_bytes,
+            expected_rows: options.expected_rows,
             resident_bytes: options.resident,
             partitions_max: if sample.is_some() { options.partitions } else { 1 },
             block: options.block,
-            keys: key_columns.columns.len(),
+            order_bytes,
         });
+        let heap = memory.heap_bytes(threads, order_bytes);
         let context = Arc::new(Context {
+            _heap: job.reserve(heap, "ordering rows")?,
             job: job.clone(),
             layout,
             keys: key_columns,
@@ -204,14 +215,15 @@ impl Sorter {
             batch_rows: options.batch_rows.max(1),
             limit: options.limit,
         });
+        let chunks = guarantee.chunks(memory.chunk_bytes);
         let method = match sample {
             Some(sample) => {
                 let types = keys.iter().map(|key| context.layout.columns[key.column].packed_type.clone());
                 let types: Vec<DataType> = types.collect();
                 let splitters = Splitters::new(job, sample, &types, keys, memory.partitions)?;
-                Method::Partition(Arc::new(Partitions::new(&context, splitters)?))
+                Method::Partition(Arc::new(Partitions::new(&context, splitters, chunks)))
             }
-            None => Method::Runs(Arc::new(ChunkMemory::new(job, memory.bytes, memory.chunk_bytes)?)),
+            None => Method::Runs(Arc::new(chunks)),
         };
         Ok(Sorter { context, method, workers: 0, results: Arc::default() })
     }

@@ -9,10 +9,11 @@ fn demand(bytes: usize, expected_bytes: Option<u64>) -> Demand {
         threads: 2,
         directories: 1,
         expected_bytes,
+        expected_rows: None,
         resident_bytes: 64 << 20,
         block: CHUNK_BYTES,
         partitions_max: 1024,
-        keys: 2,
+        order_bytes: 44,
     }
 }
 
@@ -31,7 +32,7 @@ proptest! {
         let base = demand(bytes, expected);
         let demand = Demand { threads, directories, resident_bytes: resident, block, ..base };
         let plan = MemoryPlan::new(&demand);
-        prop_assert!(plan.bytes == bytes.max(MIN_CHUNKS * CHUNK_MIN_BYTES.min(block)));
+        prop_assert!(plan.bytes == bytes.max(min_bytes(block)));
         prop_assert!(plan.chunk_bytes.is_power_of_two() && plan.chunk_bytes <= block);
         let in_flight = (WRITES_IN_FLIGHT * directories + threads + 1) * plan.chunk_bytes;
         let open = plan.partitions * threads * plan.chunk_bytes;
