@@ -164,9 +164,12 @@ const EXPECTED_MIN_ROWS: usize = 1 << 17;
 
 /// Number of partitions that are worth having.
 fn partitions(demand: &Demand, load_bytes: usize, threads: usize) -> usize {
-    let Some(expected) = demand.expected_bytes else { return demand.partitions_max.min(CACHED_PARTITIONS as usize) };
-    let for_caches =
-        expected.div_ceil(PARTITION_BYTES).clamp(2 * threads as u64, CACHED_PARTITIONS.max(2 * threads as u64));
+    let Some(expected) = demand.expected_bytes else {
+        return demand.partitions_max.min(CACHED_PARTITIONS as usize);
+    };
+    let for_caches = expected
+        .div_ceil(PARTITION_BYTES)
+        .clamp(2 * threads as u64, CACHED_PARTITIONS.max(2 * threads as u64));
     // Partitions are of different sizes, as a sample has divided them.
     let for_memory = expected.div_ceil((load_bytes / 2).max(1) as u64);
     let affordable = affordable_rows(demand, threads + 1).max(LOAD_MIN_ROWS) as u64;
