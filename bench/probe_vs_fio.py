@@ -7,13 +7,16 @@ but for mappings. Reads, and writes over a file that is there already.
 
 Runs of both are interleaved, and each pair gives one ratio; the table has the median of the ratios with its interval of
 95 % (order statistics), because the storage varies far more from moment to moment than the two differ. CPU is user and
-system time of the process for 10^9 bytes, as each tool counts its own while it measures. Reads are of the same file;
+system time for 10^9 bytes, with the kernel's threads of io_uring on both sides: `probe` counts them while it measures;
+fio does not, so its CPU time is that of the whole process, less that of one which transfers a single block. Reads are of
+the same file;
 `sakiyomi probe` writes only to test files of its own, so writes are to two files of one size in the same directory. With
 --loop, both use a loop device over a file in memory.
 
 Buffers are compared like with like: ordinary pages on both sides, then, as root, huge pages on both, which are reserved
-for `--mem=mmaphuge` and given back. fio's mmap engine copies from a mapping of the whole file that it keeps; ours maps
-block by block and touches each page. fio is installed by apt-get where it is missing.
+for `--mem=mmaphuge` and given back. fio's mmap engine copies from a mapping of the whole file, which it reads once here,
+so that each page is mapped once as in ours, which maps block by block and touches each page. fio is installed by apt-get
+where it is missing.
 """
 
 import argparse
@@ -57,8 +60,8 @@ def fio(path, case, op, memory, seconds):
     command = [
         "fio", "--name=x", f"--filename={path}", f"--ioengine={engine.removesuffix('-sqpoll')}", f"--iodepth={depth}",
         f"--numjobs={jobs}", "--thread", "--group_reporting", f"--bs={block.removesuffix('iB')}",
-        f"--rw={'rand' if is_random else ''}{op}", f"--direct={int(not is_mapped)}", "--time_based", "--invalidate=0",
-        f"--runtime={int(seconds * 1000)}ms", "--randrepeat=0", "--output-format=json", *memory,
+        f"--rw={'rand' if is_random else ''}{op}", f"--direct={int(not is_mapped)}", "--invalidate=0",
+        "--randrepeat=0", "--output-format=json", *memory,
     ]
     if engine.startswith("io_uring"):
         command.append("--registerfiles=1")
@@ -70,12 +73,13 @@ def fio(path, case, op, memory, seconds):
         command += [f"--offset_increment={part}", f"--size={part}"]
     if path.is_block_device():
         command.append("--allow_file_create=0")
-    job = json.loads(run(command))["jobs"][0]
-    elapsed = job[op]["runtime"] / 1000
-    gigabytes = job[op]["io_bytes"] / 1e9
-    # With several jobs, fio adds up their times and then gives percentages of the sum of their run times.
-    busy = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
-    return gigabytes * 1e9 / elapsed, busy / gigabytes
+    _, start_up = timed([*command, f"--io_size={block.removesuffix('iB')}"])
+    duration = [] if is_mapped else ["--time_based", f"--runtime={int(seconds * 1000)}ms"]
+    printed, cpu = timed(command + duration)
+    job = json.loads(printed)["jobs"][0]
+    # Milliseconds are too coarse for one pass over a file in memory.
+    elapsed = job[op]["runtime"] / 1000 if not is_mapped else job[op]["io_bytes"] / (1024 * job[op]["bw"])
+    return job[op]["io_bytes"] / elapsed, (cpu - start_up) / job[op]["io_bytes"] * 1e9
 
 
 def ours(binary, target, case, op, buffers, seconds):
@@ -100,6 +104,18 @@ def run(command):
     with tempfile.TemporaryDirectory() as state:
         environment = os.environ | {"XDG_STATE_HOME": state}
         return subprocess.run(words, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def timed(command):
+    """Runs a command; gives what it printed and its CPU time, with that of its threads in the kernel, in seconds."""
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise subprocess.CalledProcessError(process.returncode, process.args)
+        out.seek(0)
+        return out.read(), usage.ru_utime + usage.ru_stime
 
 
 def interval(values):

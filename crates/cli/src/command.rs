@@ -1,16 +1,20 @@
 //! The commands, one file each.
 
+mod aggregate;
 mod compare;
 mod doctor;
 mod drive;
 mod grep;
 pub(crate) mod iorate;
+mod join;
 mod mount;
 mod probe;
+mod query;
 mod run;
 mod scenario;
 mod shell;
 mod sim;
+mod sort;
 mod sweep;
 mod trace;
 mod umount;
@@ -41,6 +45,7 @@ use crate::console::{self, Colour, Common, note};
   sakiyomi probe . --out result
   sakiyomi scenario run scenarios/waseda2006-a.toml
   sakiyomi wc -lw big.txt
+  sakiyomi sort lineitem.parquet --by l_partkey,l_suppkey:desc --memory 512MiB -o sorted.parquet
   sakiyomi mount files /mnt/disk --drive deskstar-7k250
   sakiyomi run -- gzip -k big.tar
   sakiyomi iorate run 20 /mnt/disk -- tar cf backup.tar /mnt/disk
@@ -97,6 +102,18 @@ pub(crate) enum Command {
     /// Print or count the lines that match a pattern, on all cores
     #[command(help_template = HELP, before_help = grep::EXAMPLES)]
     Grep(grep::Grep),
+    /// Sort a table by columns, within a memory limit
+    #[command(help_template = HELP, before_help = sort::EXAMPLES)]
+    Sort(Box<sort::Sort>),
+    /// Join two tables on equal columns, within a memory limit
+    #[command(help_template = HELP, before_help = join::EXAMPLES)]
+    Join(Box<join::Join>),
+    /// Sums, means, extremes and counts of groups of rows, within a memory limit
+    #[command(help_template = HELP, before_help = aggregate::EXAMPLES)]
+    Aggregate(Box<aggregate::Aggregate>),
+    /// Generate TPC-H tables, run query 1, calibrate and explain operators
+    #[command(subcommand, help_template = HELP, before_help = query::EXAMPLES)]
+    Query(query::Query),
     /// Describe, convert and generate block traces
     #[command(subcommand, help_template = HELP, before_help = trace::EXAMPLES)]
     Trace(trace::Trace),
@@ -209,6 +226,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Scenario(scenario) => scenario.run(common),
         Command::Wc(wc) => wc.run(common),
         Command::Grep(grep) => grep.run(common),
+        Command::Sort(sort) => sort.run(common),
+        Command::Join(join) => join.run(common),
+        Command::Aggregate(aggregate) => aggregate.run(common),
+        Command::Query(query) => query.run(common),
         Command::Trace(trace) => trace.run(common),
         Command::Drive(drive) => drive.run(common),
         Command::Doctor => doctor::run(common),
@@ -234,7 +255,7 @@ mod tests {
     #[test]
     fn an_option_takes_the_same_in_every_command() {
         // One of them or several, a file or a directory: the name says which.
-        let differ = ["out", "drive", "method", "block"];
+        let differ = ["out", "output", "drive", "method", "block", "limit", "on"];
         let mut takes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let cli = Cli::command();
         for argument in all(&cli).iter().flat_map(|command| command.get_opts()) {

@@ -20,6 +20,7 @@ mod provenance;
 mod reading;
 mod screen;
 mod simulation;
+mod tables;
 mod vary;
 
 use std::io;

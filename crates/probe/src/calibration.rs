@@ -8,12 +8,14 @@
 //! more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with one size
 //! all of it is counted by the byte.
 //!
-//! The file says of which machine and of which devices it is: it holds for no others.
+//! The file says of which machine and of which devices it is: it holds for no others. A later measurement of a device
+//! replaces the same points of an earlier one and leaves the others ([`Calibration::complete_with`]).
 
 mod check;
 mod estimate;
 mod file;
 mod fit;
+mod merge;
 mod names;
 
 use sakiyomi_io::EngineKind;
@@ -29,14 +31,14 @@ use crate::setting::{Buffers, CacheState, Operation, Setting};
 use crate::target::{Device, Target};
 
 /// The name and version of the file's contents.
-pub const SCHEMA: &str = "sakiyomi.calibration/2";
+pub const SCHEMA: &str = "sakiyomi.calibration/3";
 
 /// A calibration: what operations cost on some devices, and messages between the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was measured, in seconds since 1970.
+    /// When it was measured last, in seconds since 1970.
     pub measured_unix_s: u64,
     /// The machine that it was measured on.
     pub machine: Machine,
@@ -106,6 +108,13 @@ pub struct Cost {
     pub depths: Vec<DepthCost>,
 }
 
+impl Cost {
+    /// The kind of operation, which a calibration has once for each device.
+    fn key(&self) -> (EngineKind, Operation, CacheState, bool, Buffers) {
+        (self.engine, self.op, self.cache, self.random, self.buffers)
+    }
+}
+
 /// Costs of operations at one queue depth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthCost {
@@ -134,6 +143,8 @@ pub struct Point {
     pub latency_p50_ns: Option<u64>,
     /// 99 of 100 are not longer.
     pub latency_p99_ns: Option<u64>,
+    /// When it was measured, in seconds since 1970.
+    pub measured_unix_s: u64,
 }
 
 impl Calibration {
@@ -147,7 +158,7 @@ impl Calibration {
         let devices = targets.map(|(target, cases)| DeviceCosts {
             target: target.name.to_owned(),
             device: target.device.clone(),
-            costs: costs(cases),
+            costs: costs(cases, measured_unix_s),
         });
         let (schema, machine) = (SCHEMA.to_owned(), Machine::current());
         Calibration { schema, measured_unix_s, machine, devices: devices.collect(), cores }
@@ -167,7 +178,7 @@ impl Calibration {
     }
 }
 
-fn costs(cases: &[Case]) -> Vec<Cost> {
+fn costs(cases: &[Case], measured_unix_s: u64) -> Vec<Cost> {
     let key = |setting: Setting| Setting {
         block: 0,
         engine: sakiyomi_io::EngineSpec { depth: 1, ..setting.engine },
@@ -179,28 +190,26 @@ fn costs(cases: &[Case]) -> Vec<Cost> {
     let all = keys.into_iter().map(|wanted| {
         let same: Vec<&Case> = cases.iter().filter(|case| key(case.setting) == wanted).collect();
         let Setting { engine, op, cache, random, buffers, .. } = wanted;
-        Cost { engine: engine.kind, op, cache, random, buffers, depths: depths(&same) }
+        Cost { engine: engine.kind, op, cache, random, buffers, depths: depths(&same, measured_unix_s) }
     });
     all.filter(|cost| !cost.depths.is_empty()).collect()
 }
 
-fn depths(cases: &[&Case]) -> Vec<DepthCost> {
+fn depths(cases: &[&Case], measured_unix_s: u64) -> Vec<DepthCost> {
     let mut depths: Vec<usize> = cases.iter().map(|case| case.setting.engine.depth).collect();
     depths.sort_unstable();
     depths.dedup();
     let of = |depth: usize| {
         let same = cases.iter().filter(|case| case.setting.engine.depth == depth);
-        let mut points: Vec<Point> = same.map(|case| point(case)).filter(Point::is_sound).collect();
+        let mut points: Vec<Point> =
+            same.map(|case| point(case, measured_unix_s)).filter(Point::is_sound).collect();
         points.sort_by_key(|point| point.block_bytes);
-        let per_op: Vec<(f64, f64)> =
-            points.iter().map(|point| (point.block_bytes as f64, point.cpu_ns_per_op)).collect();
-        let (cpu_ns_per_op, cpu_ns_per_byte) = fit::line(&per_op);
-        DepthCost { depth, cpu_ns_per_op, cpu_ns_per_byte, points }
+        DepthCost::fitted(depth, points)
     };
     depths.into_iter().map(of).filter(|cost| !cost.points.is_empty()).collect()
 }
 
-fn point(case: &Case) -> Point {
+fn point(case: &Case, measured_unix_s: u64) -> Point {
     let bytes = case.setting.block as f64;
     let latency = |of: fn((u64, u64)) -> u64| case.latency.map(of);
     Point {
@@ -210,6 +219,7 @@ fn point(case: &Case) -> Point {
         kernel_threads_cpu_ns_per_op: case.kernel_threads_cpu_ns_per_byte * bytes,
         latency_p50_ns: latency(|(p50, _)| p50),
         latency_p99_ns: latency(|(_, p99)| p99),
+        measured_unix_s,
     }
 }
 

@@ -39,6 +39,9 @@ pub enum Error {
     /// A Parquet file is damaged, or uses what is not supported.
     #[error(transparent)]
     Parquet(#[from] ParquetError),
+    /// A plan cannot be predicted.
+    #[error(transparent)]
+    Cost(#[from] crate::cost::CostError),
     /// The job was cancelled.
     #[error("cancelled")]
     Cancelled,

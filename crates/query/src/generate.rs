@@ -67,7 +67,7 @@ pub fn schema(options: &GenerateOptions) -> Result<SchemaRef, Error> {
     Ok(columns::Projection::new(options.table, &options.columns, options.types)?.schema)
 }
 
-/// Generates a table as a file.
+/// Generates a table as a file. Arrow IPC keeps compact columns of codes; other formats have their strings.
 ///
 /// # Errors
 /// If an option is not possible, the memory is not enough, or the file cannot be written.
@@ -80,7 +80,8 @@ pub fn generate_file(
 ) -> Result<Generated, Error> {
     let plan = Plan::new(job, options)?;
     let group_rows = output.group_rows.max(1);
-    let mut output = Output::create(job, target, plan.schema(), output)?;
+    let options_of_file = OutputOptions { dictionaries: plan.dictionaries(), ..output.clone() };
+    let mut output = Output::create(job, target, plan.schema(), &options_of_file)?;
     let encoder = output.encoder();
     let finish: Finish<Vec<(Encoded, u64)>> = Arc::new(move |batches| {
         let groups = groups(batches, group_rows).into_iter().map(|group| {

@@ -16,6 +16,7 @@
 //! | `group.rs` | groups over several batches: a block nested loop, in memory or from a spill |
 //! | `pairs.rs`, `assemble.rs` | pairs of rows, and the batches that are gathered from them |
 //! | `merge.rs` | the merge join |
+//! | `operator.rs`, `ahead.rs` | the whole join: sides that are sorted or hashed on threads of their own |
 //! | `hash.rs`, `hash/` | the hash join: tables, probes, partitions |
 //!
 //! # Semantics
@@ -25,6 +26,7 @@
 //! both sides appears once, any other column whose name is taken gets the suffix [`COLLISION_SUFFIX`]. Semi and anti
 //! joins give the columns of the left only.
 
+mod ahead;
 mod assemble;
 mod coercion;
 mod condition;
@@ -35,6 +37,7 @@ mod keys;
 mod kind;
 mod layout;
 mod merge;
+mod operator;
 mod pairs;
 mod scan;
 
@@ -43,6 +46,7 @@ pub use hash::{HashJoin, JoinSide};
 pub use kind::{JOIN_KINDS, JoinKind};
 pub use layout::COLLISION_SUFFIX;
 pub use merge::MergeJoin;
+pub use operator::{JoinInput, JoinMethod, join};
 
 #[cfg(test)]
 mod tests;

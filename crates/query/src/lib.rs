@@ -16,13 +16,16 @@
 //! | external sort | [`sort`] |
 //! | merge join of sorted streams | [`join`] |
 //! | hash and sorted aggregation | [`aggregate`] |
+//! | whole statements: from tables to a file | [`statement`] |
 //! | what each phase took: bytes, seconds, CPU time, waiting; how far a job is | [`phase`], [`progress`] |
 //! | the first rows of a result as values | [`preview`] |
 //! | predictions and choices from a calibration (pure) | [`cost`] |
+//! | the CPU costs of operators on this machine, measured | [`calibrate`] |
 //! | TPC-H tables | [`generate`] |
 
 pub mod aggregate;
 pub mod batches;
+pub mod calibrate;
 pub mod cost;
 pub mod expression;
 pub mod generate;
@@ -34,6 +37,7 @@ pub mod phase;
 pub mod preview;
 pub mod progress;
 pub mod sort;
+pub mod statement;
 pub mod table;
 
 mod batch_bytes;

@@ -189,13 +189,13 @@ impl Encoder {
                 "column {column}: there is no type {data_type}; the input is damaged"
             )));
         }
-        let schema = Arc::new(plain_schema(schema));
+        let is_ipc = matches!(options.format, Format::ArrowFile | Format::ArrowStream);
+        let schema =
+            Arc::new(plain_schema(schema, |place| is_ipc && options.dictionaries.contains_key(&place)));
         let compression = options.compression;
         let kind = match options.format {
             Format::Parquet => EncoderKind::Parquet(parquet::Encoder::new(&schema, compression)?),
-            Format::ArrowFile | Format::ArrowStream => {
-                EncoderKind::Ipc(ipc::Encoder::new(&schema, compression)?)
-            }
+            Format::ArrowFile | Format::ArrowStream => EncoderKind::Ipc(ipc::Encoder::new(&schema, options)?),
             Format::Csv if compression != Compression::None => {
                 return Err(Error::Query(
                     "CSV is written without compression; use none, or pipe it".to_owned(),
@@ -207,7 +207,7 @@ impl Encoder {
         Ok(Encoder { job: job.clone(), schema, kind, buffers, scratch })
     }
 
-    /// The schema of the file: that of the result, without dictionaries.
+    /// The schema of the file: that of the result, without dictionaries but those of the options.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sakiyomi_os::cpu::user_and_system_of_this_thread;
 
+use sakiyomi_io::IoStats;
 use serde::Serialize;
 
 /// The figures of one phase, summed over its threads.
@@ -14,7 +15,7 @@ pub struct Phase {
     pub name: String,
     /// Bytes transferred by its I/O.
     pub bytes: u64,
-    /// From its beginning to its end, in nanoseconds.
+    /// Time in which at least one thread worked on it, in nanoseconds.
     pub elapsed_ns: u64,
     /// CPU time of its threads in the program, those of the I/O engine included, in nanoseconds.
     pub user_ns: u64,
@@ -27,18 +28,36 @@ pub struct Phase {
 /// The phases of a job, in the order in which they began.
 #[derive(Debug, Default)]
 pub struct Phases {
-    phases: Mutex<Vec<Phase>>,
+    phases: Mutex<Vec<Known>>,
+}
+
+/// A phase so far.
+#[derive(Debug)]
+struct Known {
+    phase: Phase,
+    /// Until when its elapsed time is counted.
+    until: Option<Instant>,
 }
 
 impl Phases {
-    /// Adds figures to the phase of that name, which begins with its first figures.
+    /// Adds figures to the phase of that name, which begins with its first figures. Their elapsed time ends now; what
+    /// other threads have told of the same time counts once.
     pub fn add(&self, phase: Phase) {
+        self.add_at(phase, Instant::now());
+    }
+
+    fn add_at(&self, phase: Phase, now: Instant) {
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = phases.iter_mut().find(|known| known.name == phase.name) else {
-            return phases.push(phase);
+        let until = Some(now).filter(|_| phase.elapsed_ns > 0);
+        let Some(Known { phase: known, until: counted }) =
+            phases.iter_mut().find(|known| known.phase.name == phase.name)
+        else {
+            return phases.push(Known { phase, until });
         };
+        let uncounted = counted.map_or(u64::MAX, |counted| nanos(now.saturating_duration_since(counted)));
+        known.elapsed_ns += phase.elapsed_ns.min(uncounted);
+        *counted = until.or(*counted);
         known.bytes += phase.bytes;
-        known.elapsed_ns += phase.elapsed_ns;
         known.user_ns += phase.user_ns;
         known.system_ns += phase.system_ns;
         known.waited_ns += phase.waited_ns;
@@ -47,7 +66,16 @@ impl Phases {
     /// All phases so far.
     #[must_use]
     pub fn list(&self) -> Vec<Phase> {
-        self.phases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        phases.iter().map(|known| known.phase.clone()).collect()
+    }
+}
+
+impl Phases {
+    /// Adds the transfers and the waiting of a stream to a phase.
+    pub(crate) fn add_io(&self, name: &str, stats: IoStats) {
+        let (bytes, waited_ns) = (stats.bytes, nanos(stats.waiting));
+        self.add(Phase { name: name.to_owned(), bytes, waited_ns, ..Phase::default() });
     }
 }
 
@@ -83,5 +111,26 @@ impl Meter {
             system_ns: nanos(system.saturating_sub(self.system)),
             waited_ns: nanos(waited),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_threads_spend_side_by_side_counts_once_and_their_cpu_time_adds_up() {
+        let (phases, begun) = (Phases::default(), Instant::now());
+        let add = |until_ms: u64, elapsed_ms: u64| {
+            let (elapsed_ns, user_ns) = (elapsed_ms * 1_000_000, elapsed_ms * 1_000_000);
+            let phase = Phase { name: "sort".to_owned(), elapsed_ns, user_ns, ..Phase::default() };
+            phases.add_at(phase, begun + Duration::from_millis(until_ms));
+        };
+        add(10, 10);
+        add(12, 10);
+        add(13, 0);
+        add(30, 5);
+        let phase = &phases.list()[0];
+        assert_eq!((phase.elapsed_ns, phase.user_ns), (17_000_000, 25_000_000));
     }
 }

@@ -228,6 +228,8 @@ pub struct Table {
     pub legend: String,
     /// Whether a summary can do without it.
     pub is_detail: bool,
+    /// Whether its cells are values of a user's, which are never broken over lines, however wide it becomes.
+    pub is_data: bool,
 }
 
 /// A column of a table.

@@ -364,15 +364,19 @@ fn in_a_sentence(cost: &CoreCost) -> Option<String> {
     (!costs.is_empty()).then(|| format!("A message from CPU {from} to CPU {to} ({distance}) {all}."))
 }
 
-/// Saves the calibration of each device in the usual place. The measurement does not fail if that cannot be done.
+/// Saves the calibration of each device in the usual place, together with what was measured there before. The measurement does not fail if that cannot be done.
 fn save(calibration: &Calibration, common: &Common) {
     let Some(directory) = default_directory() else { return };
     let saved = || -> Result<()> {
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        let devices = calibration.by_device();
-        devices.iter().try_for_each(|device| {
-            OutFile::create(&directory.join(device.file_name()))?.write(device.to_json().as_bytes())
+        calibration.by_device().into_iter().try_for_each(|mut device| {
+            let path = directory.join(device.file_name());
+            // A damaged file, or one of another version, is replaced.
+            if let Ok(older) = Calibration::load(&path) {
+                device.complete_with(&older);
+            }
+            OutFile::create(&path)?.write(device.to_json().as_bytes())
         })
     };
     if let Err(error) = saved() {

@@ -12,6 +12,9 @@ use serde_json::Value;
 use super::target::{Place, Target};
 use super::{Also, Answer, Candidate};
 
+/// Commands on tables, whose formats are not those of traces.
+const TABLES: [&str; 4] = ["sort", "join", "aggregate", "query"];
+
 /// All completions of a target, not yet filtered by the beginning of the word.
 pub(super) fn of(target: &Target<'_>, words: &[String]) -> Answer {
     match target.place {
@@ -67,11 +70,17 @@ fn of_argument(target: &Target<'_>, argument: &Arg, index: usize, value: &str, w
         ("vary", "scenario run") => only(scenario_keys(value, words)),
         ("set", _) => only(drive_keys("", value, false)),
         ("vary", _) => only(drive_keys("", value, true)),
+        ("format", path) if path.split(' ').next().is_some_and(|command| TABLES.contains(&command)) => {
+            closed_set(argument, value)
+        }
         ("format", _) => {
             only(Format::ALL.map(|format| Candidate::new(format.name(), format.description())).to_vec())
         }
         ("to", _) => only(OutFormat::ALL.map(|format| Candidate::new(format.name(), "")).to_vec()),
         ("method", "probe") => only(in_list(value, methods())),
+        ("method", path) if path.split(' ').next().is_some_and(|command| TABLES.contains(&command)) => {
+            only(methods().into_iter().filter(|method| is_for_tables(&method.word)).collect())
+        }
         ("method", _) => only(methods().into_iter().filter(|method| method.word != "null").collect()),
         ("chunk", _) => only(kinds(&["time=", "bytes=", "commands="])),
         ("arrival", _) => only(kinds(&["closed:", "every:", "poisson:", "bursty:"])),
@@ -137,6 +146,12 @@ fn methods() -> Vec<Candidate> {
     let has_depth = |kind: EngineKind| format!("{}:2", kind.name()).parse::<EngineSpec>().is_ok();
     let word = |kind: EngineKind| format!("{}{}", kind.name(), if has_depth(kind) { ":" } else { "" });
     EngineKind::ALL.into_iter().map(|kind| Candidate::new(word(kind), "")).collect()
+}
+
+/// Whether tables can be read and written by a method.
+fn is_for_tables(method: &str) -> bool {
+    let kinds = EngineKind::ALL.into_iter().filter(|kind| kind.uses_buffers() && *kind != EngineKind::Null);
+    kinds.map(EngineKind::name).any(|name| name == method.trim_end_matches(':'))
 }
 
 /// The commands below the one that the words after `man` name so far.

@@ -16,6 +16,7 @@ mod mistakes;
 mod mount;
 mod pipe;
 mod probe;
+mod query;
 mod run;
 mod run_unusual;
 mod scratch;

@@ -10,7 +10,7 @@ use std::ptr;
 use std::time::Instant;
 
 use super::slots::Slots;
-use super::{Completion, Engine, Op, OpKind};
+use super::{Completion, EARLY_SUBMIT_OPS, Engine, Op, OpKind};
 
 /// `struct iocb`.
 #[repr(C)]
@@ -160,6 +160,12 @@ impl Engine for Aio {
         let slot = self.slots.put(op);
         self.controls[slot] = self.control(slot);
         self.queued.push(slot);
+        if self.queued.len() >= EARLY_SUBMIT_OPS
+            && let Ok(count) = self.submit_some()
+        {
+            // A failure comes again when completions are reaped.
+            self.queued.drain(..count);
+        }
     }
 
     fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {

@@ -12,7 +12,7 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::slots::Slots;
-use super::{Completion, Engine, EngineThreads, Op, OpKind, Opened};
+use super::{Completion, EARLY_SUBMIT_OPS, Engine, EngineThreads, Op, OpKind, Opened};
 use crate::IoFile;
 use crate::buffer::BufferPool;
 
@@ -274,6 +274,10 @@ impl Engine for Uring {
         let slot = self.slots.put(op);
         let entry = self.entry(slot);
         self.push(&entry);
+        if self.queued >= EARLY_SUBMIT_OPS && !self.ring.params().is_setup_sqpoll() {
+            // A failure comes again when it is reaped.
+            let _ = self.enter(0);
+        }
     }
 
     fn reap(&mut self, at_least: usize, completions: &mut Vec<Completion>) -> io::Result<()> {

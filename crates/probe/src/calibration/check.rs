@@ -20,10 +20,9 @@ impl Calibration {
 
 impl DeviceCosts {
     fn fault(&self) -> Option<String> {
-        let key = |cost: &Cost| (cost.engine, cost.op, cost.cache, cost.random, cost.buffers);
         for (index, cost) in self.costs.iter().enumerate() {
             let name = || format!("{} by {} on {}", cost.op, cost.engine.name(), self.target);
-            if self.costs[..index].iter().any(|before| key(before) == key(cost)) {
+            if self.costs[..index].iter().any(|before| before.key() == cost.key()) {
                 return Some(format!("{} is there twice", name()));
             }
             if let Some(fault) = cost.fault() {

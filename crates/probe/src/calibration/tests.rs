@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::collection::{btree_map, btree_set, vec};
@@ -31,6 +32,7 @@ fn any_point(block_bytes: u64) -> impl Strategy<Value = Point> {
                 kernel_threads_cpu_ns_per_op,
                 latency_p50_ns,
                 latency_p99_ns,
+                measured_unix_s: 0,
             }
         },
     )
@@ -213,6 +215,7 @@ fn point(block_bytes: u64, throughput_bytes_per_s: f64, cpu_ns_per_op: f64) -> P
         kernel_threads_cpu_ns_per_op: 0.0,
         latency_p50_ns: Some(block_bytes),
         latency_p99_ns: None,
+        measured_unix_s: 0,
     }
 }
 
@@ -339,4 +342,47 @@ fn a_file_is_named_after_its_device() {
     costs.device = Device { name: "loop".into(), ..Device::default() };
     costs.target = "../loop".into();
     assert_eq!(name(&costs), "..-loop.json");
+}
+
+/// All points of a calibration with their places.
+fn points(calibration: &Calibration) -> Vec<(Device, Place, Point)> {
+    let mut all = Vec::new();
+    for costs in &calibration.devices {
+        for cost in &costs.costs {
+            for depth in &cost.depths {
+                let place = |point: &Point| (cost.key(), depth.depth, point.block_bytes);
+                all.extend(depth.points.iter().map(|point| (costs.device.clone(), place(point), *point)));
+            }
+        }
+    }
+    all
+}
+
+type Place = ((EngineKind, Operation, CacheState, bool, Buffers), usize, u64);
+
+proptest! {
+    /// Nothing that was measured is lost, the newer of two measurements stays, and nothing is there twice.
+    #[test]
+    fn an_older_calibration_completes_a_newer_one(newer in any_costs(), older in any_costs()) {
+        let with = |costs| Calibration {
+            schema: SCHEMA.to_owned(),
+            measured_unix_s: 7,
+            machine: Machine::default(),
+            devices: vec![DeviceCosts { target: "path".to_owned(), device: Device::default(), costs }],
+            cores: Vec::new(),
+        };
+        let (newer, older) = (with(newer), with(older));
+        let mut merged = newer.clone();
+        merged.complete_with(&older);
+        prop_assert_eq!(merged.fault(), None);
+        let found: HashMap<_, _> = points(&merged).into_iter().map(|(_, place, point)| (place, point)).collect();
+        let mut expected: HashMap<_, _> =
+            points(&older).into_iter().map(|(_, place, point)| (place, point)).collect();
+        expected.extend(points(&newer).into_iter().map(|(_, place, point)| (place, point)));
+        prop_assert_eq!(found, expected);
+        let mut foreign = newer.clone();
+        let elsewhere = Machine { cores: 5, ..Machine::default() };
+        foreign.complete_with(&Calibration { machine: elsewhere, ..older });
+        prop_assert_eq!(foreign, newer);
+    }
 }

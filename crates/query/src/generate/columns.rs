@@ -1,5 +1,6 @@
 //! Types of the generated columns.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
@@ -71,6 +72,16 @@ impl Projection {
         });
         let projected = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Projection { places, schema: projected })
+    }
+
+    /// The values of coded columns, by their places.
+    pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
+        let columns = self.schema.fields().iter().enumerate().filter_map(|(place, field)| {
+            let known = CODED_COLUMNS.iter().position(|(coded, _)| coded == field.name())?;
+            let is_coded = matches!(field.data_type(), DataType::Dictionary(..));
+            is_coded.then(|| (place, CODED_VALUES[known].clone()))
+        });
+        columns.collect()
     }
 
     /// Whether a column is text of the standard's pool.

@@ -1,6 +1,8 @@
 //! What is generated: a table at a scale factor, some of its columns, in some types.
 
-use arrow_array::RecordBatch;
+use std::collections::BTreeMap;
+
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::columns::{ColumnTypes, Projection, row_bytes};
@@ -46,6 +48,11 @@ impl Plan {
 
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.projection.schema
+    }
+
+    /// The values of columns of codes, by their places.
+    pub(super) fn dictionaries(&self) -> BTreeMap<usize, ArrayRef> {
+        self.projection.dictionaries()
     }
 
     pub(super) fn job(&self) -> &Job {

@@ -7,10 +7,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use sakiyomi_testing::Scratch;
 
 use super::*;
 use crate::JobOptions;
+use crate::table::Format;
 
 /// Memory of a test's job: the buffers of the buckets of a small table, and a few parts.
 const TEST_MEMORY_BYTES: usize = 192 << 20;
@@ -121,6 +124,52 @@ fn the_columns_of_q1_have_38_bytes_a_row() {
     ];
     let schema = schema(&options(TpchTable::Lineitem, 1.0, &columns, None)).unwrap();
     assert_eq!(columns::row_bytes(&schema), 38);
+}
+
+/// The rows of a file.
+fn read(path: &std::path::Path, format: Format) -> Vec<RecordBatch> {
+    let file = std::fs::File::open(path).unwrap();
+    match format {
+        Format::Parquet => {
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+            reader.map(Result::unwrap).collect()
+        }
+        Format::ArrowFile => FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
+        Format::ArrowStream => StreamReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
+        Format::Csv => unreachable!("is compared as text"),
+    }
+}
+
+#[test]
+fn a_file_has_the_rows_of_the_stream() {
+    let columns = ["l_orderkey", "l_quantity", "l_returnflag", "l_shipmode", "l_shipdate"];
+    let scratch = Scratch::new("generate");
+    for (format, shuffle) in [
+        (Format::Parquet, None),
+        (Format::ArrowFile, None),
+        (Format::ArrowFile, Some(2)),
+        (Format::ArrowStream, Some(2)),
+    ] {
+        let options = options(TpchTable::Lineitem, 0.03, &columns, shuffle);
+        let (path, mut last) = (scratch.path("rows"), None);
+        let output = OutputOptions { group_rows: 50_000, alignment: 4096, ..OutputOptions::new(format) };
+        let target = Target::File(path.clone());
+        let job = job(&scratch, 2, TEST_MEMORY_BYTES);
+        let mut progress = |at: Progress| last = Some(at);
+        let generated = generate_file(&job, &options, &target, &output, &mut progress).unwrap();
+        let found = read(&path, format);
+        assert!(texts(&found) == texts(&generate(1, &options)), "{format:?}");
+        assert_eq!(generated.rows, found.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
+        assert_eq!(generated.bytes, std::fs::metadata(&path).unwrap().len());
+        let last = last.unwrap();
+        assert!(last.rows <= last.total && last.rows > last.total * 9 / 10);
+        let is_coded = matches!(found[0].column(2).data_type(), arrow_schema::DataType::Dictionary(..));
+        assert_eq!(is_coded, format != Format::Parquet);
+        if format == Format::ArrowFile {
+            // 8 + 8 + 1 + 1 + 4 bytes a row, and the ends of groups.
+            assert!(generated.bytes < generated.rows * 22 + 40_000, "{}", generated.bytes);
+        }
+    }
 }
 
 #[test]

@@ -4,15 +4,16 @@
 //! framing is ours, so that buffers can begin at multiples of 4096 bytes in the file: then a reader with direct I/O maps
 //! them into arrays without a copy. The padding is part of the message's metadata, as readers of streams need it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::IpcSchemaEncoder;
-use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
-use arrow_ipc::{Block, CompressionType, FooterBuilder, MetadataVersion};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
+use arrow_ipc::{Block, CompressionType, FooterBuilder, MetadataVersion, root_as_message};
+use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::concat::concat_batches;
 use flatbuffers::FlatBufferBuilder;
 
@@ -42,24 +43,30 @@ const ALIGNMENT_MAX_BYTES: usize = 2 << 20;
 pub(crate) struct Encoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
+    is_compressed: bool,
+    dictionaries: Arc<BTreeMap<usize, ArrayRef>>,
 }
 
 /// A record batch as it is written: the prefix and metadata of a message, then its body.
 #[derive(Debug)]
-pub(crate) struct Message(Vec<Buffer>);
+pub(crate) struct Message {
+    buffers: Vec<Buffer>,
+    /// Whether its memory is not that of the arrays that it was made from.
+    is_copied: bool,
+}
 
 impl Message {
-    /// Bytes of memory that it holds, shared with arrays or not.
+    /// Bytes of memory of its own.
     pub(crate) fn memory(&self) -> usize {
-        self.0.iter().map(Buffer::len).sum()
+        if self.is_copied { self.buffers.iter().map(Buffer::len).sum() } else { 0 }
     }
 }
 
 impl Encoder {
     /// # Errors
     /// If the format cannot hold the schema, or has no such compression.
-    pub(crate) fn new(schema: &SchemaRef, compression: Compression) -> Result<Encoder, Error> {
-        let compression = match compression {
+    pub(crate) fn new(schema: &SchemaRef, output: &OutputOptions) -> Result<Encoder, Error> {
+        let compression = match output.compression {
             Compression::None => None,
             Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
             Compression::Zstd => Some(CompressionType::ZSTD),
@@ -71,42 +78,88 @@ impl Encoder {
         let options = options.try_with_compression(compression)?;
         // Refuses types that the format does not have.
         StreamEncoder::try_new_with_options(schema, options.clone())?;
-        Ok(Encoder { schema: Arc::clone(schema), options })
+        let dictionaries = Arc::new(output.dictionaries.clone());
+        for (&place, values) in &*dictionaries {
+            let field = schema.fields().get(place).map(|field| field.data_type());
+            let is_known = |known: &DataType| match known {
+                DataType::Dictionary(_, known) => **known == *values.data_type(),
+                _ => false,
+            };
+            if !field.is_some_and(is_known) {
+                return Err(Error::Query(format!("column {place} does not have the type of its dictionary")));
+            }
+        }
+        Ok(Encoder {
+            schema: Arc::clone(schema),
+            options,
+            is_compressed: compression.is_some(),
+            dictionaries,
+        })
     }
 
     /// Encodes the rows of some batches as one record batch.
-    pub(crate) fn encode(&self, batches: &[RecordBatch]) -> Result<Message, Error> {
-        let batches: Result<Vec<_>, _> = batches.iter().map(|batch| self.plain(batch)).collect();
+    pub(crate) fn encode(&self, given: &[RecordBatch]) -> Result<Message, Error> {
+        let batches: Result<Vec<_>, _> = given.iter().map(|batch| self.plain(batch)).collect();
         let batch = match &batches?[..] {
             [batch] => batch.clone(),
             batches => concat_batches(&self.schema, batches)?,
         };
-        let mut encoder = StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?;
-        let buffers = encoder.encode(&batch)?;
-        // The schema comes first, which is written by itself.
-        let schema = self.schema_buffers()?.len();
-        Ok(Message(buffers.into_iter().skip(schema).collect()))
+        let is_copied =
+            self.is_compressed || given.len() > 1 || given.iter().any(|batch| batch.schema() != self.schema);
+        let last = self.messages(&batch)?.pop();
+        let last =
+            last.ok_or_else(|| Error::Query("a record batch became no message of Arrow IPC".to_owned()))?;
+        Ok(Message { is_copied, ..last })
     }
 
-    /// The message of the schema, as the library makes it: that of a stream without batches, but for its end.
-    fn schema_buffers(&self) -> Result<Vec<Buffer>, Error> {
-        let encoder = StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?;
-        let mut buffers = encoder.finish()?;
-        let mut end = 0;
-        while end < END_OF_STREAM.len() {
-            end += buffers.pop().map_or(END_OF_STREAM.len(), |buffer| buffer.len());
-        }
-        Ok(buffers)
+    /// The messages of a stream of one batch: the schema, the dictionaries, the batch.
+    fn messages(&self, batch: &RecordBatch) -> Result<Vec<Message>, Error> {
+        let mut encoder = StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?;
+        messages(encoder.encode(batch)?)
+    }
+
+    /// The messages before the first batch.
+    fn first_messages(&self) -> Result<Vec<Message>, Error> {
+        let columns =
+            self.schema.fields().iter().enumerate().map(|(place, field)| -> Result<ArrayRef, Error> {
+                let none = new_empty_array(field.data_type());
+                match self.dictionaries.get(&place) {
+                    Some(values) => Ok(none.as_any_dictionary().with_values(Arc::clone(values))),
+                    None => Ok(none),
+                }
+            });
+        let options = RecordBatchOptions::new().with_row_count(Some(0));
+        let columns = columns.collect::<Result<_, Error>>()?;
+        let none = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let mut messages = self.messages(&none)?;
+        messages.pop();
+        Ok(messages)
     }
 
     /// The columns in the types of the schema, without bytes that no row needs.
     fn plain(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
-        let columns = self.schema.fields().iter().zip(batch.columns()).map(|(field, array)| {
-            let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
-            Ok(compact(&array[0]))
-        });
+        let columns =
+            self.schema.fields().iter().zip(batch.columns()).enumerate().map(|(place, (field, array))| {
+                if let Some(values) = self.dictionaries.get(&place) {
+                    return with_dictionary(array, values, field);
+                }
+                let array = converted(vec![Arc::clone(array)], |from| from == field.data_type(), field)?;
+                Ok(compact(&array[0]))
+            });
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns.collect::<Result<_, Error>>()?)?)
     }
+}
+
+/// A column of codes, if they are those of the values.
+fn with_dictionary(array: &ArrayRef, values: &ArrayRef, field: &Field) -> Result<ArrayRef, Error> {
+    let has_values = array.data_type() == field.data_type() && {
+        let given = array.as_any_dictionary().values();
+        Arc::ptr_eq(given, values) || given == values
+    };
+    if has_values {
+        return Ok(array.as_any_dictionary().with_values(Arc::clone(values)));
+    }
+    Err(Error::Query(format!("column {} has other values than its dictionary", field.name())))
 }
 
 /// By how much the bytes that views share may exceed those that they need before they are copied.
@@ -137,6 +190,7 @@ pub(crate) struct Writer {
     is_file: bool,
     alignment: usize,
     blocks: Vec<Block>,
+    dictionaries: Vec<Block>,
 }
 
 impl Writer {
@@ -161,27 +215,32 @@ impl Writer {
             sink.append(&[0; 2])?;
         }
         let schema = Arc::clone(&encoder.schema);
-        let mut writer = Writer { schema, sink: sink.clone(), is_file, alignment, blocks: Vec::new() };
-        let buffers = encoder.schema_buffers()?;
-        writer.append_message(&buffers, PREFIX_BYTES)?;
+        let (blocks, dictionaries) = (Vec::new(), Vec::new());
+        let mut writer = Writer { schema, sink: sink.clone(), is_file, alignment, blocks, dictionaries };
+        let messages = encoder.first_messages()?;
+        for (place, message) in messages.iter().enumerate() {
+            let alignment = if place == 0 { PREFIX_BYTES } else { BUFFER_ALIGNMENT_BYTES };
+            let block = writer.append_message(&message.buffers, alignment)?;
+            if place > 0 {
+                writer.dictionaries.push(block);
+            }
+        }
         Ok(writer)
     }
 
     /// Appends a record batch.
     pub(crate) fn append(&mut self, message: &Message) -> Result<(), Error> {
-        let offset = self.sink.written();
-        let (metadata, body) = self.append_message(&message.0, self.alignment)?;
+        let block = self.append_message(&message.buffers, self.alignment)?;
         if self.is_file {
-            let too_long =
-                |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
-            let metadata = i32::try_from(metadata).map_err(too_long)?;
-            self.blocks.push(Block::new(offset as i64, metadata, body as i64));
+            self.blocks.push(block);
         }
         Ok(())
     }
 
-    /// Writes a message whose body begins at a multiple of `alignment`; gives the bytes before it, and its own.
-    fn append_message(&mut self, buffers: &[Buffer], alignment: usize) -> Result<(usize, usize), Error> {
+    /// Writes a message whose body begins at a multiple of `alignment`; returns its place.
+    fn append_message(&mut self, buffers: &[Buffer], alignment: usize) -> Result<Block, Error> {
+        let too_long =
+            |_| Error::Query("the metadata of a record batch is too long; use fewer columns".to_owned());
         let (head, body) = split(buffers)?;
         let before = self.sink.written() as usize;
         let length = (before + PREFIX_BYTES + head.len()).next_multiple_of(alignment) - before;
@@ -193,7 +252,8 @@ impl Writer {
         for part in &body {
             self.sink.append(part)?;
         }
-        Ok((length, body.iter().map(|part| part.len()).sum()))
+        let length = i32::try_from(length).map_err(too_long)?;
+        Ok(Block::new(before as i64, length, body.iter().map(|part| part.len() as i64).sum()))
     }
 
     /// Writes the end of the stream, and the footer of a file.
@@ -203,9 +263,12 @@ impl Writer {
             return Ok(());
         }
         let mut builder = FlatBufferBuilder::new();
-        let dictionaries = builder.create_vector::<Block>(&[]);
+        let dictionaries = builder.create_vector(&self.dictionaries);
         let batches = builder.create_vector(&self.blocks);
-        let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, &self.schema);
+        // Numbers the dictionaries as the message of the schema does.
+        let mut tracker = DictionaryTracker::new(false);
+        let mut schema = IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
+        let schema = schema.schema_to_fb_offset(&mut builder, &self.schema);
         let mut footer = FooterBuilder::new(&mut builder);
         footer.add_version(MetadataVersion::V5);
         footer.add_schema(schema);
@@ -220,6 +283,21 @@ impl Writer {
         self.sink.append(&length.to_le_bytes())?;
         self.sink.append(MAGIC)
     }
+}
+
+/// Cuts the buffers of a stream, each of which belongs to one message.
+fn messages(buffers: Vec<Buffer>) -> Result<Vec<Message>, Error> {
+    let damaged = |_| Error::Query("a message of Arrow IPC is damaged".to_owned());
+    let (mut messages, mut message) = (Vec::new(), Vec::new());
+    for buffer in buffers.into_iter().filter(|buffer| !buffer.is_empty()) {
+        message.push(buffer);
+        let Ok((head, body)) = split(&message) else { continue };
+        let wanted = root_as_message(&head).map_err(damaged)?.bodyLength();
+        if body.iter().map(|part| part.len() as i64).sum::<i64>() >= wanted {
+            messages.push(Message { buffers: std::mem::take(&mut message), is_copied: true });
+        }
+    }
+    Ok(messages)
 }
 
 /// The metadata of a message without its prefix, and the parts of its body.

@@ -1,6 +1,9 @@
 //! How and where a result is written.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use arrow_array::ArrayRef;
 
 use crate::order::SortKey;
 use crate::table::Format;
@@ -19,6 +22,9 @@ pub struct OutputOptions {
     /// The bodies of Arrow IPC record batches begin at multiples of it: 64, or 4096 for readers with direct I/O. It has no
     /// effect on other formats and on compressed files.
     pub alignment: usize,
+    /// Columns that Arrow IPC keeps as codes, by their places, with the values that all batches have. They have a
+    /// dictionary type in the schema. Other formats, and all other columns, have no dictionaries.
+    pub dictionaries: BTreeMap<usize, ArrayRef>,
 }
 
 /// Alignment of buffers that Arrow recommends.
@@ -34,6 +40,7 @@ impl OutputOptions {
             group_rows: GROUP_ROWS_MIN,
             sorted_by: Vec::new(),
             alignment: BUFFER_ALIGNMENT_BYTES,
+            dictionaries: BTreeMap::new(),
         }
     }
 }

@@ -8,9 +8,10 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 
 use crate::Error;
 
-/// The schema of a result: dictionaries and run-ends are what they stand for, at any depth.
-pub(crate) fn plain_schema(schema: &Schema) -> Schema {
-    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+/// The schema of a result: dictionaries and run-ends are what they stand for, at any depth, but in columns that are kept.
+pub(crate) fn plain_schema(schema: &Schema, is_kept: impl Fn(usize) -> bool) -> Schema {
+    let field = |(place, field)| if is_kept(place) { Arc::clone(field) } else { plain_field(field) };
+    let fields: Vec<FieldRef> = schema.fields().iter().enumerate().map(field).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 

@@ -240,6 +240,7 @@ impl QueryResult {
             columns: order.iter().map(|&index| column(&rows.columns[index])).collect(),
             rows: rows.rows.iter().map(|row| Row { cells: cells(row), ..Row::default() }).collect(),
             legend,
+            is_data: true,
             ..Table::default()
         }))
     }

@@ -87,6 +87,11 @@ impl Style {
         least_widths(header, rows, text_columns).iter().sum::<usize>() <= self.width()
     }
 
+    /// The same, wide enough for a table no cell of which is broken.
+    pub(super) fn wide_enough(self, header: &[&str], rows: &[Vec<String>]) -> Style {
+        Style { width: least_widths(header, rows, 0).iter().sum::<usize>().max(self.width), ..self }
+    }
+
     /// A table without borders whose first `text_columns` columns are text and the others numbers.
     pub(super) fn table(self, header: &[&str], rows: Vec<Vec<String>>, text_columns: usize) -> String {
         let mut table = Table::new();

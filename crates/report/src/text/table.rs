@@ -20,7 +20,9 @@ pub(super) fn draw(table: &Table, style: Style) -> String {
     }
     let header = header(&table);
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let drawn = style.table(&header, table.rows.iter().map(row).collect(), text_columns(&table));
+    let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
+    let wide = if table.is_data { style.wide_enough(&header, &rows) } else { style };
+    let drawn = wide.table(&header, rows, text_columns(&table));
     // A row that was broken over several lines has no line of its own to colour.
     let is_whole = drawn.lines().count() == table.rows.len() + 1;
     let emphases = std::iter::once(Emphasis::None).chain(table.rows.iter().map(|row| row.emphasis));

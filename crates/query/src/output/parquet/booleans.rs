@@ -36,12 +36,13 @@ pub(super) fn encode(
         ordered.extend(bounds);
         let bounds = bounds.map(|(least, greatest)| (vec![u8::from(least)], vec![u8::from(greatest)]));
         let bytes = page.len().div_ceil(8);
-        chunk.data_page(&rows, bounds, Encoding::PLAIN, bytes, |out| {
+        chunk.data_page(&rows, Encoding::PLAIN, bytes, |out| {
             let space = out.space(bytes);
             let chunks = page.bit_chunks();
             for (part, word) in space.chunks_mut(size_of::<u64>()).zip(chunks.iter_padded()) {
                 part.copy_from_slice(&word.to_le_bytes()[..part.len()]);
             }
+            bounds
         })?;
     }
     let order = boundary_order(&ordered, |one, other| !one & other);

@@ -131,15 +131,14 @@ impl<'a> ChunkWriter<'a> {
         Ok(())
     }
 
-    /// Writes a page of some rows: the `bytes` bytes that `fill` appends, behind the levels. The page has no bounds if
-    /// none of its values has an order.
+    /// Writes a page of some rows: the `bytes` bytes that `fill` appends, behind the levels. It gives the bounds of the
+    /// values; the page has none if none of them has an order.
     pub(super) fn data_page(
         &mut self,
         rows: &Range<usize>,
-        bounds: Option<PageBounds>,
         encoding: Encoding,
         bytes: usize,
-        fill: impl FnOnce(&mut Buf),
+        fill: impl FnOnce(&mut Buf) -> Option<PageBounds>,
     ) -> Result<(), Error> {
         let at = self.sink.out.len();
         self.first_page.get_or_insert(at);
@@ -150,22 +149,24 @@ impl<'a> ChunkWriter<'a> {
         self.validity.append_levels(levels, rows);
         let length = levels.len() + bytes;
         self.size(length)?;
-        if self.sink.codec.is_none() {
+        let bounds = if self.sink.codec.is_none() {
             let sizes = self.sizes(length, length)?;
             self.header(|out| header::data_page(out, sizes, values, encoding));
             let body = self.sink.out.len();
             self.sink.out.extend(self.sink.buffers.uncompressed.as_slice());
-            fill(self.sink.out);
+            let bounds = fill(self.sink.out);
             assert_eq!(self.sink.out.len() - body, length, "a page of another size than its header says");
+            bounds
         } else {
-            fill(&mut self.sink.buffers.uncompressed);
+            let bounds = fill(&mut self.sink.buffers.uncompressed);
             let PageBuffers { uncompressed, compressed } = &mut *self.sink.buffers;
             self.sink.codec.compress(uncompressed.as_slice(), compressed)?;
             let sizes = (uncompressed.len(), compressed.len());
             let sizes = self.sizes(sizes.0, sizes.1)?;
             self.header(|out| header::data_page(out, sizes, values, encoding));
             self.sink.out.extend(self.sink.buffers.compressed.as_slice());
-        }
+            bounds
+        };
         self.uncompressed += length;
         self.index_page(rows, bounds, at)
     }

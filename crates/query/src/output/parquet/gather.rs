@@ -152,8 +152,9 @@ impl Gather for i64 {
         Ok(match array.data_type() {
             DataType::Decimal32(..) => append_as::<Decimal32Type, _>(array, i64::from, out),
             DataType::Decimal128(..) => {
-                let convert = |value| {
-                    lost |= i128::from(value as i64) ^ value;
+                let convert = |value: i128| {
+                    // The upper half is the sign of the lower one.
+                    lost |= (value >> 64) as i64 ^ (value as i64 >> 63);
                     value as i64
                 };
                 append_as::<Decimal128Type, _>(array, convert, out) & (lost == 0)

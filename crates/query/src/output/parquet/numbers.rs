@@ -68,13 +68,16 @@ pub(super) fn encode<T: Physical>(
                 let packed = &mut tables.packed;
                 pack(packed, &tables.codes[range], dictionary.entries);
                 let encoding = Encoding::RLE_DICTIONARY;
-                chunk
-                    .data_page(&rows, bounds, encoding, packed.len(), |out| out.extend(packed.as_slice()))?;
+                chunk.data_page(&rows, encoding, packed.len(), |out| {
+                    out.extend(packed.as_slice());
+                    bounds
+                })?;
             }
             None => {
                 let bytes = range.len() * storage.length;
-                chunk.data_page(&rows, bounds, Encoding::PLAIN, bytes, |out| {
+                chunk.data_page(&rows, Encoding::PLAIN, bytes, |out| {
                     T::append_range(values, range, storage, out);
+                    bounds
                 })?;
             }
         }

@@ -80,8 +80,9 @@ fn encode_codes(
         let packed = &mut tables.packed;
         pack(packed, codes, entries);
         let bounds = extremes.bounds(is_text);
-        chunk.data_page(&rows, bounds, Encoding::RLE_DICTIONARY, packed.len(), |out| {
+        chunk.data_page(&rows, Encoding::RLE_DICTIONARY, packed.len(), |out| {
             out.extend(packed.as_slice());
+            bounds
         })?;
     }
     let order = boundary_order(&pages, |one, other| one.is_less(other));
@@ -260,14 +261,12 @@ fn encode_plain(
     let (mut pages, mut all) = (Vec::new(), Extremes::default());
     for Span { rows, bytes } in spans(validity, &strings.lengths) {
         let mut extremes = Extremes::default();
-        visit_rows(arrays, &rows, &mut |source: &[u8], start: usize, length: usize| {
-            extremes.update(source, start, length);
-        });
+        chunk.data_page(&rows, Encoding::PLAIN, bytes, |out| {
+            append_plain(arrays, &rows, bytes, out, &mut extremes);
+            extremes.bounds(is_text)
+        })?;
         all.merge(&extremes);
         pages.extend(extremes.0);
-        chunk.data_page(&rows, extremes.bounds(is_text), Encoding::PLAIN, bytes, |out| {
-            append_plain(arrays, &rows, bytes, out);
-        })?;
     }
     let order = boundary_order(&pages, |one, other| one.is_less(other));
     chunk.finish(all.statistics(is_text, validity.nulls() as u64), order)
@@ -276,24 +275,24 @@ fn encode_plain(
 /// Bytes that are copied at once if there is room: most strings are shorter, and so many cost two or three moves.
 const COPIED_BYTES: usize = 48;
 
-/// Bytes of a string that is part of its view.
-const VIEW_BYTES: usize = 12;
-
-fn append_plain(arrays: &[ArrayRef], rows: &Range<usize>, bytes: usize, out: &mut Buf) {
+fn append_plain(
+    arrays: &[ArrayRef],
+    rows: &Range<usize>,
+    bytes: usize,
+    out: &mut Buf,
+    extremes: &mut Extremes,
+) {
     let end = out.len() + bytes;
     let space = out.space(bytes + COPIED_BYTES);
     let mut at = 0;
     visit_rows(arrays, rows, &mut |source: &[u8], start: usize, length: usize| {
+        extremes.update(source, start, length);
         space[at..at + PREFIX_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
         at += PREFIX_BYTES;
         if length <= COPIED_BYTES
             && let Some(block) = source.get(start..start + COPIED_BYTES)
         {
             space[at..at + COPIED_BYTES].copy_from_slice(block);
-        } else if length <= VIEW_BYTES
-            && let Some(block) = source.get(start..start + VIEW_BYTES)
-        {
-            space[at..at + VIEW_BYTES].copy_from_slice(block);
         } else {
             space[at..at + length].copy_from_slice(&source[start..start + length]);
         }

@@ -64,11 +64,20 @@ fn visit_bytes<T: ByteArrayType>(
     visitor: &mut impl Visitor,
 ) {
     let (offsets, source) = (array.value_offsets(), array.value_data());
+    if array.null_count() == 0 {
+        for pair in offsets[rows.start..=rows.end].windows(2) {
+            visitor(source, pair[0].as_usize(), pair[1].as_usize() - pair[0].as_usize());
+        }
+        return;
+    }
     valid_rows(array.nulls(), rows, |row| {
         let start = offsets[row].as_usize();
         visitor(source, start, offsets[row + 1].as_usize() - start);
     });
 }
+
+/// Bytes of a source for values that are part of their view, enough for whoever reads more than the value.
+const INLINE_BYTES: usize = 64;
 
 fn visit_views<T: ByteViewType>(
     array: &GenericByteViewArray<T>,
@@ -76,11 +85,14 @@ fn visit_views<T: ByteViewType>(
     visitor: &mut impl Visitor,
 ) {
     let (views, buffers) = (array.views(), array.data_buffers());
+    let mut inline = [0; INLINE_BYTES];
     valid_rows(array.nulls(), rows, |row| {
         let view = views[row];
         let length = view as u32;
         if length <= MAX_INLINE_VIEW_LEN {
-            visitor(&view.to_le_bytes(), size_of::<u32>(), length as usize);
+            // The value follows its length.
+            inline[..size_of::<u128>()].copy_from_slice(&(view >> u32::BITS).to_le_bytes());
+            visitor(&inline, 0, length as usize);
         } else {
             // The layout of a long view: length, prefix, buffer, offset.
             let (buffer, offset) = ((view >> 64) as u32, (view >> 96) as u32);

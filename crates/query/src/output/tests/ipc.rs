@@ -22,7 +22,7 @@ fn check_random(seed: u64, rows: usize, compression: Compression, alignment: usi
     let batch = table(&columns);
     let groups: Vec<_> =
         vec![vec![batch.slice(0, rows / 2), batch.slice(rows / 2, rows - rows / 2)], vec![batch.clone()]];
-    let schema: SchemaRef = Arc::new(plain_schema(&batch.schema()));
+    let schema: SchemaRef = Arc::new(plain_schema(&batch.schema(), |_| false));
     let expected = joined(&schema, &groups);
     for format in [Format::ArrowFile, Format::ArrowStream] {
         let path = scratch.path(&format!("{format:?}"));

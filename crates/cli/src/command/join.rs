@@ -1,0 +1,124 @@
+//! `join`: pairs of rows of two tables whose keys are equal, by sorting or hashing, within a memory limit.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use sakiyomi_query::join::JoinKind;
+use sakiyomi_query::statement;
+
+use crate::console::Common;
+use crate::tables::{
+    Asked, Command, InputFormatArgs, JobArgs, OutputArgs, ReportArgs, RowsArgs, inputs, run,
+};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  sakiyomi join lineitem.parquet orders.parquet --on l_orderkey=o_orderkey -o joined.parquet
+  sakiyomi join a.csv b.csv --on id --kind left --memory 128MiB -o joined.csv
+  sakiyomi join orders.parquet returned.parquet --on id,line --kind anti -o kept.parquet
+";
+
+/// Join two tables on equal columns, within a memory limit.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A condition is LEFT=RIGHT, or one name that both tables have; several are separated by commas. Null keys \
+never join; NaN equals NaN. A column of the right table whose name the left one has, too, gets the suffix _right.
+--where and --select see the joined rows. The result is ordered by the key only where both tables are sorted for it."
+)]
+pub(crate) struct Join {
+    /// The left table: a file or a directory; `-` is standard input
+    #[arg(value_name = "FILE")]
+    left: PathBuf,
+    /// The right table
+    #[arg(value_name = "FILE")]
+    right: PathBuf,
+    /// Columns that are equal in joined rows
+    #[arg(long, value_name = "CONDITION")]
+    on: String,
+    /// Rows to keep besides the joined ones
+    #[arg(long, value_enum, value_name = "KIND", default_value = "inner")]
+    kind: Kind,
+    #[command(flatten)]
+    format: InputFormatArgs,
+    #[command(flatten)]
+    rows: RowsArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// As `--kind` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Joined rows only.
+    Inner,
+    /// And rows of the left table without a partner.
+    Left,
+    /// And rows of the right table without a partner.
+    Right,
+    /// And rows of both without a partner.
+    Full,
+    /// Rows of the left table with a partner, once each.
+    Semi,
+    /// Rows of the left table without a partner.
+    Anti,
+}
+
+impl Kind {
+    fn kind(self) -> JoinKind {
+        match self {
+            Kind::Inner => JoinKind::Inner,
+            Kind::Left => JoinKind::Left,
+            Kind::Right => JoinKind::Right,
+            Kind::Full => JoinKind::Full,
+            Kind::Semi => JoinKind::Semi,
+            Kind::Anti => JoinKind::Anti,
+        }
+    }
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+impl Join {
+    pub(crate) fn run(&self, common: &Common) -> Result<ExitCode> {
+        let command = Command::begin(self.report.directory()?);
+        let destination = self
+            .output
+            .destination()?
+            .context("nothing takes the joined rows; name a file with --output (`-` is standard output)")?;
+        let job = self.job.open()?;
+        let open = |path: &PathBuf| self.format.open(std::slice::from_ref(path), &self.job);
+        let (left, right) = (open(&self.left)?, open(&self.right)?);
+        let mut asked = Asked {
+            operation: "join",
+            description: format!(
+                "{} on {}{}",
+                self.kind.name(),
+                self.on.replace(',', ", "),
+                self.rows.describe()
+            ),
+            inputs: inputs(std::slice::from_ref(&self.left), &left),
+            direct: self.job.direct(),
+            ..Asked::default()
+        };
+        asked.inputs.extend(inputs(std::slice::from_ref(&self.right), &right));
+        let (join, to) = (self.statement(), destination.clone());
+        let outcome = run(&job, common, move |job| statement::join(job, left, right, &join, &to))?;
+        command.finish(asked, &job, &outcome, &destination, common)
+    }
+
+    pub(crate) fn statement(&self) -> statement::Join {
+        statement::Join {
+            on: self.on.clone(),
+            kind: self.kind.kind(),
+            filter: self.rows.filter.clone(),
+            select: self.rows.select.clone(),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Options of commands on tables.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use sakiyomi_io::{Access, EngineKind, EngineSpec};
+use sakiyomi_model::Bytes;
+use sakiyomi_os::allocator::{self, Keep};
+use sakiyomi_query::job::MEMORY_MIN_BYTES;
+use sakiyomi_query::output::{Compression, OutputOptions, Target};
+use sakiyomi_query::statement::{Destination, Input};
+use sakiyomi_query::table::{Format, OpenOptions, Table};
+use sakiyomi_query::{Job, JobOptions};
+
+use crate::args::parse_method;
+use crate::output::{OutDir, Overwrite};
+
+// Headings in a command's help.
+const RESOURCES: &str = "Resources";
+const RESULT: &str = "Result";
+
+/// Tables to read.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InputArgs {
+    /// Files of one table, or a directory of them; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    format: InputFormatArgs,
+}
+
+/// The format of tables that are read.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct InputFormatArgs {
+    /// Format of the input, where neither its first bytes nor its name tell it
+    #[arg(long, value_enum, value_name = "NAME")]
+    input_format: Option<InputFormat>,
+}
+
+/// As `--input-format` and `--format` name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum InputFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, a file with a footer.
+    Arrow,
+    /// Arrow IPC, a stream.
+    ArrowStream,
+    /// Comma-separated values with a header.
+    Csv,
+}
+
+impl InputFormat {
+    fn format(self) -> Format {
+        match self {
+            InputFormat::Parquet => Format::Parquet,
+            InputFormat::Arrow => Format::ArrowFile,
+            InputFormat::ArrowStream => Format::ArrowStream,
+            InputFormat::Csv => Format::Csv,
+        }
+    }
+}
+
+/// A format's name, as options and results have it.
+pub(crate) fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Parquet => "parquet",
+        Format::ArrowFile => "arrow",
+        Format::ArrowStream => "arrow-stream",
+        Format::Csv => "csv",
+    }
+}
+
+impl InputArgs {
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The table that the files are.
+    pub(crate) fn open(&self, job: &JobArgs) -> Result<Table> {
+        self.format.open(&self.files, job)
+    }
+}
+
+impl InputFormatArgs {
+    /// The table that some files are.
+    pub(crate) fn open(self, files: &[PathBuf], job: &JobArgs) -> Result<Table> {
+        let options = OpenOptions {
+            format: self.input_format.map(InputFormat::format),
+            access: job.access(),
+            spool: job.spill.first().cloned(),
+        };
+        Ok(Table::open(files, &options)?)
+    }
+}
+
+/// Which rows and columns a command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RowsArgs {
+    /// Use only rows for which this SQL expression is true
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    pub(crate) filter: Option<String>,
+    /// Replace the columns by these SQL expressions, such as "a, b * 2 as c, *"
+    #[arg(long, value_name = "EXPRESSIONS")]
+    pub(crate) select: Option<String>,
+}
+
+impl RowsArgs {
+    /// The rows of a table that are taken.
+    pub(crate) fn input(&self, table: Table) -> Input {
+        Input { table, filter: self.filter.clone(), select: self.select.clone() }
+    }
+
+    /// In words, after those of the command.
+    pub(crate) fn describe(&self) -> String {
+        let filter = self.filter.as_ref().map(|filter| format!(", where {filter}"));
+        let select = self.select.as_ref().map(|select| format!(", select {select}"));
+        [filter, select].into_iter().flatten().collect()
+    }
+}
+
+/// The file of a result.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Write the result to this file; `-` is standard output
+    #[arg(short, long, value_name = "FILE", help_heading = RESULT)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: OutputFormat,
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputFormat {
+    /// Format of the result [default: as its name ends; CSV on standard output]
+    #[arg(long, value_enum, value_name = "NAME", help_heading = RESULT)]
+    format: Option<InputFormat>,
+    /// Compression of Parquet pages and Arrow buffers [default: snappy for Parquet, none for Arrow]
+    #[arg(long, value_enum, value_name = "NAME", help_heading = RESULT)]
+    compression: Option<Compressed>,
+    /// Rows of a row group or record batch, at most
+    #[arg(
+        long, value_name = "N", default_value_t = DEFAULT_GROUP_ROWS, help_heading = RESULT,
+        value_parser = clap::value_parser!(u32).range(1..=100_000_000)
+    )]
+    row_group: u32,
+}
+
+/// Default rows of a group: DuckDB's, with which readers on several threads have enough to share.
+const DEFAULT_GROUP_ROWS: u32 = 122_880;
+
+/// As `--compression` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compressed {
+    /// None.
+    None,
+    /// Snappy (Parquet only).
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, level 1.
+    Zstd,
+}
+
+impl OutputArgs {
+    /// Where the result goes and how it is written; none if it is only shown.
+    pub(crate) fn destination(&self) -> Result<Option<Destination>> {
+        let Some(path) = self.output.as_deref() else { return Ok(None) };
+        let options = self.format.options(path)?;
+        let target = if path == Path::new("-") { Target::Stdout } else { Target::File(path.to_owned()) };
+        Ok(Some(Destination::File { target, options }))
+    }
+}
+
+impl OutputFormat {
+    /// How a file of this name is written.
+    pub(crate) fn options(self, path: &Path) -> Result<OutputOptions> {
+        let format = match self.format {
+            Some(format) => format.format(),
+            None => format_of_name(path)?,
+        };
+        self.options_of(format)
+    }
+
+    /// How a file of a format is written, if none is named.
+    pub(crate) fn options_or(self, format: Format) -> Result<OutputOptions> {
+        self.options_of(self.format.map_or(format, InputFormat::format))
+    }
+
+    fn options_of(self, format: Format) -> Result<OutputOptions> {
+        let compression = match (self.compression, format) {
+            (None, Format::Parquet) | (Some(Compressed::Snappy), Format::Parquet) => Compression::Snappy,
+            (None | Some(Compressed::None), _) => Compression::None,
+            (Some(_), Format::Csv) => {
+                anyhow::bail!("--compression: CSV is not compressed; leave it out, or name another --format")
+            }
+            (Some(Compressed::Snappy), _) => {
+                anyhow::bail!("--compression snappy: Arrow IPC has none, lz4 and zstd; give one of these")
+            }
+            (Some(Compressed::Lz4), _) => Compression::Lz4,
+            (Some(Compressed::Zstd), _) => Compression::Zstd,
+        };
+        let group_rows = self.row_group as usize;
+        Ok(OutputOptions { compression, group_rows, ..OutputOptions::new(format) })
+    }
+}
+
+/// The format that a name's ending tells.
+fn format_of_name(path: &Path) -> Result<Format> {
+    if path == Path::new("-") {
+        return Ok(Format::Csv);
+    }
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    Ok(match ending.as_str() {
+        "parquet" | "pq" => Format::Parquet,
+        "arrow" | "ipc" | "feather" => Format::ArrowFile,
+        "arrows" => Format::ArrowStream,
+        "csv" => Format::Csv,
+        _ => anyhow::bail!(
+            "{}: the name does not tell the format; let it end in .parquet, .arrow, .arrows or .csv, or give --format",
+            path.display()
+        ),
+    })
+}
+
+/// How the allocator keeps memory while a job runs. Batches and groups of rows are allocated and freed all the time, of
+/// sizes up to some MiB: were each a mapping of its own, its pages would be faulted in again each time. What is kept
+/// beyond use counts against the memory limit, so it is little.
+const KEEP: Keep = Keep { arenas: 2, mapped_min_bytes: 8 << 20, trim_bytes: 8 << 20 };
+
+/// Resources of a job.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArgs {
+    /// Memory limit of the process, but for its code and stacks
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", help_heading = RESOURCES)]
+    memory: Bytes,
+    /// Number of compute threads [default: the number of cores]
+    #[arg(long, value_name = "N", help_heading = RESOURCES, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Read and write with this method (read, pread:N, aio:N, uring:N) [default: pread]
+    #[arg(long, visible_alias = "engine", value_name = "METHOD", value_parser = parse_method, help_heading = RESOURCES)]
+    method: Option<EngineSpec>,
+    /// Bypass the page cache
+    #[arg(long, help_heading = RESOURCES, conflicts_with = "buffered")]
+    direct: bool,
+    /// Use the page cache [default]
+    #[arg(long, help_heading = RESOURCES)]
+    buffered: bool,
+    /// Size of a read or write
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = RESOURCES)]
+    block: Bytes,
+    /// Put what does not fit into memory into this directory; may be repeated [default: /var/tmp]
+    #[arg(long, value_name = "DIR", help_heading = RESOURCES)]
+    spill: Vec<PathBuf>,
+}
+
+impl JobArgs {
+    /// How the job is done.
+    pub(crate) fn options(&self) -> Result<JobOptions> {
+        let defaults = JobOptions::default();
+        let memory = usize::try_from(self.memory.0).unwrap_or(usize::MAX);
+        ensure!(
+            memory >= MEMORY_MIN_BYTES,
+            "--memory {}: {} are needed at least",
+            self.memory,
+            Bytes(MEMORY_MIN_BYTES as u64)
+        );
+        let block = Bytes(4096)..=Bytes(2 << 30);
+        ensure!(block.contains(&self.block), "--block {}: give 4KiB to 2GiB", self.block);
+        let engine = self.method.unwrap_or(defaults.engine);
+        ensure!(
+            engine.kind.uses_buffers() && engine.kind != EngineKind::Null,
+            "--method {engine}: tables are read and written by read, pread, aio, uring or uring-sqpoll"
+        );
+        for directory in &self.spill {
+            ensure!(directory.is_dir(), "--spill {}: it is not a directory", directory.display());
+        }
+        Ok(JobOptions {
+            memory,
+            threads: self.threads.map_or(defaults.threads, usize::from),
+            engine,
+            spill: if self.spill.is_empty() { defaults.spill } else { self.spill.clone() },
+        })
+    }
+
+    /// The job, whose engine is open.
+    pub(crate) fn open(&self) -> Result<Job> {
+        allocator::keep(KEEP);
+        Ok(Job::new(self.options()?)?)
+    }
+
+    /// Whether tables bypass the page cache.
+    pub(crate) fn direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Through the page cache or around it.
+    pub(crate) fn access(&self) -> Access {
+        if self.direct { Access::Direct } else { Access::Buffered }
+    }
+}
+
+/// The report of a result.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Write result.json, report.html, report.md and the charts to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+impl ReportArgs {
+    pub(crate) fn directory(&self) -> Result<Option<OutDir>> {
+        self.overwrite.out(self.out.as_deref(), &[])
+    }
+}

@@ -1,0 +1,77 @@
+//! A job on a thread of its own, while this one shows how far it is and waits for Ctrl-C.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use sakiyomi_query::{Error, Job};
+use sakiyomi_report::number;
+
+use crate::console::Common;
+use crate::progress::{Interrupted, Progress, go_on};
+
+/// Time between two looks at a job: short enough that Ctrl-C seems immediate, and a short job is not delayed by them.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+
+/// Time that an interrupted job has to end by itself. One that waits for its standard input never does.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs a job to its end, or until Ctrl-C.
+///
+/// # Errors
+/// The job's own; [`Interrupted`] after Ctrl-C.
+pub(crate) fn run<R: Send + 'static>(
+    job: &Job,
+    common: &Common,
+    work: impl FnOnce(&Job) -> Result<R, Error> + Send + 'static,
+) -> Result<R> {
+    let (sender, outcome) = mpsc::channel();
+    let own = job.clone();
+    let worker = thread::Builder::new().name("job".to_owned()).spawn(move || {
+        // Whoever is not there any more has been interrupted.
+        let _ = sender.send(work(&own));
+    })?;
+    let mut shown: Option<Progress> = None;
+    let mut cancelled: Option<Instant> = None;
+    loop {
+        match outcome.recv_timeout(LOOK_PERIOD) {
+            Ok(Err(Error::Cancelled)) => return Err(Interrupted.into()),
+            Ok(outcome) => {
+                let _ = worker.join();
+                return Ok(outcome?);
+            }
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => bail!("the job ended without a result"),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if go_on().is_err() {
+            job.cancel();
+            if cancelled.get_or_insert_with(Instant::now).elapsed() > CANCEL_GRACE {
+                return Err(Interrupted.into());
+            }
+        }
+        show(job, common, &mut shown);
+    }
+}
+
+/// Shows how far the job is, from when it knows how much there is to do.
+fn show(job: &Job, common: &Common, shown: &mut Option<Progress>) {
+    let now = job.progress().look();
+    if now.step.is_empty() {
+        return;
+    }
+    let total = Some(now.total_rows).filter(|&rows| rows > 0);
+    let progress = shown.get_or_insert_with(|| Progress::new(total, common.quiet));
+    let message = || {
+        let written = match now.output_bytes {
+            0 => String::new(),
+            bytes => format!(", {} written", number::bytes(bytes)),
+        };
+        format!("{}: {} rows{written}", now.step, number::count(now.done_rows))
+    };
+    // Whether to go on is asked above.
+    let _ = progress.set(now.done_rows, message);
+}

@@ -1,0 +1,164 @@
+//! A job as a result.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use sakiyomi_os::cpu;
+use sakiyomi_os::process::memory;
+use sakiyomi_query::Job;
+use sakiyomi_query::output::Target;
+use sakiyomi_query::phase::Phase;
+use sakiyomi_query::statement::{Destination, Outcome};
+use sakiyomi_query::table::Table;
+use sakiyomi_report::result::{QueryFile, QueryPhase};
+use sakiyomi_report::{Document, QueryResult};
+
+use super::args::format_name;
+use super::rows::rows;
+use crate::console::{Common, note_json};
+use crate::output::OutDir;
+use crate::provenance::{self, nanos};
+
+/// What was asked for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// `sort`, `join`, `aggregate`, `q1`, `gen`.
+    pub(crate) operation: &'static str,
+    /// Its parameters in words.
+    pub(crate) description: String,
+    pub(crate) inputs: Vec<QueryFile>,
+    pub(crate) direct: bool,
+    pub(crate) predicted: Option<Duration>,
+}
+
+/// A command from its beginning to its report.
+pub(crate) struct Command {
+    begun: Instant,
+    cpu: (Duration, Duration),
+    out: Option<OutDir>,
+}
+
+impl Command {
+    /// Begins; the report goes into this directory, too.
+    pub(crate) fn begin(out: Option<OutDir>) -> Command {
+        Command { begun: Instant::now(), cpu: cpu::user_and_system_of_this_process(), out }
+    }
+
+    /// Tells what came of it.
+    pub(crate) fn finish(
+        self,
+        asked: Asked,
+        job: &Job,
+        outcome: &Outcome,
+        destination: &Destination,
+        common: &Common,
+    ) -> Result<ExitCode> {
+        let outputs = match destination {
+            Destination::File { target, options } => {
+                vec![file(target_path(target), format_name(options.format), Some(outcome.output_rows))]
+            }
+            Destination::Preview { .. } => Vec::new(),
+        };
+        self.finish_files(asked, job, outcome, outputs, common)
+    }
+
+    /// The same where several files were written.
+    pub(crate) fn finish_files(
+        self,
+        asked: Asked,
+        job: &Job,
+        outcome: &Outcome,
+        outputs: Vec<QueryFile>,
+        common: &Common,
+    ) -> Result<ExitCode> {
+        let elapsed = self.begun.elapsed();
+        let is_on_stdout = outputs.iter().any(|file| file.path == "-");
+        let result = self.result(asked, job, outcome, outputs, elapsed);
+        let document = Document::new(provenance::run(elapsed), result);
+        if let Some(out) = &self.out {
+            out.write_report(&document)?;
+            common.note(&out.report());
+        }
+        match is_on_stdout {
+            false => common.present(&document)?,
+            true if common.json => note_json(&document),
+            true => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn result(
+        &self,
+        asked: Asked,
+        job: &Job,
+        outcome: &Outcome,
+        outputs: Vec<QueryFile>,
+        elapsed: Duration,
+    ) -> QueryResult {
+        let (user, system) = cpu::user_and_system_of_this_process();
+        let options = job.options();
+        QueryResult {
+            operation: asked.operation.to_owned(),
+            description: asked.description,
+            inputs: asked.inputs,
+            outputs,
+            input_rows: outcome.input_rows,
+            output_rows: outcome.output_rows,
+            read_bytes: outcome.read_bytes,
+            written_bytes: outcome.output_bytes,
+            spilled_bytes: outcome.spilled_bytes,
+            elapsed_ns: nanos(elapsed),
+            user_ns: nanos(user.saturating_sub(self.cpu.0)),
+            system_ns: nanos(system.saturating_sub(self.cpu.1)),
+            memory_limit_bytes: options.memory as u64,
+            memory_peak_bytes: memory::peak_resident(),
+            threads: options.threads as u64,
+            method: options.engine.to_string(),
+            direct: asked.direct,
+            plan: outcome.plan.clone(),
+            predicted_ns: asked.predicted.map(nanos),
+            phases: job.phases().list().iter().map(phase).collect(),
+            rows: outcome.preview.as_ref().map(rows),
+            notes: outcome.notes.clone(),
+        }
+    }
+}
+
+fn phase(phase: &Phase) -> QueryPhase {
+    QueryPhase {
+        name: phase.name.clone(),
+        bytes: phase.bytes,
+        elapsed_ns: phase.elapsed_ns,
+        user_ns: phase.user_ns,
+        system_ns: phase.system_ns,
+        io_wait_ns: phase.waited_ns,
+        bound: QueryPhase::bound_of(phase.user_ns, phase.system_ns, phase.waited_ns),
+    }
+}
+
+/// Files of a table as a result has them. The rows are those of the table where it is one file.
+pub(crate) fn inputs(paths: &[PathBuf], table: &Table) -> Vec<QueryFile> {
+    let (format, rows) = (format_name(table.format()), table.rows().filter(|_| paths.len() == 1));
+    paths.iter().map(|path| file(path, format, rows)).collect()
+}
+
+/// A file as a result has it.
+pub(crate) fn file(path: &Path, format: &str, rows: Option<u64>) -> QueryFile {
+    let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+    QueryFile {
+        path: path.to_string_lossy().into_owned(),
+        format: format.to_owned(),
+        rows,
+        size_bytes: size.filter(|_| path != Path::new("-")),
+    }
+}
+
+/// The path of a target, as a result has it.
+fn target_path(target: &Target) -> &Path {
+    match target {
+        Target::File(path) => path,
+        Target::Stdout => Path::new("-"),
+    }
+}

@@ -1,0 +1,195 @@
+//! Decoding, encoding and compression: one column at a time, in memory.
+
+use std::sync::Arc;
+
+use arrow_array::{BinaryArray, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::data::{batch, column, packed_rows};
+use super::measure::{Effort, split};
+use crate::Error;
+use crate::cost::operators::{Codec, CodecCost, FileFormat, ValueCost, ValueKind};
+
+/// Measured costs of formats.
+pub(super) struct Formats {
+    pub(super) decode: Vec<ValueCost>,
+    pub(super) encode: Vec<ValueCost>,
+    pub(super) codecs: Vec<CodecCost>,
+}
+
+/// Rows of a measured column: a row group of usual size.
+const COLUMN_ROWS: usize = 1 << 17;
+/// Rows that are decoded at a time.
+const BATCH_ROWS: usize = 8192;
+/// Mean bytes of short and of long texts, between which the cost of a byte is told apart from that of a value.
+const TEXT_MEAN_BYTES: [u64; 2] = [12, 120];
+/// Bytes of the packed rows that are compressed, and of one of them.
+const PACKED_BYTES: usize = 8 << 20;
+const PACKED_ROW_BYTES: usize = 96;
+
+/// A column that is measured.
+#[derive(Clone, Copy)]
+struct Case {
+    format: FileFormat,
+    kind: ValueKind,
+    is_dictionary: bool,
+}
+
+pub(super) fn measure(effort: Effort) -> Result<Formats, Error> {
+    let (mut decode, mut encode) = (Vec::new(), Vec::new());
+    for case in cases() {
+        let [short, long] = TEXT_MEAN_BYTES.map(|bytes| bytes as f64);
+        let (decoded, encoded) = costs(effort, case, TEXT_MEAN_BYTES[0])?;
+        let cost = |ns_per_value, ns_per_byte| {
+            let Case { format, kind, is_dictionary } = case;
+            ValueCost { format, kind, is_dictionary, ns_per_value, ns_per_byte }
+        };
+        if case.kind == ValueKind::Text {
+            let (long_decoded, long_encoded) = costs(effort, case, TEXT_MEAN_BYTES[1])?;
+            let (fixed, per_byte) = split((short, decoded), (long, long_decoded));
+            decode.push(cost(fixed, per_byte));
+            let (fixed, per_byte) = split((short, encoded), (long, long_encoded));
+            encode.push(cost(fixed, per_byte));
+        } else {
+            decode.push(cost(decoded, 0.0));
+            encode.push(cost(encoded, 0.0));
+        }
+    }
+    let codecs = [Codec::Snappy, Codec::Lz4, Codec::Zstd];
+    let codecs = codecs.into_iter().map(|codec| compression(effort, codec)).collect::<Result<_, _>>()?;
+    Ok(Formats { decode, encode, codecs })
+}
+
+/// All columns that are measured. Only Parquet tells plain values from those of a dictionary.
+fn cases() -> impl Iterator<Item = Case> {
+    let formats = [FileFormat::Parquet, FileFormat::Arrow, FileFormat::Csv];
+    formats.into_iter().flat_map(|format| {
+        ValueKind::ALL.into_iter().flat_map(move |kind| {
+            let has_both = format == FileFormat::Parquet && kind != ValueKind::Code;
+            let dictionaries: &[bool] = match kind {
+                _ if has_both => &[false, true],
+                ValueKind::Code => &[true],
+                _ => &[false],
+            };
+            dictionaries.iter().map(move |&is_dictionary| Case { format, kind, is_dictionary })
+        })
+    })
+}
+
+/// Nanoseconds to decode and to encode a value.
+fn costs(effort: Effort, case: Case, text_bytes: u64) -> Result<(f64, f64), Error> {
+    let rows = effort.amount(COLUMN_ROWS);
+    let batch = batch(column(case.kind, case.is_dictionary, rows, text_bytes))?;
+    let mut file = Vec::new();
+    let encoded = effort.try_measure(rows, || {
+        file.clear();
+        encode(case, &batch, Compression::UNCOMPRESSED, &mut file)
+    })?;
+    let file = Bytes::from(file);
+    let schema = batch.schema();
+    let decoded = effort.try_measure(rows, || decode(case.format, &file, &schema))?;
+    Ok((decoded, encoded))
+}
+
+fn encode(
+    case: Case,
+    batch: &RecordBatch,
+    compression: Compression,
+    file: &mut Vec<u8>,
+) -> Result<(), Error> {
+    match case.format {
+        FileFormat::Parquet => {
+            let properties = WriterProperties::builder()
+                .set_dictionary_enabled(case.is_dictionary)
+                .set_compression(compression)
+                .build();
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties))?;
+            writer.write(batch)?;
+            writer.close()?;
+        }
+        FileFormat::Arrow => {
+            let mut writer = StreamWriter::try_new(file, &batch.schema())?;
+            writer.write(batch)?;
+            writer.finish()?;
+        }
+        FileFormat::Csv => arrow_csv::Writer::new(file).write(batch)?,
+    }
+    Ok(())
+}
+
+fn decode(format: FileFormat, file: &Bytes, schema: &SchemaRef) -> Result<(), Error> {
+    match format {
+        FileFormat::Parquet => {
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone())?;
+            for batch in reader.with_batch_size(BATCH_ROWS).build()? {
+                std::hint::black_box(batch?);
+            }
+        }
+        FileFormat::Arrow => {
+            let (mut decoder, mut left) = (StreamDecoder::new(), Buffer::from(file.clone()));
+            while !left.is_empty() {
+                std::hint::black_box(decoder.decode(&mut left)?);
+            }
+        }
+        FileFormat::Csv => {
+            let reader = arrow_csv::ReaderBuilder::new(plain(schema)).with_header(true);
+            for batch in reader.with_batch_size(BATCH_ROWS).build(&file[..])? {
+                std::hint::black_box(batch?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A schema without dictionaries, which CSV has not.
+fn plain(schema: &SchemaRef) -> SchemaRef {
+    use arrow_schema::{DataType, Field, Schema};
+    let field = |field: &Arc<Field>| match field.data_type() {
+        DataType::Dictionary(_, values) => Field::new(field.name(), (**values).clone(), field.is_nullable()),
+        _ => (**field).clone(),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Costs of a compression: those of a file of packed rows over those of the same file without it.
+fn compression(effort: Effort, codec: Codec) -> Result<CodecCost, Error> {
+    let bytes = packed_rows(effort.amount(PACKED_BYTES) / PACKED_ROW_BYTES + 1, PACKED_ROW_BYTES);
+    // Chunks as they are spilled, each a value.
+    let chunks = BinaryArray::from_iter_values(bytes.chunks(CHUNK_BYTES));
+    let batch = batch(Arc::new(chunks))?;
+    let case = Case { format: FileFormat::Parquet, kind: ValueKind::Text, is_dictionary: false };
+    let measure = |compression: Compression| -> Result<(f64, f64, usize), Error> {
+        let mut file = Vec::new();
+        let compress = effort.try_measure(bytes.len(), || {
+            file.clear();
+            encode(case, &batch, compression, &mut file)
+        })?;
+        let (file, schema) = (Bytes::from(file), batch.schema());
+        let restore = effort.try_measure(bytes.len(), || decode(FileFormat::Parquet, &file, &schema))?;
+        Ok((compress, restore, file.len()))
+    };
+    let plain = measure(Compression::UNCOMPRESSED)?;
+    let compressed = measure(match codec {
+        Codec::None => Compression::UNCOMPRESSED,
+        Codec::Snappy => Compression::SNAPPY,
+        Codec::Lz4 => Compression::LZ4_RAW,
+        Codec::Zstd => Compression::ZSTD(ZstdLevel::default()),
+    })?;
+    Ok(CodecCost {
+        codec,
+        compress_ns_per_byte: (compressed.0 - plain.0).max(0.0),
+        restore_ns_per_byte: (compressed.1 - plain.1).max(0.0),
+        compressed_ratio: (compressed.2 as f64 / plain.2 as f64).clamp(f64::MIN_POSITIVE, 1.0),
+    })
+}
+
+/// Bytes that are compressed at a time.
+const CHUNK_BYTES: usize = 64 << 10;

@@ -1,0 +1,117 @@
+//! Fresh memory, and threads that slow each other down.
+
+use std::sync::Barrier;
+use std::thread;
+
+use sakiyomi_io::{BufferPool, Memory};
+use sakiyomi_os::cpu::of_this_thread;
+use sakiyomi_os::machine;
+
+use super::data::{generator, packed_rows};
+use super::measure::{Effort, median};
+use crate::Error;
+use rand_core::Rng;
+
+/// Measured costs of memory and of parallel threads.
+pub(super) struct MemoryCosts {
+    pub(super) fresh_ns_per_byte: f64,
+    pub(super) slowdown: f64,
+    pub(super) cores: usize,
+}
+
+/// Bytes of memory that are faulted in.
+const FRESH_BYTES: usize = 32 << 20;
+/// Bytes of the rows that each parallel thread works on: more than a private cache holds.
+const PARALLEL_BYTES: usize = 8 << 20;
+/// Bytes of one of them.
+const PARALLEL_ROW_BYTES: usize = 64;
+/// Rounds in which threads work alone and together in turn; the result is the median of the ratios.
+const PARALLEL_ROUNDS: usize = 7;
+/// Cores that are measured at the same time, at most: all share memory by then.
+const PARALLEL_CORES_MAX: usize = 16;
+
+pub(super) fn measure(effort: Effort) -> Result<MemoryCosts, Error> {
+    let bytes = effort.amount(FRESH_BYTES);
+    let fresh_ns_per_byte = effort.try_measure(bytes, || {
+        BufferPool::fixed(1, bytes, Memory::Huge).map(|pool| drop(std::hint::black_box(pool)))
+    })?;
+    let cores = machine::cores().clamp(1, PARALLEL_CORES_MAX);
+    let slowdown = if cores > 1 { slowdown(effort, cores).clamp(1.0, cores as f64) } else { 1.0 };
+    Ok(MemoryCosts { fresh_ns_per_byte, slowdown, cores })
+}
+
+/// CPU time of a piece of work while all cores do it, over the time while one does.
+fn slowdown(effort: Effort, cores: usize) -> f64 {
+    let rounds = if effort == Effort::Full { PARALLEL_ROUNDS } else { 1 };
+    let barrier = Barrier::new(cores);
+    let times: Vec<Vec<(f64, f64)>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores)
+            .map(|number| {
+                let barrier = &barrier;
+                scope.spawn(move || alone_and_together(effort, number, cores, rounds, barrier))
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut ratios: Vec<f64> =
+        times.iter().flatten().map(|(alone, together)| together / alone.max(1.0)).collect();
+    median(&mut ratios)
+}
+
+/// For each round the CPU times of this thread's work, in nanoseconds: alone, while the others wait, and together.
+fn alone_and_together(
+    effort: Effort,
+    number: usize,
+    cores: usize,
+    rounds: usize,
+    barrier: &Barrier,
+) -> Vec<(f64, f64)> {
+    let mut work = ParallelWork::new(effort, number as u64);
+    work.run();
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let mut alone = 0.0;
+        for turn in 0..cores {
+            barrier.wait();
+            if turn == number {
+                alone = work.run();
+            }
+        }
+        barrier.wait();
+        times.push((alone, work.run()));
+    }
+    times
+}
+
+/// Work as operators do it, half of it bound by computing and half by memory: rows are gathered in a random order, and
+/// their bytes are hashed.
+struct ParallelWork {
+    rows: Vec<u8>,
+    order: Vec<usize>,
+    target: Vec<u8>,
+}
+
+impl ParallelWork {
+    fn new(effort: Effort, stream: u64) -> ParallelWork {
+        let count = effort.amount(PARALLEL_BYTES) / PARALLEL_ROW_BYTES + 1;
+        let mut random = generator(40 + stream);
+        let order = (0..count).map(|_| (random.next_u64() % count as u64) as usize).collect();
+        let rows = packed_rows(count, PARALLEL_ROW_BYTES);
+        ParallelWork { rows, order, target: vec![0; count * PARALLEL_ROW_BYTES] }
+    }
+
+    /// Does the work, and returns its CPU time in nanoseconds.
+    fn run(&mut self) -> f64 {
+        let before = of_this_thread();
+        let mut hash = 0u64;
+        for (&row, to) in self.order.iter().zip(self.target.chunks_exact_mut(PARALLEL_ROW_BYTES)) {
+            to.copy_from_slice(&self.rows[row * PARALLEL_ROW_BYTES..(row + 1) * PARALLEL_ROW_BYTES]);
+            for word in to.chunks_exact(8) {
+                let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            }
+        }
+        std::hint::black_box(hash);
+        (of_this_thread() - before).as_nanos() as f64
+    }
+}

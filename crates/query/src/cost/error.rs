@@ -1,0 +1,59 @@
+//! Reasons why there is no prediction, and what to do.
+
+use sakiyomi_probe::calibration::EstimateError;
+
+use super::operators::{Codec, FileFormat, ValueKind};
+
+/// Why a plan cannot be predicted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostError {
+    /// No engine has all the operations measured that any plan needs.
+    #[error(
+        "no engine can be predicted on {target}: {reason}; run `sakiyomi probe DIR --op read,write --method \
+         pread:4,uring:8 --block 64KiB,256KiB,1MiB --direct --buffered` with a directory on that device"
+    )]
+    Device {
+        /// The device's target in the calibration.
+        target: String,
+        /// The first operation that lacks a measurement.
+        reason: EstimateError,
+    },
+    /// An operator was not measured.
+    #[error(
+        "{operation} {kind:?} values in {format:?} files was not measured; run `sakiyomi query calibrate`"
+    )]
+    Operator {
+        /// `decoding`, `encoding`.
+        operation: &'static str,
+        /// The format.
+        format: FileFormat,
+        /// The kind of values.
+        kind: ValueKind,
+    },
+    /// A compression was not measured.
+    #[error("compression by {codec:?} was not measured; run `sakiyomi query calibrate`")]
+    Codec {
+        /// The compression.
+        codec: Codec,
+    },
+    /// No plan keeps the memory limit.
+    #[error(
+        "each plan needs {needed_bytes} bytes of memory at least, and the limit is {limit_bytes}; raise --memory"
+    )]
+    Memory {
+        /// Bytes of the smallest plan.
+        needed_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The description contradicts itself.
+    #[error("this cannot be planned: {0}")]
+    Task(&'static str),
+}
+
+impl CostError {
+    pub(crate) fn operator(operation: &'static str, format: FileFormat, kind: ValueKind) -> CostError {
+        CostError::Operator { operation, format, kind }
+    }
+}

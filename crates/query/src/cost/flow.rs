@@ -1,0 +1,46 @@
+//! Flows of bytes between memory and the files of a role.
+
+/// The files that a flow is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A table, by its index.
+    Input(usize),
+    /// Rows that do not fit into memory.
+    Spill,
+    /// The result.
+    Output,
+}
+
+/// Whether a flow reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// Bytes that a stage transfers in one role.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Flow {
+    pub(crate) role: Role,
+    pub(crate) direction: Direction,
+    /// At random places.
+    pub(crate) random: bool,
+    pub(crate) bytes: f64,
+}
+
+impl Flow {
+    /// Bytes that are read one block after the other.
+    pub(crate) fn read(role: Role, bytes: f64) -> Flow {
+        Flow { role, direction: Direction::Read, random: false, bytes }
+    }
+
+    /// Bytes that are read at random places.
+    pub(crate) fn read_randomly(role: Role, bytes: f64) -> Flow {
+        Flow { random: true, ..Flow::read(role, bytes) }
+    }
+
+    /// Bytes that are appended.
+    pub(crate) fn write(role: Role, bytes: f64) -> Flow {
+        Flow { role, direction: Direction::Write, random: false, bytes }
+    }
+}

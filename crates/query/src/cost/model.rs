@@ -1,0 +1,261 @@
+//! The model of one job: its devices, machine and limits; what a plan takes.
+
+use sakiyomi_io::{EngineKind, EngineSpec};
+use sakiyomi_probe::calibration::{DeviceCosts, EstimateError};
+use sakiyomi_probe::setting::{CacheState, Operation};
+
+use super::algorithms::stages;
+use super::error::CostError;
+use super::flow::Role;
+use super::operators::{Codec, OperatorCosts};
+use super::plan::{PageCache, Plan, StreamPlan};
+use super::prediction::{Basis, Prediction};
+use super::shape::Task;
+use super::stage::{Cores, Stage};
+use super::streams::{self, BareDevice, Channel, Storage, Streams};
+use super::transfer::Interference;
+use super::work::Work;
+
+/// Limits and wishes of a job.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of I/O buffers and rows in memory, at most.
+    pub buffer_bytes: u64,
+    /// Bytes of batches, decoders, encoders and tables in memory, at most.
+    pub heap_bytes: u64,
+    /// Threads that compute, at most.
+    pub threads: usize,
+    /// Cores that may be used.
+    pub cores: usize,
+    /// The engine, if it is not to be chosen.
+    pub engine: Option<EngineSpec>,
+    /// Use of the page cache, if it is not to be chosen.
+    pub page_cache: Option<PageCache>,
+    /// Bytes of a block, if it is not to be chosen.
+    pub block_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// Those of a machine, with everything to be chosen.
+    #[must_use]
+    pub fn new(buffer_bytes: u64, heap_bytes: u64, threads: usize, cores: usize) -> Limits {
+        let (engine, page_cache, block_bytes) = (None, None, None);
+        Limits { buffer_bytes, heap_bytes, threads, cores, engine, page_cache, block_bytes }
+    }
+}
+
+/// A model of one job.
+#[derive(Clone, Debug)]
+pub struct Model<'a> {
+    /// Devices.
+    pub storage: Storage<'a>,
+    /// CPU costs of operators.
+    pub operators: &'a OperatorCosts,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// Bytes of a chunk of rows where nothing is spilled: a few pages of each column, and small beside a cache.
+pub(crate) const RESIDENT_CHUNK_BYTES: u64 = 64 << 10;
+
+/// A block of an engine without measurements.
+const UNMEASURED_BLOCK_BYTES: u64 = 1 << 20;
+
+impl<'a> Model<'a> {
+    /// Predicts a plan, whether or not it keeps the memory limit.
+    ///
+    /// # Errors
+    /// If the task contradicts itself, or a calibration lacks a measurement.
+    pub fn predict(&self, task: &Task, plan: &Plan) -> Result<Prediction, CostError> {
+        self.check(task)?;
+        let codec = plan.spill.map_or(Codec::None, |spill| spill.codec);
+        let spill = plan.spill.map(|spill| spill.stream);
+        let stages = stages(&self.work(task, plan.threads, spill, codec), plan.algorithm)?;
+        let streams = self.streams(task, plan.engine, plan.input, spill, plan.output)?;
+        Ok(self.prediction(&stages, plan, &streams))
+    }
+
+    pub(crate) fn check(&self, task: &Task) -> Result<(), CostError> {
+        task.fault().map_or(Ok(()), |fault| Err(CostError::Task(fault)))?;
+        match () {
+            () if self.storage.inputs.len() != task.tables.len() => {
+                Err(CostError::Task("a table has no device, or a device no table"))
+            }
+            () if task.output.is_some() && self.storage.output.is_none() => {
+                Err(CostError::Task("the result has no device"))
+            }
+            () => Ok(()),
+        }
+    }
+
+    pub(crate) fn work<'b>(
+        &'b self,
+        task: &'b Task,
+        threads: usize,
+        spill: Option<StreamPlan>,
+        codec: Codec,
+    ) -> Work<'b> {
+        let spill_block = spill.map_or(RESIDENT_CHUNK_BYTES, |spill| spill.block_bytes) as f64;
+        Work { task, costs: self.operators, threads, spill_block, codec }
+    }
+
+    pub(crate) fn cores(&self, threads: usize, engine: EngineSpec) -> Cores<'a> {
+        Cores { operators: self.operators, cores: self.limits.cores.max(1), threads, engine }
+    }
+
+    pub(crate) fn prediction(&self, stages: &[Stage], plan: &Plan, streams: &Streams) -> Prediction {
+        let cores = self.cores(plan.threads, plan.engine);
+        let memory = |stage: &Stage| {
+            let (buffers, heap) = stage_memory(stage, plan.engine, plan.threads, plan.input, plan.output);
+            buffers + heap
+        };
+        let block = |role: Role| match role {
+            Role::Input(_) => plan.input.block_bytes as f64,
+            Role::Spill => plan.spill.map_or(RESIDENT_CHUNK_BYTES, |spill| spill.stream.block_bytes) as f64,
+            Role::Output => plan.output.map_or(RESIDENT_CHUNK_BYTES, |output| output.block_bytes) as f64,
+        };
+        let devices: Vec<BareDevice> = self.storage.devices().into_iter().map(BareDevice::new).collect();
+        let (memory, block) = (&memory, &block);
+        Prediction::new(&Basis { stages, cores: &cores, streams, memory, devices: &devices, block })
+    }
+
+    /// The streams of a plan.
+    pub(crate) fn streams(
+        &self,
+        task: &Task,
+        engine: EngineSpec,
+        input: StreamPlan,
+        spill: Option<StreamPlan>,
+        output: Option<StreamPlan>,
+    ) -> Result<Streams, CostError> {
+        let first = |error| self.unmeasured(error);
+        let inputs = self.input_channels(task, engine, input).map_err(first)?;
+        let spills =
+            spill.map_or(Ok(Vec::new()), |spill| self.spill_channels(engine, spill)).map_err(first)?;
+        let written = task.output.as_ref().and(output);
+        let output = written.map(|output| self.output_channel(engine, output)).transpose().map_err(first)?;
+        let interference = self.interference(engine, spill.unwrap_or(input));
+        Ok(Streams { inputs, spills, output: output.flatten(), interference })
+    }
+
+    pub(crate) fn input_channels(
+        &self,
+        task: &Task,
+        engine: EngineSpec,
+        stream: StreamPlan,
+    ) -> Result<Vec<Channel>, EstimateError> {
+        let tables = task.tables.iter().zip(&self.storage.inputs);
+        tables
+            .map(|(table, costs)| streams::input(self.numbered(costs), engine, stream, table.cached_ratio))
+            .collect()
+    }
+
+    pub(crate) fn spill_channels(
+        &self,
+        engine: EngineSpec,
+        stream: StreamPlan,
+    ) -> Result<Vec<Channel>, EstimateError> {
+        self.storage.spills.iter().map(|costs| streams::spill(self.numbered(costs), engine, stream)).collect()
+    }
+
+    pub(crate) fn output_channel(
+        &self,
+        engine: EngineSpec,
+        stream: StreamPlan,
+    ) -> Result<Option<Channel>, EstimateError> {
+        self.storage.output.map(|costs| streams::output(self.numbered(costs), engine, stream)).transpose()
+    }
+
+    pub(crate) fn interference(&self, engine: EngineSpec, stream: StreamPlan) -> Vec<Interference> {
+        self.storage.devices().into_iter().map(|costs| streams::interference(costs, engine, stream)).collect()
+    }
+
+    fn numbered(&self, costs: &'a DeviceCosts) -> (usize, &'a DeviceCosts) {
+        (self.storage.index(costs), costs)
+    }
+
+    /// That no engine can be predicted, with the first reason.
+    pub(crate) fn unmeasured(&self, reason: EstimateError) -> CostError {
+        let target = self.storage.inputs.first().map_or(String::new(), |costs| costs.target.clone());
+        CostError::Device { target, reason }
+    }
+
+    /// Engines of which reads were measured, with their depths, or the one that is wanted.
+    pub(crate) fn engines(&self) -> Vec<EngineSpec> {
+        if let Some(engine) = self.limits.engine {
+            return vec![engine];
+        }
+        let Some(costs) = self.storage.inputs.first() else { return Vec::new() };
+        let reads =
+            costs.costs.iter().filter(|cost| cost.op == Operation::Read && cost.engine != EngineKind::Null);
+        let all = reads.flat_map(|cost| {
+            cost.depths.iter().map(|depth| EngineSpec { kind: cost.engine, depth: depth.depth })
+        });
+        let mut engines: Vec<EngineSpec> = all.collect();
+        engines.sort_unstable();
+        engines.dedup();
+        engines
+    }
+
+    /// Streams that a device's calibration can predict for an engine: all measured block sizes, and the powers of four
+    /// between them.
+    pub(crate) fn stream_plans(
+        &self,
+        costs: &DeviceCosts,
+        engine: EngineSpec,
+        op: Operation,
+    ) -> Vec<StreamPlan> {
+        let page_caches = match self.limits.page_cache {
+            Some(page_cache) => vec![page_cache],
+            None => vec![PageCache::Bypassed, PageCache::Used],
+        };
+        let of = |page_cache: PageCache| {
+            let is_direct = page_cache == PageCache::Bypassed;
+            let same = costs.costs.iter().filter(move |cost| {
+                cost.engine == engine.kind && cost.op == op && (cost.cache == CacheState::Direct) == is_direct
+            });
+            let points = same.flat_map(|cost| &cost.depths).flat_map(|depth| &depth.points);
+            let mut blocks: Vec<u64> = points.map(|point| point.block_bytes).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            let (first, last) = (blocks.first().copied().unwrap_or(0), blocks.last().copied().unwrap_or(0));
+            let between =
+                (0..u64::BITS - 1).map(|bit| 1 << bit).filter(|&block| first < block && block < last);
+            blocks.extend(between.collect::<Vec<u64>>());
+            let wanted = self.limits.block_bytes.map(|block| vec![block]);
+            // Where nothing was measured, the estimate of any block says so.
+            let blocks = if blocks.is_empty() { vec![UNMEASURED_BLOCK_BYTES] } else { blocks };
+            wanted
+                .unwrap_or(blocks)
+                .into_iter()
+                .map(move |block_bytes| StreamPlan { block_bytes, page_cache })
+        };
+        let mut plans: Vec<StreamPlan> = page_caches.into_iter().flat_map(of).collect();
+        plans.sort_unstable();
+        plans.dedup();
+        plans
+    }
+}
+
+/// Writes of a result in flight, and the buffer that is being filled.
+const OUTPUT_BLOCKS: f64 = 4.0;
+
+/// Bytes of buffers and bytes of the allocator in a stage.
+pub(crate) fn stage_memory(
+    stage: &Stage,
+    engine: EngineSpec,
+    threads: usize,
+    input: StreamPlan,
+    output: Option<StreamPlan>,
+) -> (f64, f64) {
+    let has = |wanted: fn(Role) -> bool| stage.flows.iter().any(|flow| wanted(flow.role));
+    let mut buffers = stage.buffer_bytes;
+    if has(|role| matches!(role, Role::Input(_))) {
+        // Blocks in flight or queued, and one that each thread decodes.
+        buffers += (engine.ahead(input.block_bytes as usize) + threads) as f64 * input.block_bytes as f64;
+    }
+    if has(|role| role == Role::Output) {
+        buffers += OUTPUT_BLOCKS * output.map_or(0.0, |output| output.block_bytes as f64);
+    }
+    (buffers, stage.heap_bytes)
+}

@@ -1,0 +1,240 @@
+//! CPU costs of operators on one machine, as `sakiyomi query calibrate` measures them.
+//!
+//! All are nanoseconds of one thread that has its core to itself, out of the time in user mode unless a name says
+//! otherwise. [`OperatorCosts::parallel_slowdown`] is the factor by which threads on all cores at once slow each other
+//! down: cores share caches, memory, and on many machines their arithmetic units (simultaneous multithreading).
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::{Curve, is_cost};
+
+/// A file format, as decoding and encoding cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, file or stream.
+    Arrow,
+    /// Comma-separated values.
+    Csv,
+}
+
+/// Values that cost alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueKind {
+    /// Numbers, dates and flags of 4 bytes at most.
+    Fixed4,
+    /// Numbers and times of 8 bytes.
+    Fixed8,
+    /// Decimals of 16 bytes and more.
+    Fixed16,
+    /// Strings and binary values.
+    Text,
+    /// Strings of few distinct values, held as codes of a dictionary.
+    Code,
+}
+
+impl ValueKind {
+    /// All of them.
+    pub const ALL: [ValueKind; 5] =
+        [ValueKind::Fixed4, ValueKind::Fixed8, ValueKind::Fixed16, ValueKind::Text, ValueKind::Code];
+}
+
+/// Compression of pages, buffers or spilled rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Codec {
+    /// None.
+    #[default]
+    None,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, level 1.
+    Zstd,
+}
+
+/// Cost of decoding or encoding values of one kind in one format.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValueCost {
+    /// The format.
+    pub format: FileFormat,
+    /// The kind of values.
+    pub kind: ValueKind,
+    /// Whether the file has the values as codes of a dictionary.
+    pub is_dictionary: bool,
+    /// Nanoseconds of a value.
+    pub ns_per_value: f64,
+    /// Nanoseconds of a byte of a text; 0 for other kinds.
+    pub ns_per_byte: f64,
+}
+
+/// Cost of a compression.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CodecCost {
+    /// The compression.
+    pub codec: Codec,
+    /// Nanoseconds to compress a byte.
+    pub compress_ns_per_byte: f64,
+    /// Nanoseconds to restore a byte, counted after it is restored.
+    pub restore_ns_per_byte: f64,
+    /// Compressed bytes for each byte of the calibration's rows, 0 to 1: an assumption for rows that nobody has sampled.
+    pub compressed_ratio: f64,
+}
+
+/// Cost of moving rows: a part for each row, which depends on a size, and a part for each byte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowCost {
+    /// Nanoseconds of a row.
+    pub ns_per_row: Curve,
+    /// Nanoseconds of a byte.
+    pub ns_per_byte: f64,
+}
+
+impl RowCost {
+    /// Nanoseconds of some rows.
+    #[must_use]
+    pub fn ns(&self, rows: f64, bytes: f64, size: f64) -> f64 {
+        rows * self.ns_per_row.at(size) + bytes * self.ns_per_byte
+    }
+}
+
+/// CPU costs of operators on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperatorCosts {
+    /// Decoding.
+    pub decode: Vec<ValueCost>,
+    /// Encoding.
+    pub encode: Vec<ValueCost>,
+    /// Compression.
+    pub codecs: Vec<CodecCost>,
+    /// Columns to packed rows, scattered to partitions; by the number of partitions.
+    pub scatter: RowCost,
+    /// Radix sort of a 64-bit key with a reference to a row; by the number of rows.
+    pub radix_sort_ns_per_row: Curve,
+    /// A comparison of two whole keys.
+    pub comparison_ns: f64,
+    /// Packed rows to columns in the order of a sort; by the bytes of the rows.
+    pub gather: RowCost,
+    /// A row through a loser tree; by the number of runs.
+    pub merge_ns_per_row: Curve,
+    /// A row of either side of a merge join.
+    pub merge_join_ns_per_row: f64,
+    /// Inserting a row into the table of a hash join; by the bytes of the table.
+    pub hash_build_ns_per_row: Curve,
+    /// Looking a row up in the table of a hash join; by the bytes of the table.
+    pub hash_probe_ns_per_row: Curve,
+    /// Finding the group of a row; by the bytes of the table of groups.
+    pub group_ns_per_row: Curve,
+    /// Updating an aggregate of a row whose group is known.
+    pub update_ns_per_value: f64,
+    /// An arithmetic operation or comparison of an expression, on a row.
+    pub expression_ns_per_value: f64,
+    /// Copying a value of a row that a filter leaves.
+    pub filter_ns_per_value: f64,
+    /// Copying a byte of memory that is not in a cache.
+    pub copy_ns_per_byte: f64,
+    /// A byte of memory that is used for the first time, in the kernel: page faults and zeroing.
+    pub fresh_memory_system_ns_per_byte: f64,
+    /// CPU time of the same work with all cores busy over that with one core busy, 1 or more.
+    pub parallel_slowdown: f64,
+    /// Cores that were busy for [`Self::parallel_slowdown`].
+    pub cores: usize,
+}
+
+impl OperatorCosts {
+    /// Cost of decoding; that of plain values where dictionaries were not measured.
+    #[must_use]
+    pub fn decode(&self, format: FileFormat, kind: ValueKind, is_dictionary: bool) -> Option<&ValueCost> {
+        find(&self.decode, format, kind, is_dictionary)
+    }
+
+    /// Cost of encoding; that of plain values where dictionaries were not measured.
+    #[must_use]
+    pub fn encode(&self, format: FileFormat, kind: ValueKind, is_dictionary: bool) -> Option<&ValueCost> {
+        find(&self.encode, format, kind, is_dictionary)
+    }
+
+    /// Cost of a compression; none of it costs nothing.
+    #[must_use]
+    pub fn codec(&self, codec: Codec) -> Option<CodecCost> {
+        let none =
+            CodecCost { codec, compress_ns_per_byte: 0.0, restore_ns_per_byte: 0.0, compressed_ratio: 1.0 };
+        match codec {
+            Codec::None => Some(none),
+            codec => self.codecs.iter().find(|cost| cost.codec == codec).copied(),
+        }
+    }
+
+    /// The factor by which a number of busy threads slow each other down, 1 or more, and never so much that another
+    /// thread makes the work slower.
+    #[must_use]
+    pub fn slowdown(&self, busy: usize) -> f64 {
+        let others = self.cores.saturating_sub(1).max(1) as f64;
+        let share = (busy.saturating_sub(1) as f64 / others).min(1.0);
+        let worst = self.parallel_slowdown.clamp(1.0, self.cores.max(1) as f64);
+        1.0 + (worst - 1.0) * share
+    }
+
+    /// Why this cannot be calculated with, if it cannot.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        let values = self.decode.iter().chain(&self.encode);
+        let codec = |cost: &CodecCost| {
+            is_cost(cost.compress_ns_per_byte)
+                && is_cost(cost.restore_ns_per_byte)
+                && cost.compressed_ratio > 0.0
+                && cost.compressed_ratio <= 1.0
+        };
+        match () {
+            () if !values.clone().all(|cost| is_cost(cost.ns_per_value) && is_cost(cost.ns_per_byte)) => {
+                Some("a cost of a value is not a number from 0 on")
+            }
+            () if !self.codecs.iter().all(codec) => {
+                Some("a cost or a ratio of a compression is out of range")
+            }
+            () if !self.curves().into_iter().all(Curve::is_sound) => {
+                Some("a cost of a row is not a number from 0 on")
+            }
+            () if !self.figures().into_iter().all(is_cost) => Some("a cost is not a number from 0 on"),
+            () if self.cores == 0 || !(1.0..=self.cores as f64).contains(&self.parallel_slowdown) => {
+                Some("the slowdown of parallel threads is not from 1 to the number of cores")
+            }
+            () => None,
+        }
+    }
+
+    fn curves(&self) -> [&Curve; 7] {
+        [
+            &self.scatter.ns_per_row,
+            &self.gather.ns_per_row,
+            &self.radix_sort_ns_per_row,
+            &self.merge_ns_per_row,
+            &self.hash_build_ns_per_row,
+            &self.hash_probe_ns_per_row,
+            &self.group_ns_per_row,
+        ]
+    }
+
+    fn figures(&self) -> [f64; 9] {
+        [
+            self.scatter.ns_per_byte,
+            self.gather.ns_per_byte,
+            self.comparison_ns,
+            self.merge_join_ns_per_row,
+            self.update_ns_per_value,
+            self.expression_ns_per_value,
+            self.filter_ns_per_value,
+            self.copy_ns_per_byte,
+            self.fresh_memory_system_ns_per_byte,
+        ]
+    }
+}
+
+fn find(costs: &[ValueCost], format: FileFormat, kind: ValueKind, is_dictionary: bool) -> Option<&ValueCost> {
+    let same = costs.iter().filter(|cost| cost.format == format && cost.kind == kind);
+    same.min_by_key(|cost| cost.is_dictionary != is_dictionary)
+}

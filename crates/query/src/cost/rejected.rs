@@ -1,0 +1,111 @@
+//! Plans that were not chosen: the best of each other algorithm, and those that differ from the chosen plan in one choice.
+
+use serde::Serialize;
+
+use super::algorithms::stages;
+use super::error::CostError;
+use super::model::Model;
+use super::operators::Codec;
+use super::plan::{PageCache, Plan, SpillPlan, StreamPlan};
+use super::prediction::Prediction;
+use super::shape::Task;
+
+/// A plan that was not chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rejected {
+    /// Its difference from the chosen plan: `hash join built from the right`, `engine pread:4`, `spill buffered`.
+    pub difference: String,
+    /// The plan.
+    pub plan: Plan,
+    /// Its time, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Its CPU time in user mode and in the kernel, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Bytes of memory at its peak.
+    pub memory_bytes: u64,
+    /// Its time over the chosen plan's.
+    pub elapsed_ratio: f64,
+}
+
+impl Model<'_> {
+    /// Whether a plan keeps the memory limit.
+    ///
+    /// # Errors
+    /// If the task contradicts itself, or an operator was not measured.
+    pub fn fits(&self, task: &Task, plan: &Plan) -> Result<bool, CostError> {
+        self.check(task)?;
+        let codec = plan.spill.map_or(Codec::None, |spill| spill.codec);
+        let stages = stages(
+            &self.work(task, plan.threads, plan.spill.map(|spill| spill.stream), codec),
+            plan.algorithm,
+        )?;
+        Ok(self.memory_ratio(&stages, plan.engine, plan.threads, plan.input, plan.output) <= 1.0)
+    }
+
+    /// Plans that differ from a plan in one choice.
+    pub(crate) fn neighbours(&self, plan: &Plan) -> Vec<(String, Plan)> {
+        let mut all = Vec::new();
+        let mut add = |difference: String, neighbour: Plan| {
+            if neighbour != *plan {
+                all.push((difference, neighbour));
+            }
+        };
+        for engine in self.engines() {
+            add(format!("engine {engine}"), Plan { engine, ..plan.clone() });
+        }
+        for threads in thread_counts(self.limits.threads) {
+            let word = if threads == 1 { "thread" } else { "threads" };
+            add(format!("{threads} {word}"), Plan { threads, ..plan.clone() });
+        }
+        for page_cache in [PageCache::Bypassed, PageCache::Used] {
+            let changed = |stream: StreamPlan| StreamPlan { page_cache, ..stream };
+            let name = page_cache.name();
+            add(format!("input {name}"), Plan { input: changed(plan.input), ..plan.clone() });
+            let spill = plan.spill.map(|spill| SpillPlan { stream: changed(spill.stream), ..spill });
+            add(format!("spill {name}"), Plan { spill, ..plan.clone() });
+            add(format!("output {name}"), Plan { output: plan.output.map(changed), ..plan.clone() });
+        }
+        for codec in self.codecs() {
+            let spill = plan.spill.map(|spill| SpillPlan { codec, ..spill });
+            add(format!("spill compressed by {codec:?}"), Plan { spill, ..plan.clone() });
+        }
+        all
+    }
+
+    /// Compressions of spills that were measured, and none.
+    pub(crate) fn codecs(&self) -> Vec<Codec> {
+        let measured = self.operators.codecs.iter().map(|cost| cost.codec);
+        std::iter::once(Codec::None).chain(measured.filter(|&codec| codec != Codec::None)).collect()
+    }
+
+    /// Other plans that keep the limit, the fastest first.
+    pub(crate) fn rejected(
+        &self,
+        task: &Task,
+        chosen: &Prediction,
+        plans: impl Iterator<Item = (String, Plan)>,
+    ) -> Vec<Rejected> {
+        let predicted = plans.filter_map(|(difference, plan)| {
+            let prediction = self.fits(task, &plan).ok()?.then(|| self.predict(task, &plan).ok())??;
+            Some(Rejected {
+                difference,
+                plan,
+                elapsed_ns: prediction.elapsed_ns,
+                cpu_ns: prediction.user_ns.saturating_add(prediction.system_ns),
+                memory_bytes: prediction.memory_bytes,
+                elapsed_ratio: prediction.elapsed_ns as f64 / chosen.elapsed_ns.max(1) as f64,
+            })
+        });
+        let mut rejected: Vec<Rejected> = predicted.collect();
+        rejected
+            .sort_by(|a, b| a.elapsed_ns.cmp(&b.elapsed_ns).then_with(|| a.difference.cmp(&b.difference)));
+        rejected
+    }
+}
+
+/// Numbers of threads to choose among: the powers of two below the limit, and the limit.
+pub(crate) fn thread_counts(limit: usize) -> Vec<usize> {
+    let limit = limit.max(1);
+    let powers = (0..usize::BITS).map(|bit| 1usize << bit).take_while(|&count| count < limit);
+    powers.chain([limit]).collect()
+}

@@ -1,0 +1,211 @@
+//! The rows of a table that a statement takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Schema, SchemaRef};
+
+use crate::batches::InMemory;
+use crate::expression::{Expression, Projection, Transform, needed};
+use crate::table::{Representation, ScanOptions, Table};
+use crate::{Batches, Error, Job};
+
+/// A table, and what is taken of it.
+#[derive(Debug)]
+pub struct Input {
+    /// The table.
+    pub table: Table,
+    /// An SQL condition that its rows meet.
+    pub filter: Option<String>,
+    /// SQL expressions that replace its columns.
+    pub select: Option<String>,
+}
+
+impl Input {
+    /// All of a table.
+    #[must_use]
+    pub fn all(table: Table) -> Input {
+        Input { table, filter: None, select: None }
+    }
+}
+
+/// An input whose expressions are bound.
+#[derive(Debug)]
+pub(super) struct Rows {
+    table: Table,
+    /// Columns that are read.
+    columns: Vec<usize>,
+    condition: Option<Expression>,
+    projection: Option<Projection>,
+    representation: Representation,
+    /// Names and types of the result, as files have them.
+    stored: SchemaRef,
+    read: Arc<AtomicU64>,
+}
+
+/// Memory of a scan: one part in this many of the limit, and no more than two streams need.
+const SCAN_MEMORY_PARTS: usize = 4;
+const SCAN_MEMORY_MAX_BYTES: usize = 64 << 20;
+
+impl Rows {
+    /// Binds an input. Streams come as few bytes as they can, if `compact`.
+    pub(super) fn bind(input: Input, compact: bool) -> Result<Rows, Error> {
+        let Input { table, filter, select } = input;
+        let schema = table.schema();
+        // Computed columns have the types of files; what is only copied may have fewer bytes.
+        let representation = match select {
+            None if compact => Representation::COMPACT,
+            _ => Representation { contiguous_strings: true, ..Representation::STORED },
+        };
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let scanned = table.scan_schema(&all, representation);
+        let condition = filter.map(|text| Expression::condition(&text, &scanned)).transpose()?;
+        let projection = select.map(|text| Projection::parse(&text, &scanned)).transpose()?;
+        let stored = projection.as_ref().map_or(schema, Projection::schema);
+        let columns = needed(condition.as_ref(), projection.as_ref(), all.len());
+        let condition = condition.map(|condition| condition.onto(&columns));
+        let projection = projection.map(|projection| projection.onto(&columns));
+        Ok(Rows { table, columns, condition, projection, representation, stored, read: Arc::default() })
+    }
+
+    /// Names and types of the rows, as files have them.
+    pub(super) fn stored_schema(&self) -> SchemaRef {
+        self.stored.clone()
+    }
+
+    /// Names and types of the rows, as streams have them.
+    pub(super) fn schema(&self) -> SchemaRef {
+        match &self.projection {
+            Some(projection) => projection.schema(),
+            None => self.table.scan_schema(&self.columns, self.representation),
+        }
+    }
+
+    /// Rows of the table, where that is known.
+    pub(super) fn table_rows(&self) -> Option<u64> {
+        self.table.rows()
+    }
+
+    /// Bytes that a scan reads.
+    pub(super) fn bytes(&self) -> u64 {
+        self.table.bytes(&self.columns)
+    }
+
+    /// Whether all rows of the table are taken.
+    pub(super) fn is_all(&self) -> bool {
+        self.condition.is_none()
+    }
+
+    /// Rows that have been read so far.
+    pub(super) fn rows_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Makes a table that can be read only once readable again.
+    pub(super) fn spool(&mut self) -> Result<(), Error> {
+        self.table.spool()
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        self.table.is_stream()
+    }
+
+    /// Reads only these columns of a table whose rows are taken as they are; others are as if they were not there.
+    pub(super) fn keep(&mut self, columns: &[usize]) {
+        assert!(self.condition.is_none() && self.projection.is_none(), "rows that are taken as they are");
+        self.columns = columns.to_vec();
+    }
+
+    /// Begins to read: one stream for each thread, or one that has the rows in the table's order.
+    pub(super) fn streams(
+        &self,
+        job: &Job,
+        streams: usize,
+        ordered: bool,
+    ) -> Result<Vec<Box<dyn Batches>>, Error> {
+        let options = ScanOptions {
+            streams: if ordered { 1 } else { streams.max(1) },
+            ordered,
+            memory: (job.options().memory / SCAN_MEMORY_PARTS).min(SCAN_MEMORY_MAX_BYTES),
+            representation: self.representation,
+            ..ScanOptions::new(self.columns.clone())
+        };
+        let scan = self.table.scan(job, &options)?;
+        Ok(scan.into_iter().map(|stream| self.transformed(job, stream)).collect())
+    }
+
+    fn transformed(&self, job: &Job, stream: Box<dyn Batches>) -> Box<dyn Batches> {
+        let counted = Counted { stream, job: job.clone(), read: self.read.clone() };
+        if self.condition.is_none() && self.projection.is_none() {
+            return Box::new(counted);
+        }
+        Box::new(Transform::new(counted, self.condition.clone(), self.projection.clone()))
+    }
+
+    /// About `rows` rows from all over the table, as streams have them, with only some of their columns.
+    pub(super) fn sample(&self, job: &Job, places: &[usize], rows: usize) -> Result<RecordBatch, Error> {
+        let schema = self.schema();
+        let taken = match (&self.condition, &self.projection) {
+            (None, None) => {
+                let columns: Vec<usize> = places.iter().map(|&place| self.columns[place]).collect();
+                self.table.sample(job, &columns, rows)?
+            }
+            (condition, projection) => {
+                let sample = self.table.sample(job, &self.columns, rows)?;
+                let scanned = self.table.scan_schema(&self.columns, self.representation);
+                let sample = cast_to(&sample, &scanned)?;
+                let stream = InMemory::new(scanned, vec![sample]);
+                let mut taken = Transform::new(stream, condition.clone(), projection.clone());
+                match taken.next()? {
+                    Some(batch) => batch.project(places)?,
+                    None => RecordBatch::new_empty(Arc::new(schema.project(places)?)),
+                }
+            }
+        };
+        cast_to(&taken, &schema.project(places)?)
+    }
+}
+
+/// A batch with the types of a schema; dictionaries stay as they are or become their values.
+fn cast_to(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch, Error> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        let wanted = match field.data_type() {
+            DataType::Dictionary(_, values) => values,
+            other => other,
+        };
+        if column.data_type() == wanted { Ok(Arc::clone(column)) } else { cast(column, wanted) }
+    });
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+    let fields = schema.fields().iter().zip(&columns);
+    let fields: Vec<_> = fields
+        .map(|(field, column)| {
+            field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+        })
+        .collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+/// Batches whose rows are counted.
+struct Counted {
+    stream: Box<dyn Batches>,
+    job: Job,
+    read: Arc<AtomicU64>,
+}
+
+impl Batches for Counted {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.job.check()?;
+        let batch = self.stream.next()?;
+        if let Some(batch) = &batch {
+            self.read.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            self.job.progress().add_rows(batch.num_rows());
+        }
+        Ok(batch)
+    }
+}

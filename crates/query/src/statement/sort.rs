@@ -1,0 +1,95 @@
+//! `sort`: rows in the order of some columns.
+
+use crate::order::{self, SortKey};
+use crate::sort::{SAMPLE_ROWS, SortOptions, Sorted};
+use crate::{Batches, Error, Job};
+
+use super::Outcome;
+use super::rows::{Input, Rows};
+use super::sink::{Destination, Sink};
+use super::workers;
+
+/// An order of rows.
+#[derive(Clone, Debug)]
+pub struct Sort {
+    /// Columns with their directions: [`order::parse`].
+    pub by: String,
+    /// Only the first rows.
+    pub limit: Option<u64>,
+    /// Whether equal rows keep the table's order.
+    pub stable: bool,
+}
+
+/// Sorts a table into a file.
+///
+/// # Errors
+/// [`Error::Query`] if a column or expression does not fit, [`Error::Memory`] if the limit is too low; and whatever
+/// reading, spilling and writing meet.
+pub fn sort(job: &Job, input: Input, sort: &Sort, destination: &Destination) -> Result<Outcome, Error> {
+    let mut rows = Rows::bind(input, true)?;
+    let keys = order::parse(&sort.by, &rows.schema())?;
+    let destination = destination.clone().sorted_by(&keys);
+    let sink = Sink::open(job, &rows.stored_schema(), &destination)?;
+    let progress = job.progress();
+    progress.begin("reading");
+    if rows.is_stream() {
+        rows.spool()?;
+    }
+    progress.expect(2 * rows.table_rows().unwrap_or(0));
+    let threads = job.options().threads;
+    let options = options(job, &rows, &keys, sort)?;
+    let sorted = crate::sort::sort(job, rows.streams(job, threads, sort.stable)?, &keys, &options)?;
+    progress.begin("writing");
+    give_out(job, sorted, &sink)?;
+    let received = sink.finish()?;
+    Ok(Outcome {
+        input_rows: rows.rows_read(),
+        output_rows: received.rows,
+        read_bytes: rows.bytes(),
+        output_bytes: received.bytes,
+        preview: received.preview,
+        ..Outcome::default()
+    })
+}
+
+fn options(job: &Job, rows: &Rows, keys: &[SortKey], sort: &Sort) -> Result<SortOptions, Error> {
+    let columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
+    let sample = rows.sample(job, &columns, SAMPLE_ROWS)?;
+    let limit = sort.limit;
+    let expected_bytes = rows.table_rows().filter(|_| rows.is_all()).map(|count| count * row_bytes(rows));
+    Ok(SortOptions {
+        sample: Some(sample),
+        expected_bytes,
+        limit,
+        stable: sort.stable,
+        ..SortOptions::default()
+    })
+}
+
+/// Bytes of a row in memory, about: values of fixed size as they are, strings as long as they are on average elsewhere.
+fn row_bytes(rows: &Rows) -> u64 {
+    let schema = rows.schema();
+    let widths =
+        schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(STRING_BYTES));
+    widths.sum::<usize>() as u64
+}
+
+/// Bytes of a string with its length, about: LINEITEM's comments have 27.
+const STRING_BYTES: usize = 32;
+
+/// Gives sorted rows to a sink, on all threads.
+pub(super) fn give_out(job: &Job, sorted: Sorted, sink: &Sink) -> Result<(), Error> {
+    let handles = vec![sorted; job.options().threads.max(1)];
+    workers::each(job, handles, |_, sorted| {
+        while let Some((index, mut partition)) = sorted.next_partition()? {
+            let mut part = sink.part(index);
+            while let Some(batch) = partition.next()? {
+                part.push(batch)?;
+            }
+            drop(partition);
+            part.finish()?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Memory of one worker's decoders: pages, dictionaries and the batch that is made. It is reserved in the job.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::job::Reservation;
+use crate::{Error, Job};
+
+/// A reservation that grows where a file's pages or rows are larger than usual.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    state: Mutex<State>,
+    /// Bytes that are reserved from the beginning.
+    share: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    reservation: Reservation,
+    used: usize,
+}
+
+impl Allowance {
+    /// Reserves a worker's share.
+    pub(super) fn new(job: &Job, share: usize) -> Result<Allowance, Error> {
+        let reservation = job.reserve(share, "scanning a table")?;
+        Ok(Allowance { state: Mutex::new(State { reservation, used: 0 }), share })
+    }
+
+    /// Bytes that it has from the beginning.
+    pub(super) fn share(&self) -> usize {
+        self.share
+    }
+
+    /// Replaces bytes in use by others. It is unchanged after an error.
+    pub(super) fn exchange(
+        &self,
+        old: usize,
+        new: usize,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = state.used.saturating_sub(old).saturating_add(new);
+        let wanted = used.max(self.share);
+        if wanted != state.reservation.bytes() {
+            state.reservation.resize(wanted, &if wanted > self.share { what() } else { String::new() })?;
+        }
+        state.used = used;
+        Ok(())
+    }
+}

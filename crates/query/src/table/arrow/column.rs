@@ -1,0 +1,131 @@
+//! One column of a record batch, decoded from its own bytes.
+//!
+//! The library decodes whole record batches, from one piece of memory. A column is given to it as a record batch of its
+//! own, whose header is made from the column's part of the real one: so it decodes all types, checks them, and copies
+//! nothing where the memory is aligned.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::read_record_batch;
+use arrow_ipc::{
+    BodyCompressionBuilder, CompressionType, MessageBuilder, MessageHeader, MetadataVersion, RecordBatch,
+    RecordBatchBuilder, root_as_message,
+};
+use arrow_schema::{FieldRef, Schema};
+use bytes::Bytes;
+use flatbuffers::FlatBufferBuilder;
+
+use super::layout::Layout;
+use super::message;
+use crate::Error;
+
+/// Values of dictionaries, by the number that fields refer to.
+pub(in crate::table) type Dictionaries = HashMap<i64, ArrayRef>;
+
+/// Bytes before a compressed buffer, which have its length when it is decompressed.
+const LENGTH_BYTES: usize = 8;
+
+/// Most bytes that a codec makes of one: blocks of 128 KiB by 4 bytes (Zstandard).
+const DECOMPRESSED_RATIO_MAX: i64 = 128 << 10;
+
+/// A column of a record batch: its field, its part of the header, and its bytes, which begin at `start` of the body.
+pub(super) struct Column<'a> {
+    pub(super) field: &'a FieldRef,
+    pub(super) layout: &'a Layout,
+    pub(super) bytes: Bytes,
+    pub(super) start: u64,
+}
+
+impl Column<'_> {
+    /// Decodes it.
+    pub(super) fn decode(
+        self,
+        batch: &RecordBatch<'_>,
+        dictionaries: &Dictionaries,
+        version: MetadataVersion,
+    ) -> Result<ArrayRef, Error> {
+        let header = self.header(batch, version);
+        let message = root_as_message(&header).expect("a message that was made here");
+        let own = message.header_as_record_batch().expect("a record batch that was made here");
+        message::check_batch(&own, self.bytes.len() as u64).map_err(Error::Query)?;
+        let schema = Arc::new(Schema::new(vec![Arc::clone(self.field)]));
+        let body = Buffer::from(self.bytes);
+        let decoded = read_record_batch(&body, own, schema, dictionaries, None, &version)?;
+        Ok(Arc::clone(decoded.column(0)))
+    }
+
+    /// The header of a message with this column alone.
+    fn header(&self, batch: &RecordBatch<'_>, version: MetadataVersion) -> Vec<u8> {
+        let mut builder = FlatBufferBuilder::new();
+        let own = self.layout.nodes.clone().filter_map(|at| batch.nodes().map(|nodes| *nodes.get(at)));
+        let nodes = own.collect::<Vec<_>>();
+        let nodes = builder.create_vector(&nodes);
+        let own = self.layout.buffers.clone().filter_map(|at| batch.buffers().map(|all| *all.get(at)));
+        let buffers = own.map(|buffer| {
+            // An empty buffer may lie anywhere.
+            let offset = if buffer.length() == 0 { 0 } else { buffer.offset() - self.start as i64 };
+            arrow_ipc::Buffer::new(offset, buffer.length())
+        });
+        let buffers = buffers.collect::<Vec<_>>();
+        let buffers = builder.create_vector(&buffers);
+        let counts: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
+        let counts = counts[self.layout.variadic.clone()].to_vec();
+        let counts = (!counts.is_empty()).then(|| builder.create_vector(&counts));
+        let compression = batch.compression().map(|compression| {
+            let mut own = BodyCompressionBuilder::new(&mut builder);
+            own.add_codec(compression.codec());
+            own.add_method(compression.method());
+            own.finish()
+        });
+        let mut own = RecordBatchBuilder::new(&mut builder);
+        own.add_length(batch.length());
+        own.add_nodes(nodes);
+        own.add_buffers(buffers);
+        if let Some(counts) = counts {
+            own.add_variadicBufferCounts(counts);
+        }
+        if let Some(compression) = compression {
+            own.add_compression(compression);
+        }
+        let own = own.finish().as_union_value();
+        let mut message = MessageBuilder::new(&mut builder);
+        message.add_version(version);
+        message.add_header_type(MessageHeader::RecordBatch);
+        message.add_header(own);
+        message.add_bodyLength(self.bytes.len() as i64);
+        let message = message.finish();
+        builder.finish(message, None);
+        builder.finished_data().to_vec()
+    }
+}
+
+/// Bytes that the compressed buffers of a record batch claim to have when they are decompressed; 0 where nothing is
+/// compressed. Those in `buffers` are counted, whose bytes begin at `start` of the body.
+pub(super) fn decompressed_bytes(
+    batch: &RecordBatch<'_>,
+    buffers: std::ops::Range<usize>,
+    bytes: &[u8],
+    start: u64,
+) -> Result<u64, String> {
+    let (Some(compression), Some(all)) = (batch.compression(), batch.buffers()) else { return Ok(0) };
+    if ![CompressionType::LZ4_FRAME, CompressionType::ZSTD].contains(&compression.codec()) {
+        return Err("its buffers are compressed by an unknown codec".into());
+    }
+    let mut sum = 0u64;
+    for buffer in buffers.map(|at| *all.get(at)).filter(|buffer| buffer.length() > 0) {
+        let at = (buffer.offset() as u64 - start) as usize;
+        let head = bytes.get(at..at + LENGTH_BYTES).filter(|_| buffer.length() >= LENGTH_BYTES as i64);
+        let head = head.ok_or("a compressed buffer has no length")?;
+        let claimed = i64::from_le_bytes(head.try_into().expect("eight bytes"));
+        // -1 says that the buffer is not compressed.
+        let possible = buffer.length().saturating_mul(DECOMPRESSED_RATIO_MAX);
+        if claimed < -1 || claimed > possible {
+            return Err("a compressed buffer claims more bytes than it can hold".into());
+        }
+        sum = sum.saturating_add(claimed.max(0) as u64);
+    }
+    Ok(sum)
+}

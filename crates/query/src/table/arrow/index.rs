@@ -1,0 +1,218 @@
+//! Arrow IPC files: their schema, and where their record batches are.
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::read_dictionary;
+use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer};
+use arrow_schema::SchemaRef;
+
+use super::column::{Dictionaries, decompressed_bytes};
+use super::message::{self, FRAME_BYTES};
+use crate::Error;
+use crate::table::guard::{damaged, decode, named};
+use crate::table::source::{Source, SourceReader};
+
+/// Bytes at the end of a file: the footer's length, and the magic number.
+const TAIL_BYTES: u64 = 10;
+
+/// The magic number at the beginning, padded.
+const HEAD_BYTES: u64 = 8;
+
+/// Largest dictionary, in bytes: it stays in memory with the table.
+const DICTIONARY_MAX_BYTES: u64 = 1 << 30;
+
+/// A record batch in a file.
+#[derive(Debug)]
+pub(in crate::table) struct Batch {
+    /// The header of its message.
+    pub(super) header: Vec<u8>,
+    /// Where its body begins in the file.
+    pub(super) body: u64,
+    pub(super) rows: u64,
+    /// The dictionaries that hold where it stands.
+    pub(super) dictionaries: Arc<Dictionaries>,
+}
+
+/// An Arrow IPC file, with its record batches in order.
+#[derive(Debug)]
+pub(in crate::table) struct ArrowFile {
+    pub(in crate::table) source: Source,
+    pub(in crate::table) schema: SchemaRef,
+    pub(super) version: MetadataVersion,
+    pub(in crate::table) batches: Vec<Batch>,
+}
+
+impl ArrowFile {
+    /// Reads the footer and the headers of a file.
+    pub(in crate::table) fn open_file(source: Source) -> Result<ArrowFile, Error> {
+        let path = source.path.clone();
+        decode(&path, || Index::of_file(source)).map_err(named(&path))
+    }
+
+    /// Reads the headers of a stream that lies in a file.
+    pub(in crate::table) fn open_stream(source: Source) -> Result<ArrowFile, Error> {
+        let path = source.path.clone();
+        decode(&path, || Index::of_stream(source)).map_err(named(&path))
+    }
+
+    /// Rows of the file.
+    pub(in crate::table) fn rows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add)
+    }
+}
+
+/// A file that is being looked through.
+struct Index {
+    reader: SourceReader,
+    file: ArrowFile,
+    dictionaries: Arc<Dictionaries>,
+}
+
+/// A message in a file.
+struct Place {
+    header: Vec<u8>,
+    body: u64,
+}
+
+impl Index {
+    fn of_file(source: Source) -> Result<ArrowFile, Error> {
+        let reader = source.reader()?;
+        let bad = |how: &str| damaged(&source.path, how);
+        let start = source.size.checked_sub(TAIL_BYTES).filter(|&start| start >= HEAD_BYTES);
+        let start = start.ok_or_else(|| bad("it is too short for an Arrow IPC file"))?;
+        let tail = reader.read(start, TAIL_BYTES)?;
+        if tail[4..] != *b"ARROW1" {
+            return Err(bad("it has no footer; it may have been cut off"));
+        }
+        let length = i32::from_le_bytes(tail[..4].try_into().expect("four bytes"));
+        let length = u64::try_from(length).ok().filter(|&length| length <= start - HEAD_BYTES);
+        let length = length.ok_or_else(|| bad("its footer would be longer than the file"))?;
+        let footer = reader.read(start - length, length)?;
+        let footer = root_as_footer(&footer).map_err(|_| bad("its footer is not readable"))?;
+        message::check_version(footer.version()).map_err(|how| bad(&how))?;
+        let schema = footer.schema().ok_or_else(|| bad("its footer has no schema"))?;
+        let schema = message::native(&schema).map_err(|how| bad(&how))?;
+        let version = footer.version();
+        let file = ArrowFile { source: source.clone(), schema, version, batches: Vec::new() };
+        let mut index = Index { reader, file, dictionaries: Arc::default() };
+        let blocks =
+            footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
+        for block in blocks {
+            let place = index.place(block)?;
+            index.add(place)?;
+        }
+        Ok(index.file)
+    }
+
+    fn of_stream(source: Source) -> Result<ArrowFile, Error> {
+        let reader = source.reader()?;
+        let path = source.path.clone();
+        let version = MetadataVersion::V5;
+        let file = ArrowFile {
+            source,
+            schema: Arc::new(arrow_schema::Schema::empty()),
+            version,
+            batches: Vec::new(),
+        };
+        let mut index = Index { reader, file, dictionaries: Arc::default() };
+        let first = index.place_at(0)?.ok_or_else(|| damaged(&path, "it has no schema"))?;
+        let header = message::parse(&first.header).map_err(|how| damaged(&path, how))?;
+        message::check_version(header.version()).map_err(|how| damaged(&path, how))?;
+        index.file.version = header.version();
+        index.file.schema = message::schema(&header).map_err(|how| damaged(&path, how))?;
+        let mut at = first.body + message::body_length(&header).map_err(|how| damaged(&path, how))?;
+        while let Some(place) = index.place_at(at)? {
+            at = index.add(place)?;
+        }
+        Ok(index.file)
+    }
+
+    /// The message that begins at an offset; none at the end of the stream.
+    fn place_at(&self, at: u64) -> Result<Option<Place>, Error> {
+        if at == self.reader.size {
+            return Ok(None);
+        }
+        let frame = self.reader.read(at, FRAME_BYTES as u64).map_err(|_| self.cut_off())?;
+        let length = message::header_length(frame[..].try_into().expect("a frame"));
+        let Some(length) = length.map_err(|how| self.damaged(&how))? else { return Ok(None) };
+        let header_at = at + FRAME_BYTES as u64;
+        let header = self.reader.read(header_at, length).map_err(|_| self.cut_off())?;
+        Ok(Some(Place { header, body: header_at + length }))
+    }
+
+    /// The message of a block of the footer.
+    fn place(&self, block: &Block) -> Result<Place, Error> {
+        let offset =
+            u64::try_from(block.offset()).map_err(|_| self.damaged("a block has a negative offset"))?;
+        let place = self.place_at(offset.min(self.reader.size))?;
+        let place = place.ok_or_else(|| self.damaged("a block of the footer has no message"))?;
+        let length = i64::from(block.metaDataLength());
+        if length < 0 || place.body != offset.saturating_add(length as u64) {
+            return Err(self.damaged("the footer and a message disagree about its length"));
+        }
+        Ok(place)
+    }
+
+    /// Adds a message, and gives where it ends.
+    fn add(&mut self, place: Place) -> Result<u64, Error> {
+        let header = message::parse(&place.header).map_err(|how| self.damaged(&how))?;
+        let length = message::body_length(&header).map_err(|how| self.damaged(&how))?;
+        let end = place.body.checked_add(length).filter(|&end| end <= self.reader.size);
+        let end = end.ok_or_else(|| self.cut_off())?;
+        if header.version() != self.file.version {
+            return Err(self.damaged("its messages have several versions"));
+        }
+        match header.header_type() {
+            MessageHeader::DictionaryBatch => self.add_dictionary(&header, place.body, length)?,
+            MessageHeader::RecordBatch => {
+                let batch = message::record_batch(&header).map_err(|how| self.damaged(&how))?;
+                let rows = batch.map_or(0, |batch| batch.length() as u64);
+                super::layout::layouts(&self.file.schema, &batch.expect("a record batch"), self.file.version)
+                    .map_err(|how| self.damaged(&how))?;
+                let dictionaries = Arc::clone(&self.dictionaries);
+                self.file.batches.push(Batch { header: place.header, body: place.body, rows, dictionaries });
+            }
+            _ => return Err(self.damaged("a message is neither a record batch nor a dictionary")),
+        }
+        Ok(end)
+    }
+
+    fn add_dictionary(&mut self, header: &Message<'_>, body: u64, length: u64) -> Result<(), Error> {
+        let bytes = self.reader.read(body, length)?;
+        let dictionaries = Arc::make_mut(&mut self.dictionaries);
+        load_dictionary(header, bytes, &self.file.schema, dictionaries).map_err(|error| match error {
+            Error::Query(how) => damaged(&self.file.source.path, how),
+            other => other,
+        })
+    }
+
+    fn damaged(&self, how: &str) -> Error {
+        damaged(&self.file.source.path, how)
+    }
+
+    fn cut_off(&self) -> Error {
+        self.damaged("it ends within a message; it may have been cut off")
+    }
+}
+
+/// Adds the values of a dictionary message.
+pub(super) fn load_dictionary(
+    header: &Message<'_>,
+    body: Vec<u8>,
+    schema: &SchemaRef,
+    dictionaries: &mut Dictionaries,
+) -> Result<(), Error> {
+    let invalid = |how: String| Error::Query(how);
+    let batch = header.header_as_dictionary_batch();
+    let batch = batch.ok_or_else(|| invalid("a dictionary has no header".into()))?;
+    let data = batch.data().ok_or_else(|| invalid("a dictionary has no values".into()))?;
+    message::check_batch(&data, body.len() as u64).map_err(invalid)?;
+    let count = data.buffers().map_or(0, |buffers| buffers.len());
+    let bytes = decompressed_bytes(&data, 0..count, &body, 0).map_err(invalid)?;
+    if bytes.max(body.len() as u64) > DICTIONARY_MAX_BYTES {
+        return Err(invalid(format!("a dictionary has {bytes} bytes, and 1 GiB is supported")));
+    }
+    let body = Buffer::from_vec(body);
+    Ok(read_dictionary(&body, batch, schema, dictionaries, &header.version())?)
+}

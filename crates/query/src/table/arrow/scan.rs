@@ -1,0 +1,221 @@
+//! The scan of Arrow IPC files by one worker: record batches, cut to the size that operators want.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{Schema, SchemaRef};
+use bytes::Bytes;
+
+use super::column::{Column, Dictionaries, decompressed_bytes};
+use super::index::{ArrowFile, Batch};
+use super::layout::{column_ranges, layouts};
+use super::message;
+use super::rows::Rows;
+use crate::table::allowance::Allowance;
+use crate::table::fetch::{Fetched, Fetcher};
+use crate::table::guard::{damaged, decode, named};
+use crate::table::types::{Shape, with_rows};
+use crate::{Batches, Error, Job};
+
+/// The parts of a scan's options that its workers share.
+#[derive(Debug)]
+pub(in crate::table) struct ArrowPlan {
+    pub(in crate::table) files: Arc<Vec<ArrowFile>>,
+    /// The columns that are decoded, in the order of the files, each once.
+    pub(in crate::table) columns: Vec<usize>,
+    pub(in crate::table) shape: Shape,
+    pub(in crate::table) batch_rows: usize,
+}
+
+impl ArrowFile {
+    /// Where some columns of a record batch lie in the file.
+    pub(in crate::table) fn ranges(
+        &self,
+        batch: usize,
+        columns: &[usize],
+    ) -> Result<Vec<std::ops::Range<u64>>, Error> {
+        let Batch { header, body, .. } = &self.batches[batch];
+        let bad = |how: String| damaged(&self.source.path, how);
+        let header = message::parse(header).map_err(bad)?;
+        let batch = message::record_batch(&header).map_err(bad)?.expect("a record batch");
+        let layouts = layouts(&self.schema, &batch, self.version).map_err(bad)?;
+        let ranges = column_ranges(&batch, &layouts);
+        Ok(columns.iter().map(|&column| body + ranges[column].start..body + ranges[column].end).collect())
+    }
+
+    /// Rows of a record batch.
+    pub(in crate::table) fn batch_rows(&self, batch: usize) -> u64 {
+        self.batches[batch].rows
+    }
+
+    /// Decodes columns of a record batch from the bytes of their ranges.
+    pub(super) fn decode(
+        &self,
+        at: usize,
+        columns: &[usize],
+        parts: Vec<Bytes>,
+        allowance: &Allowance,
+    ) -> Result<(RecordBatch, usize), Error> {
+        let batch = &self.batches[at];
+        let path = &self.source.path;
+        let parts = columns.iter().copied().zip(parts);
+        decode(path, || {
+            decode_columns(&self.schema, &batch.header, self.version, parts, &batch.dictionaries, allowance)
+        })
+        .map_err(named(path))
+        .map_err(|error| named_query(path, error))
+    }
+}
+
+/// Decodes columns of a record batch, given with their bytes, and gives the bytes that were reserved for what is
+/// decompressed.
+pub(super) fn decode_columns(
+    schema: &Schema,
+    header: &[u8],
+    version: arrow_ipc::MetadataVersion,
+    parts: impl Iterator<Item = (usize, Bytes)>,
+    dictionaries: &Dictionaries,
+    allowance: &Allowance,
+) -> Result<(RecordBatch, usize), Error> {
+    let header = message::parse(header).map_err(Error::Query)?;
+    let batch = message::record_batch(&header).map_err(Error::Query)?;
+    let batch = batch.ok_or_else(|| Error::Query("a message is no record batch".into()))?;
+    let layouts = layouts(schema, &batch, version).map_err(Error::Query)?;
+    let ranges = column_ranges(&batch, &layouts);
+    let (mut fields, mut arrays): (Vec<_>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
+    let mut reserved = 0;
+    for (column, bytes) in parts {
+        let (field, layout, start) = (&schema.fields()[column], &layouts[column], ranges[column].start);
+        let more = decompressed_bytes(&batch, layout.buffers.clone(), &bytes, start).map_err(Error::Query)?;
+        let more = usize::try_from(more).unwrap_or(usize::MAX);
+        let what = || format!("decompressing column {} of a record batch", field.name());
+        allowance.exchange(0, more, what)?;
+        reserved += more;
+        let array = Column { field, layout, bytes, start }.decode(&batch, dictionaries, version)?;
+        fields.push(Arc::clone(field));
+        arrays.push(array);
+    }
+    let rows = usize::try_from(batch.length()).unwrap_or(usize::MAX);
+    if let Some(array) = arrays.iter().find(|array| array.len() != rows) {
+        let length = array.len();
+        return Err(Error::Query(format!("a record batch of {rows} rows has a column of {length}")));
+    }
+    Ok((with_rows(&Arc::new(Schema::new(fields)), arrays, rows)?, reserved))
+}
+
+/// One worker.
+pub(in crate::table) struct ArrowScan {
+    job: Job,
+    plan: Arc<ArrowPlan>,
+    fetcher: Fetcher,
+    allowance: Allowance,
+    current: Option<Cut>,
+    /// A record batch that is larger than the memory.
+    rows: Option<(Rows, PathBuf)>,
+}
+
+/// A record batch of which batches are cut.
+pub(super) struct Cut {
+    pub(super) batch: RecordBatch,
+    pub(super) next: usize,
+    /// Bytes that are reserved for it.
+    pub(super) reserved: usize,
+    pub(super) path: PathBuf,
+}
+
+impl Cut {
+    /// The next rows; none at its end.
+    pub(super) fn next(&mut self, rows: usize, shape: &Shape) -> Result<Option<RecordBatch>, Error> {
+        let count = rows.min(self.batch.num_rows() - self.next);
+        let part = self.batch.slice(self.next, count);
+        self.next += count;
+        if count == 0 {
+            return Ok(None);
+        }
+        decode(&self.path, || shape.apply(&part)).map_err(named(&self.path)).map(Some)
+    }
+}
+
+impl ArrowScan {
+    pub(in crate::table) fn new(
+        job: &Job,
+        plan: &Arc<ArrowPlan>,
+        fetcher: Fetcher,
+        allowance: Allowance,
+    ) -> ArrowScan {
+        ArrowScan { job: job.clone(), plan: Arc::clone(plan), fetcher, allowance, current: None, rows: None }
+    }
+
+    /// Begins the next record batch; false if there is none.
+    fn begin(&mut self) -> Result<bool, Error> {
+        let Some(Fetched { split, parts, bytes, file: open }) = self.fetcher.next()? else {
+            return Ok(false);
+        };
+        let (file, index) = (&self.plan.files[split.file], split.index);
+        let columns = &self.plan.columns;
+        let path = &file.source.path;
+        if let Some(parts) = parts {
+            let (batch, reserved) = file.decode(index, columns, parts, &self.allowance)?;
+            self.current = Some(Cut { batch, next: 0, reserved, path: path.clone() });
+            return Ok(true);
+        }
+        let memory = self.fetcher.share() / 2;
+        let rows = Rows::new(&self.job, file, index, columns, &open, memory)
+            .map_err(|error| named_query(path, error))?;
+        let Some(rows) = rows else {
+            return Err(Error::Memory {
+                what: format!("reading record batch {index} of {}", path.display()),
+                needed: bytes.saturating_mul(2),
+                available: self.fetcher.share() as u64,
+            });
+        };
+        self.rows = Some((rows, path.clone()));
+        Ok(true)
+    }
+
+    /// The next part of a record batch that is larger than the memory; false at its end.
+    fn next_part(&mut self) -> Result<bool, Error> {
+        let Some((rows, path)) = &mut self.rows else { return Ok(false) };
+        let part =
+            decode(path, || rows.next()).map_err(named(path)).map_err(|error| named_query(path, error))?;
+        match part {
+            Some(batch) => self.current = Some(Cut { batch, next: 0, reserved: 0, path: path.clone() }),
+            None => self.rows = None,
+        }
+        Ok(self.rows.is_some())
+    }
+}
+
+/// Names the file in what is wrong with its messages.
+fn named_query(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Query(how) => damaged(path, how),
+        other => other,
+    }
+}
+
+impl Batches for ArrowScan {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.shape.schema)
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.job.check()?;
+        loop {
+            if let Some(current) = &mut self.current
+                && let Some(batch) = current.next(self.plan.batch_rows, &self.plan.shape)?
+            {
+                return Ok(Some(batch));
+            }
+            if let Some(done) = self.current.take() {
+                let reserved = done.reserved;
+                drop(done);
+                self.allowance.exchange(reserved, 0, String::new)?;
+            }
+            if !self.next_part()? && !self.begin()? {
+                return Ok(None);
+            }
+        }
+    }
+}

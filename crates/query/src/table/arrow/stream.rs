@@ -1,0 +1,229 @@
+//! An Arrow IPC stream that comes once: its messages are read in turn by the workers, which decode them at the same time.
+
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::{MessageHeader, MetadataVersion};
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+
+use super::column::Dictionaries;
+use super::index::load_dictionary;
+use super::layout::{column_ranges, layouts};
+use super::message::{self, FRAME_BYTES};
+use super::scan::{Cut, decode_columns};
+use crate::table::allowance::Allowance;
+use crate::table::guard::{damaged, decode, named};
+use crate::table::types::Shape;
+use crate::{Batches, Error, Job};
+
+/// Bytes that are read at a time into memory that grows with them: a message's claim alone allocates nothing.
+const READ_BYTES: u64 = 1 << 20;
+
+/// A stream after its schema.
+pub(in crate::table) struct ArrowStream {
+    path: PathBuf,
+    reader: Box<dyn Read + Send>,
+    schema: SchemaRef,
+    version: MetadataVersion,
+    dictionaries: Arc<Dictionaries>,
+    has_ended: bool,
+}
+
+/// A record batch that is not decoded yet.
+struct Raw {
+    header: Vec<u8>,
+    body: Bytes,
+    dictionaries: Arc<Dictionaries>,
+    /// Bytes that are reserved for it.
+    reserved: usize,
+}
+
+impl ArrowStream {
+    /// Reads the schema.
+    pub(in crate::table) fn open(
+        path: &Path,
+        mut reader: Box<dyn Read + Send>,
+    ) -> Result<ArrowStream, Error> {
+        let header = read_header(path, &mut *reader)?.ok_or_else(|| damaged(path, "it has no schema"))?;
+        let (schema, version) = decode(path, || {
+            let parsed = message::parse(&header).map_err(|how| damaged(path, how))?;
+            message::check_version(parsed.version()).map_err(|how| damaged(path, how))?;
+            let schema = message::schema(&parsed).map_err(|how| damaged(path, how))?;
+            let body = message::body_length(&parsed).map_err(|how| damaged(path, how))?;
+            if body > 0 {
+                return Err(damaged(path, "its schema has a body"));
+            }
+            Ok((schema, parsed.version()))
+        })?;
+        let (path, dictionaries) = (path.to_owned(), Arc::default());
+        Ok(ArrowStream { path, reader, schema, version, dictionaries, has_ended: false })
+    }
+
+    /// Bytes of the schema's message, of which some are given.
+    pub(in crate::table) fn schema_bytes(path: &Path, head: &[u8]) -> Result<usize, Error> {
+        let frame = head.first_chunk::<FRAME_BYTES>().ok_or_else(|| cut_off(path))?;
+        let length = message::header_length(frame).map_err(|how| damaged(path, how))?;
+        Ok(FRAME_BYTES + length.unwrap_or(0) as usize)
+    }
+
+    pub(in crate::table) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next record batch; dictionaries before it are taken in.
+    fn next(&mut self, allowance: &Allowance) -> Result<Option<Raw>, Error> {
+        while !self.has_ended {
+            let Some(header) = read_header(&self.path, &mut *self.reader)? else {
+                self.has_ended = true;
+                break;
+            };
+            let bad = |how: String| damaged(&self.path, how);
+            let parsed = message::parse(&header).map_err(bad)?;
+            let length = message::body_length(&parsed).map_err(bad)?;
+            let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+            allowance.exchange(0, bytes, || format!("reading a record batch of {length} bytes"))?;
+            let body = read_body(&self.path, &mut *self.reader, length)?;
+            if parsed.header_type() == MessageHeader::RecordBatch {
+                let (body, dictionaries) = (Bytes::from(body), Arc::clone(&self.dictionaries));
+                return Ok(Some(Raw { header, body, dictionaries, reserved: bytes }));
+            }
+            allowance.exchange(bytes, 0, String::new)?;
+            if parsed.header_type() != MessageHeader::DictionaryBatch {
+                return Err(bad("a message is neither a record batch nor a dictionary".into()));
+            }
+            let dictionaries = Arc::make_mut(&mut self.dictionaries);
+            decode(&self.path, || load_dictionary(&parsed, body, &self.schema, dictionaries))
+                .map_err(named(&self.path))?;
+        }
+        Ok(None)
+    }
+}
+
+/// The header of the next message; none at the end of the stream.
+fn read_header(path: &Path, reader: &mut dyn Read) -> Result<Option<Vec<u8>>, Error> {
+    let frame = read_up_to(path, reader, FRAME_BYTES as u64)?;
+    if frame.is_empty() {
+        return Ok(None);
+    }
+    let frame: Result<[u8; FRAME_BYTES], _> = frame.try_into();
+    let frame = frame.map_err(|_| cut_off(path))?;
+    let length = message::header_length(&frame).map_err(|how| damaged(path, how))?;
+    length.map(|length| read_body(path, reader, length)).transpose()
+}
+
+fn read_body(path: &Path, reader: &mut dyn Read, length: u64) -> Result<Vec<u8>, Error> {
+    let bytes = read_up_to(path, reader, length)?;
+    if bytes.len() as u64 == length { Ok(bytes) } else { Err(cut_off(path)) }
+}
+
+fn read_up_to(path: &Path, reader: &mut dyn Read, length: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::with_capacity(length.min(READ_BYTES) as usize);
+    loop {
+        match reader.take(length - bytes.len() as u64).read_to_end(&mut bytes) {
+            Ok(_) => return Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(source) => {
+                let (path, offset) = (path.to_owned(), 0);
+                return Err(sakiyomi_io::Error::Read { path, offset, length: length as usize, source }.into());
+            }
+        }
+    }
+}
+
+fn cut_off(path: &Path) -> Error {
+    damaged(path, "the stream ends within a message")
+}
+
+/// One worker.
+pub(in crate::table) struct StreamScan {
+    job: Job,
+    stream: Arc<Mutex<ArrowStream>>,
+    path: PathBuf,
+    /// The schema of the stream.
+    stored: SchemaRef,
+    version: MetadataVersion,
+    columns: Arc<Vec<usize>>,
+    shape: Shape,
+    batch_rows: usize,
+    allowance: Allowance,
+    current: Option<Cut>,
+}
+
+impl StreamScan {
+    pub(in crate::table) fn new(
+        job: &Job,
+        stream: &Arc<Mutex<ArrowStream>>,
+        columns: &Arc<Vec<usize>>,
+        shape: Shape,
+        batch_rows: usize,
+        allowance: Allowance,
+    ) -> StreamScan {
+        let locked = stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let (path, stored, version) = (locked.path.clone(), Arc::clone(&locked.schema), locked.version);
+        drop(locked);
+        let (job, stream, columns) = (job.clone(), Arc::clone(stream), Arc::clone(columns));
+        StreamScan {
+            job,
+            stream,
+            path,
+            stored,
+            version,
+            columns,
+            shape,
+            batch_rows,
+            allowance,
+            current: None,
+        }
+    }
+
+    fn decode(&self, raw: Raw) -> Result<Cut, Error> {
+        let Raw { header, body, dictionaries, reserved } = raw;
+        let decoded = decode(&self.path, || {
+            let parsed = message::parse(&header).map_err(Error::Query)?;
+            let batch = message::record_batch(&parsed).map_err(Error::Query)?.expect("a record batch");
+            let layouts = layouts(&self.stored, &batch, self.version).map_err(Error::Query)?;
+            let ranges = column_ranges(&batch, &layouts);
+            let parts = self.columns.iter().map(|&column| {
+                let range = &ranges[column];
+                (column, body.slice(range.start as usize..range.end as usize))
+            });
+            decode_columns(&self.stored, &header, self.version, parts, &dictionaries, &self.allowance)
+        });
+        let decoded = decoded.map_err(named(&self.path)).map_err(|error| match error {
+            Error::Query(how) => damaged(&self.path, how),
+            other => other,
+        });
+        let (batch, more) = decoded?;
+        Ok(Cut { batch, next: 0, reserved: reserved + more, path: self.path.clone() })
+    }
+}
+
+impl Batches for StreamScan {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.shape.schema)
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.job.check()?;
+        loop {
+            if let Some(current) = &mut self.current
+                && let Some(batch) = current.next(self.batch_rows, &self.shape)?
+            {
+                return Ok(Some(batch));
+            }
+            if let Some(done) = self.current.take() {
+                let reserved = done.reserved;
+                drop(done);
+                self.allowance.exchange(reserved, 0, String::new)?;
+            }
+            let raw = self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(&self.allowance)?;
+            match raw {
+                None => return Ok(None),
+                Some(raw) => self.current = Some(self.decode(raw)?),
+            }
+        }
+    }
+}

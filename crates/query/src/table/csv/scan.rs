@@ -1,0 +1,275 @@
+//! The scan of CSV: one reader of blocks, from which workers take whole records in turn.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_csv::ReaderBuilder;
+use arrow_csv::reader::Decoder;
+use arrow_schema::SchemaRef;
+use sakiyomi_io::{Block, ReadStream, SharedOptions};
+
+use super::records::Scanner;
+use crate::job::Reservation;
+use crate::table::fetch::READ_PHASE_NAME;
+use crate::table::guard::decode;
+use crate::table::source::Source;
+use crate::table::types::{Shape, with_rows};
+use crate::{Batches, Error, Job};
+
+/// Smallest size of reads, where memory is short.
+const READ_MIN_BYTES: usize = 64 << 10;
+
+/// Files to read, in order; or a stream that comes once.
+pub(in crate::table) enum CsvInput {
+    /// Files, and where the records of each begin.
+    Files(VecDeque<(Source, u64)>),
+    /// A stream after its header.
+    Stream(PathBuf, Box<dyn Read + Send>),
+}
+
+/// The parts of a scan's options that its workers share.
+pub(in crate::table) struct CsvPlan {
+    /// The schema of the files.
+    pub(in crate::table) stored: SchemaRef,
+    /// The columns that are decoded, in the order of the files, each once.
+    pub(in crate::table) columns: Vec<usize>,
+    pub(in crate::table) shape: Shape,
+    pub(in crate::table) batch_rows: usize,
+    reader: Mutex<Reader>,
+    /// Memory of all decoders.
+    _decoders: Reservation,
+}
+
+impl CsvPlan {
+    pub(in crate::table) fn new(
+        job: &Job,
+        input: CsvInput,
+        stored: SchemaRef,
+        columns: Vec<usize>,
+        shape: Shape,
+        (batch_rows, memory, block): (usize, usize, usize),
+        decoders: Reservation,
+    ) -> Result<CsvPlan, Error> {
+        let block = block.min(memory / 8).max(READ_MIN_BYTES);
+        let ahead = (memory / 2 / block).clamp(1, 64);
+        let options = SharedOptions { block, ahead, ..SharedOptions::default() };
+        let reserved = job.reserve(0, "reading CSV")?;
+        let reader = Reader {
+            job: job.clone(),
+            input,
+            options,
+            current: None,
+            scanner: Scanner::default(),
+            rest: Vec::new(),
+            offset: 0,
+            reserved,
+        };
+        Ok(CsvPlan { stored, columns, shape, batch_rows, reader: Mutex::new(reader), _decoders: decoders })
+    }
+}
+
+/// Reads blocks in order, and cuts them into whole records.
+struct Reader {
+    job: Job,
+    input: CsvInput,
+    options: SharedOptions,
+    current: Option<(PathBuf, ReadStream)>,
+    scanner: Scanner,
+    /// The beginning of a record whose end has not been read.
+    rest: Vec<u8>,
+    /// Where the next piece begins in its file.
+    offset: u64,
+    /// For the rest.
+    reserved: Reservation,
+}
+
+/// Whole records of one file.
+struct Piece {
+    path: PathBuf,
+    offset: u64,
+    /// The beginning of the first record, from blocks before.
+    head: Vec<u8>,
+    block: Chunk,
+    /// Bytes of the block that are in it.
+    end: usize,
+    /// Whether it ends with the file.
+    is_last: bool,
+}
+
+enum Chunk {
+    None,
+    Block(Block),
+    Bytes(Vec<u8>),
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Chunk::None => &[],
+            Chunk::Block(block) => block,
+            Chunk::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl Reader {
+    /// The next records; none at the end of all files.
+    fn next(&mut self) -> Result<Option<Piece>, Error> {
+        loop {
+            let Some((path, chunk)) = self.chunk()? else { return Ok(None) };
+            if matches!(chunk, Chunk::None) {
+                self.scanner = Scanner::default();
+                let head = std::mem::take(&mut self.rest);
+                self.reserved.resize(0, "")?;
+                if head.is_empty() {
+                    continue;
+                }
+                let offset = self.offset;
+                return Ok(Some(Piece { path, offset, head, block: chunk, end: 0, is_last: true }));
+            }
+            let bytes = chunk.bytes();
+            let Some(end) = self.scanner.last_record_end(bytes) else {
+                let wanted = self.rest.len() + bytes.len();
+                self.reserved.resize(wanted, &format!("reading a record of more than {wanted} bytes"))?;
+                self.rest.extend_from_slice(bytes);
+                continue;
+            };
+            let rest = bytes[end..].to_vec();
+            let head = std::mem::replace(&mut self.rest, rest);
+            self.reserved.resize(self.rest.len(), "reading CSV")?;
+            let offset = self.offset;
+            self.offset += (head.len() + end) as u64;
+            return Ok(Some(Piece { path, offset, head, block: chunk, end, is_last: false }));
+        }
+    }
+
+    /// The next block, or nothing of it at the end of a file; none at the end of all.
+    fn chunk(&mut self) -> Result<Option<(PathBuf, Chunk)>, Error> {
+        match &mut self.input {
+            CsvInput::Stream(path, reader) => {
+                let mut bytes = Vec::with_capacity(self.options.block);
+                let read = reader.take(self.options.block as u64).read_to_end(&mut bytes);
+                let offset = self.offset;
+                read.map_err(|source| sakiyomi_io::Error::Read {
+                    path: path.clone(),
+                    offset,
+                    length: self.options.block,
+                    source,
+                })?;
+                let path = path.clone();
+                if bytes.is_empty() {
+                    self.input = CsvInput::Files(VecDeque::new());
+                    return Ok(Some((path, Chunk::None)));
+                }
+                Ok(Some((path, Chunk::Bytes(bytes))))
+            }
+            CsvInput::Files(files) => {
+                if self.current.is_none() {
+                    let Some((source, from)) = files.pop_front() else { return Ok(None) };
+                    let file = source.io_file()?;
+                    let stream = ReadStream::shared(self.job.io(), &file, from..source.size, &self.options)?;
+                    (self.current, self.offset) = (Some((source.path, stream)), from);
+                }
+                let Some((path, stream)) = &mut self.current else { return Ok(None) };
+                let path = path.clone();
+                match stream.next().transpose()? {
+                    Some(block) => Ok(Some((path, Chunk::Block(block)))),
+                    None => {
+                        self.job.phases().add_io(READ_PHASE_NAME, stream.stats());
+                        self.current = None;
+                        Ok(Some((path, Chunk::None)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One worker.
+pub(in crate::table) struct CsvScan {
+    job: Job,
+    plan: Arc<CsvPlan>,
+    decoder: Decoder,
+    piece: Option<Piece>,
+    /// Bytes of the piece that are decoded.
+    at: usize,
+}
+
+impl CsvScan {
+    pub(in crate::table) fn new(job: &Job, plan: &Arc<CsvPlan>) -> CsvScan {
+        let decoder = decoder(plan);
+        CsvScan { job: job.clone(), plan: Arc::clone(plan), decoder, piece: None, at: 0 }
+    }
+
+    /// The next batch of the piece; none at its end.
+    fn advance(&mut self) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
+        let Some(piece) = &self.piece else { return Ok(None) };
+        let head = piece.head.len();
+        loop {
+            let left = match self.at.checked_sub(head) {
+                None => &piece.head[self.at..],
+                Some(at) => &piece.block.bytes()[at..piece.end],
+            };
+            if left.is_empty() {
+                break;
+            }
+            let count = self.decoder.decode(left)?;
+            self.at += count;
+            if count == 0 || self.decoder.capacity() == 0 {
+                return self.decoder.flush();
+            }
+        }
+        if piece.is_last {
+            self.decoder.decode(&[])?;
+        }
+        self.decoder.flush()
+    }
+
+    fn shaped(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+        if self.plan.shape.places.is_empty() {
+            return with_rows(&self.plan.shape.schema, Vec::new(), batch.num_rows());
+        }
+        self.plan.shape.apply(batch)
+    }
+}
+
+fn decoder(plan: &CsvPlan) -> Decoder {
+    let builder = ReaderBuilder::new(Arc::clone(&plan.stored)).with_header(false);
+    builder.with_batch_size(plan.batch_rows).with_projection(plan.columns.clone()).build_decoder()
+}
+
+impl Batches for CsvScan {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.shape.schema)
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.job.check()?;
+        loop {
+            if let Some(piece) = &self.piece {
+                let (path, offset) = (piece.path.clone(), piece.offset);
+                let batch = decode(&path, || {
+                    self.advance().map_err(|error| {
+                        let reason = format!(
+                            "the records from byte {offset} on are not those that the first MiB let expect: {error}"
+                        );
+                        Error::Table { path: path.clone(), reason }
+                    })
+                })?;
+                if let Some(batch) = batch.filter(|batch| batch.num_rows() > 0) {
+                    return self.shaped(&batch).map(Some);
+                }
+                if self.piece.take().is_some_and(|piece| piece.is_last) {
+                    // It has seen the end of a file.
+                    self.decoder = decoder(&self.plan);
+                }
+            }
+            let next = self.plan.reader.lock().unwrap_or_else(PoisonError::into_inner).next()?;
+            let Some(next) = next else { return Ok(None) };
+            (self.piece, self.at) = (Some(next), 0);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Panics of the decoders on damaged files, as errors. The libraries that decode Parquet and Arrow IPC check most of
+//! what they read, and panic at some of the rest.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Once;
+
+use crate::Error;
+
+thread_local! {
+    /// Whether this thread decodes, so that its panics are errors.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Decodes a part of a file; a panic is an error that names the file, and nothing is printed.
+pub(super) fn decode<T>(path: &Path, decoding: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    silence_guarded_panics();
+    let was_guarded = IS_GUARDED.replace(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(decoding));
+    IS_GUARDED.set(was_guarded);
+    outcome.unwrap_or_else(|payload| {
+        let message = payload.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| payload.downcast_ref::<&str>().copied());
+        Err(damaged(path, message.unwrap_or("it cannot be decoded")))
+    })
+}
+
+/// An error that says that a file is damaged, and how.
+pub(super) fn damaged(path: &Path, how: impl std::fmt::Display) -> Error {
+    Error::Table { path: path.to_owned(), reason: format!("the file is damaged: {how}") }
+}
+
+/// Adds the file's name to the errors of decoders.
+pub(super) fn named(path: &Path) -> impl Fn(Error) -> Error + Copy {
+    move |error| match error {
+        Error::Arrow(source) => damaged(path, source),
+        Error::Parquet(source) => damaged(path, source),
+        other => other,
+    }
+}
+
+/// Once for the process: the panics of other threads are printed as before.
+fn silence_guarded_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
+}

@@ -1,0 +1,18 @@
+//! Parquet files as parts of a table.
+//!
+//! The library decodes; which bytes are read when, how many are in memory, and which of its requests are granted is
+//! decided here. A row group whose projected columns fit twice into a worker's share of memory is read whole, while the
+//! one before it is decoded, and pages are slices of it. The columns of a larger one are read through windows.
+
+mod chunk;
+mod footer;
+mod pages;
+mod rows;
+mod scan;
+mod statistics;
+mod thrift;
+mod window;
+
+pub(super) use footer::ParquetFile;
+pub(super) use scan::{ParquetPlan, ParquetScan};
+pub(super) use statistics::{declared_order, dictionary_columns, statistics};

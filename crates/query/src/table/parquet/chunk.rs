@@ -1,0 +1,246 @@
+//! The bytes of a column chunk, as the library's page reader takes them: all of them in one piece, or windows that move
+//! over the chunk, so that a chunk larger than the memory can be decoded page by page.
+//!
+//! The page reader trusts the header of a page, and allocates as much as it claims. So each header is looked at first:
+//! its sizes must lie within the chunk, be possible for the codec, and fit into the worker's memory.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes};
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::thrift::{self, PageHeader, Problem};
+use super::window::Window;
+use crate::Error;
+use crate::table::allowance::Allowance;
+
+/// Bytes of a page header that are looked at first. Most have less than 100; statistics can be longer.
+const HEADER_BYTES: usize = 256;
+
+/// Longest header of a page. The statistics of a page, of which each bound is a value of the column, are part of it.
+const HEADER_MAX_BYTES: usize = 16 << 20;
+
+/// Where the errors of a decoder are kept whose library only has a text for them.
+pub(super) type Fault = Arc<Mutex<Option<Error>>>;
+
+/// A column chunk.
+pub(super) struct Chunk {
+    column: String,
+    /// Offset in the file.
+    start: u64,
+    length: u64,
+    /// Values of the chunk, nulls included.
+    values: u64,
+    compression: Compression,
+    storage: Storage,
+    state: Mutex<State>,
+    allowance: Arc<Allowance>,
+    fault: Fault,
+}
+
+enum Storage {
+    Whole(Bytes),
+    Window(Box<Mutex<Window>>),
+}
+
+/// How bytes are taken from a window.
+type OfWindow = fn(&mut Window, u64, usize) -> Result<Bytes, Error>;
+
+#[derive(Default)]
+struct State {
+    /// Where the header ends that was given last, and the bytes of its page.
+    header: Option<(u64, i64)>,
+    /// Bytes of the pages that the decoder has: the dictionary, and a data page.
+    dictionary: usize,
+    page: usize,
+}
+
+impl Chunk {
+    /// A chunk whose bytes are all there.
+    pub(super) fn whole(
+        metadata: &ColumnChunkMetaData,
+        bytes: Bytes,
+        allowance: &Arc<Allowance>,
+        fault: &Fault,
+    ) -> Chunk {
+        Chunk::new(metadata, Storage::Whole(bytes), allowance, fault)
+    }
+
+    /// A chunk of which few bytes are in memory at a time.
+    pub(super) fn windowed(
+        metadata: &ColumnChunkMetaData,
+        window: Window,
+        allowance: &Arc<Allowance>,
+        fault: &Fault,
+    ) -> Chunk {
+        Chunk::new(metadata, Storage::Window(Box::new(Mutex::new(window))), allowance, fault)
+    }
+
+    fn new(
+        metadata: &ColumnChunkMetaData,
+        storage: Storage,
+        allowance: &Arc<Allowance>,
+        fault: &Fault,
+    ) -> Chunk {
+        let (start, length) = metadata.byte_range();
+        Chunk {
+            column: metadata.column_path().string(),
+            start,
+            length,
+            values: metadata.num_values() as u64,
+            compression: metadata.compression(),
+            storage,
+            state: Mutex::default(),
+            allowance: Arc::clone(allowance),
+            fault: Arc::clone(fault),
+        }
+    }
+
+    /// The headers of its data pages, if all of its bytes are there; those after a damaged one are left out.
+    pub(super) fn data_pages(&self) -> impl Iterator<Item = PageHeader> {
+        let mut at = 0usize;
+        std::iter::from_fn(move || {
+            let Storage::Whole(bytes) = &self.storage else { return None };
+            let header = thrift::page_header(bytes.get(at..)?).ok()?;
+            let compressed = usize::try_from(header.compressed).ok()?;
+            at = at.checked_add(header.length)?.checked_add(compressed)?;
+            Some(header)
+        })
+        .filter(|header| matches!(header.kind, thrift::DATA_PAGE | thrift::DATA_PAGE_V2))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Its numbers are consistent whatever its holder was doing when it panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A page's header at an offset, and its bytes.
+    fn header(&self, offset: u64) -> Result<(PageHeader, Bytes), ParquetError> {
+        let left = (self.start + self.length).saturating_sub(offset);
+        let mut wanted = HEADER_BYTES;
+        loop {
+            let length = left.min(wanted as u64) as usize;
+            let bytes = self.bytes(offset, length, Window::peek)?;
+            match thrift::page_header(&bytes) {
+                Ok(header) => return Ok((header, bytes.slice(..header.length))),
+                Err(Problem::End) if (length as u64) < left && length < HEADER_MAX_BYTES => wanted *= 4,
+                Err(_) => return Err(self.damaged("a page has no readable header")),
+            }
+        }
+    }
+
+    /// Checks the sizes of a page against the chunk, the codec and the memory.
+    fn check(&self, offset: u64, header: &PageHeader) -> Result<(), ParquetError> {
+        let left = (self.start + self.length).saturating_sub(offset + header.length as u64);
+        let compressed = u64::try_from(header.compressed).ok().filter(|&bytes| bytes <= left);
+        let compressed = compressed.ok_or_else(|| self.damaged("a page would end behind its column"))?;
+        let uncompressed = u64::try_from(header.uncompressed).unwrap_or(u64::MAX);
+        if uncompressed > decompressed_max(self.compression, compressed) {
+            return Err(self.damaged("a page claims more bytes than its compression can hold"));
+        }
+        let values = u64::try_from(header.values).unwrap_or(u64::MAX);
+        let is_dictionary = header.kind == thrift::DICTIONARY_PAGE;
+        // An entry of a dictionary has a bit at least.
+        let values_max = if is_dictionary { uncompressed.saturating_mul(8) } else { self.values };
+        if values > values_max {
+            return Err(self.damaged("a page claims more values than there can be"));
+        }
+        let mut state = self.state();
+        let old = if is_dictionary { state.dictionary } else { state.page };
+        let what = || format!("decoding a page of {uncompressed} bytes of column {}", self.column);
+        self.allowance.exchange(old, uncompressed as usize, what).map_err(|error| self.failed(error))?;
+        *(if is_dictionary { &mut state.dictionary } else { &mut state.page }) = uncompressed as usize;
+        Ok(())
+    }
+
+    fn bytes(&self, offset: u64, length: usize, of_window: OfWindow) -> Result<Bytes, ParquetError> {
+        let end = offset.checked_add(length as u64);
+        let is_within = offset >= self.start && end.is_some_and(|end| end <= self.start + self.length);
+        if !is_within {
+            return Err(self.damaged("a page would end behind its column"));
+        }
+        match &self.storage {
+            Storage::Whole(bytes) => {
+                let at = (offset - self.start) as usize;
+                Ok(bytes.slice(at..at + length))
+            }
+            Storage::Window(window) => {
+                let mut window = window.lock().unwrap_or_else(PoisonError::into_inner);
+                of_window(&mut window, offset, length).map_err(|error| self.failed(error))
+            }
+        }
+    }
+
+    fn damaged(&self, how: &str) -> ParquetError {
+        ParquetError::General(format!("column {}: {how}", self.column))
+    }
+
+    /// Keeps an error that the library would make a text of.
+    fn failed(&self, error: Error) -> ParquetError {
+        let text = error.to_string();
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        ParquetError::External(Box::new(io::Error::other(text)))
+    }
+}
+
+/// Most bytes that a codec can make of some: the longest copy of its shortest element.
+fn decompressed_max(compression: Compression, compressed: u64) -> u64 {
+    let ratio = match compression {
+        Compression::UNCOMPRESSED => 1,
+        // Copies of 64 bytes by 2.
+        Compression::SNAPPY => 32,
+        // A length grows by 255 with each byte.
+        Compression::LZ4 | Compression::LZ4_RAW => 256,
+        // Two bits for 258 bytes.
+        Compression::GZIP(_) => 1032,
+        // A block of 128 KiB by 4 bytes.
+        _ => 128 << 10,
+    };
+    // Headers of the codecs, and small pages.
+    compressed.saturating_mul(ratio).saturating_add(64)
+}
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.start + self.length
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = Reader<Bytes>;
+
+    /// The header of a page. The page reader asks once more behind a header that it has looked at before, and then reads
+    /// nothing; behind that of an empty page the next header follows, and it may mean either.
+    fn get_read(&self, start: u64) -> Result<Reader<Bytes>, ParquetError> {
+        let last = self.state().header;
+        let is_behind = last.is_some_and(|(end, _)| end == start);
+        if is_behind && last.is_some_and(|(_, compressed)| compressed > 0) {
+            return Ok(Bytes::new().reader());
+        }
+        let header = self.header(start);
+        let (header, bytes) = match header {
+            Err(_) if is_behind => return Ok(Bytes::new().reader()),
+            header => header?,
+        };
+        self.check(start, &header)?;
+        self.state().header = Some((start + header.length as u64, header.compressed));
+        Ok(bytes.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.bytes(start, length, Window::take)
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let state = self.state();
+        // Less is always allowed.
+        let _ = self.allowance.exchange(state.dictionary + state.page, 0, String::new);
+    }
+}

@@ -1,0 +1,129 @@
+//! The pages of a row group, as the library's decoders take them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parquet::basic::Type;
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::SerializedPageReader;
+
+use super::chunk::Chunk;
+use parquet::arrow::arrow_reader::RowGroups;
+
+/// The pages of a chunk. The dictionary is decompressed before the decoder asks for it, because the length of its longest
+/// value bounds the rows of a batch.
+pub(super) struct Pages {
+    inner: SerializedPageReader<Chunk>,
+    dictionary: Option<Page>,
+    /// Bytes of the longest value in the dictionary of strings, if there is one.
+    longest: Option<usize>,
+}
+
+impl Pages {
+    pub(super) fn new(chunk: Chunk, metadata: &ColumnChunkMetaData, rows: usize) -> Result<Pages> {
+        let mut inner = SerializedPageReader::new(Arc::new(chunk), metadata, rows, None)?;
+        let is_string = metadata.column_type() == Type::BYTE_ARRAY;
+        let mut dictionary = None;
+        if is_string && inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
+            dictionary = inner.get_next_page()?;
+        }
+        let longest = dictionary.as_ref().map(longest_value);
+        Ok(Pages { inner, dictionary, longest })
+    }
+
+    /// Bytes of the longest string in the dictionary; none without a dictionary of strings.
+    pub(super) fn longest_in_dictionary(&self) -> Option<usize> {
+        self.longest
+    }
+}
+
+/// The longest value of a dictionary page: values with a length of four bytes before each.
+fn longest_value(page: &Page) -> usize {
+    let mut rest: &[u8] = page.buffer();
+    let mut longest = 0;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some(behind) = behind.get(length..) else { break };
+        longest = longest.max(length);
+        rest = behind;
+    }
+    longest
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        match self.dictionary.take() {
+            None => self.inner.get_next_page(),
+            dictionary => Ok(dictionary),
+        }
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        match self.dictionary {
+            None => self.inner.peek_next_page(),
+            Some(_) => Ok(Some(PageMetadata { num_rows: None, num_levels: None, is_dict: true })),
+        }
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        match self.dictionary.take() {
+            None => self.inner.skip_next_page(),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool> {
+        if self.dictionary.is_some() { Ok(true) } else { self.inner.at_record_boundary() }
+    }
+}
+
+/// The chunks of a row group, each of which is taken once.
+pub(super) struct GroupPages {
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) group: usize,
+    /// By leaf.
+    pub(super) chunks: Mutex<BTreeMap<usize, Pages>>,
+}
+
+impl RowGroups for GroupPages {
+    fn num_rows(&self) -> usize {
+        self.metadata.row_group(self.group).num_rows() as usize
+    }
+
+    fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>> {
+        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = chunks.remove(&leaf);
+        let pages = pages.ok_or_else(|| ParquetError::General(format!("leaf {leaf} is not projected")))?;
+        Ok(Box::new(OneChunk(Some(pages))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.metadata.row_group(self.group)))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+struct OneChunk(Option<Pages>);
+
+impl Iterator for OneChunk {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(|pages| Ok(Box::new(pages) as Box<dyn PageReader>))
+    }
+}
+
+impl PageIterator for OneChunk {}

@@ -1,0 +1,97 @@
+//! Estimates of the memory that decoded rows take, so that a batch of wide rows has few of them. Pure.
+
+use arrow_schema::DataType;
+use parquet::basic::Type;
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use super::thrift::PageHeader;
+
+/// Bytes of a string's offset or of its dictionary key.
+const OFFSET_BYTES: usize = 4;
+
+/// Bytes of a view.
+const VIEW_BYTES: usize = 16;
+
+/// Decoded strings of one batch, at most: less than the 2 GiB that offsets of four bytes reach.
+const BATCH_MAX_BYTES: usize = 1 << 30;
+
+/// Strings of a chunk whose pages were not seen are taken to be this many times as long as the average.
+const UNSEEN_STRING_FACTOR: usize = 2;
+
+/// Bytes of a decoded row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowBytes {
+    bytes: usize,
+    /// Of the chunk that was added last.
+    last: usize,
+}
+
+impl RowBytes {
+    /// Adds a column whose pages are all there: strings are as long as in the page where they are longest.
+    pub(super) fn add_pages(
+        &mut self,
+        chunk: &ColumnChunkMetaData,
+        pages: impl Iterator<Item = PageHeader>,
+        rows: u64,
+    ) {
+        let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
+            let densities = pages.map(|page| page.uncompressed.max(0) / page.values.max(1));
+            OFFSET_BYTES + densities.max().unwrap_or(0) as usize
+        });
+        self.add(chunk, of_value, rows);
+    }
+
+    /// Adds a column of whose pages nothing is known.
+    pub(super) fn add_unseen(&mut self, chunk: &ColumnChunkMetaData, rows: u64) {
+        let of_value = fixed_bytes(chunk).unwrap_or_else(|| {
+            let strings =
+                chunk.unencoded_byte_array_data_bytes().unwrap_or_else(|| chunk.uncompressed_size());
+            let average = strings.max(0) / chunk.num_values().max(1);
+            OFFSET_BYTES + usize::try_from(average).unwrap_or(usize::MAX / 4) * UNSEEN_STRING_FACTOR
+        });
+        self.add(chunk, of_value, rows);
+    }
+
+    /// The column added last has a dictionary whose longest string has `longest` bytes, which each row may have.
+    pub(super) fn add_dictionary(&mut self, longest: Option<usize>, wanted: &DataType) {
+        let Some(longest) = longest else { return };
+        let of_value = match wanted {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => longest,
+            DataType::Utf8View | DataType::BinaryView => VIEW_BYTES,
+            DataType::Dictionary(..) => OFFSET_BYTES,
+            _ => longest,
+        };
+        let more = of_value.saturating_sub(self.last);
+        self.bytes = self.bytes.saturating_add(more);
+    }
+
+    fn add(&mut self, chunk: &ColumnChunkMetaData, of_value: usize, rows: u64) {
+        // A row of a list has several values.
+        let values = (chunk.num_values() as u64).div_ceil(rows.max(1)).max(1);
+        self.last = of_value.saturating_mul(usize::try_from(values).unwrap_or(usize::MAX));
+        self.bytes = self.bytes.saturating_add(self.last);
+    }
+
+    /// Bytes of a row.
+    pub(super) fn of_row(self) -> usize {
+        self.bytes.max(1)
+    }
+
+    /// Rows of a batch that takes at most `memory` bytes, but one at least.
+    pub(super) fn batch_rows(self, most: usize, memory: usize) -> usize {
+        (memory.min(BATCH_MAX_BYTES) / self.of_row()).clamp(1, most.max(1))
+    }
+}
+
+/// Bytes of a decoded value; none for strings.
+fn fixed_bytes(chunk: &ColumnChunkMetaData) -> Option<usize> {
+    Some(match chunk.column_type() {
+        Type::BOOLEAN => 1,
+        Type::INT32 | Type::FLOAT => 4,
+        Type::INT64 | Type::DOUBLE => 8,
+        Type::INT96 => 12,
+        // Decimals are decoded as they lie, and then widened.
+        Type::FIXED_LEN_BYTE_ARRAY => chunk.column_descr().type_length().max(0) as usize + VIEW_BYTES,
+        Type::BYTE_ARRAY => return None,
+    })
+}

@@ -1,0 +1,157 @@
+//! What the footers of Parquet files say of columns.
+
+use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_ord::sort::sort_to_indices;
+use arrow_schema::SortOptions;
+use arrow_select::concat::concat;
+use arrow_select::take::take;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::basic::{Encoding, Type};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+
+use super::ParquetFile;
+use crate::Error;
+use crate::order::SortKey;
+use crate::table::ColumnStatistics;
+use crate::table::guard::decode;
+use crate::table::types::converted;
+
+/// Largest dictionary page, in bytes of the file, of a column that comes as dictionaries: its values stay in the
+/// first-level cache while rows are compared or written.
+const DICTIONARY_MAX_BYTES: i64 = 16 << 10;
+
+/// Bounds and nulls of a column; unknown where a file does not say them.
+pub(in crate::table) fn statistics(files: &[ParquetFile], column: usize) -> ColumnStatistics {
+    let Some(file) = files.first() else { return ColumnStatistics::default() };
+    decode(&file.source.path, || Ok(gather(files, column))).unwrap_or_default()
+}
+
+fn gather(files: &[ParquetFile], column: usize) -> ColumnStatistics {
+    let mut known = Known { min: Some(Vec::new()), max: Some(Vec::new()), exact: true, nulls: Some(0) };
+    for file in files {
+        if known.add(file, column).is_err() {
+            return ColumnStatistics::default();
+        }
+    }
+    let stored = files[0].schema.field(column).data_type();
+    let bound = |arrays: Vec<ArrayRef>, greatest| converted(&extreme(&arrays, greatest)?, stored).ok();
+    let min = known.min.and_then(|arrays| bound(arrays, false));
+    let max = known.max.and_then(|arrays| bound(arrays, true));
+    let exact = known.exact && min.is_some() && max.is_some();
+    ColumnStatistics { min, max, exact, nulls: known.nulls }
+}
+
+/// Statistics of the files so far; none where one of them does not say it.
+struct Known {
+    min: Option<Vec<ArrayRef>>,
+    max: Option<Vec<ArrayRef>>,
+    exact: bool,
+    nulls: Option<u64>,
+}
+
+impl Known {
+    fn add(&mut self, file: &ParquetFile, column: usize) -> Result<(), Error> {
+        let schema = file.metadata.file_metadata().schema_descr();
+        let Some(leaf) = flat_leaf(file, column) else {
+            (self.min, self.max, self.nulls) = (None, None, None);
+            return Ok(());
+        };
+        let groups = || file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+        let converter = StatisticsConverter::from_column_index(leaf, file.schema.field(column), schema)?;
+        let converter = converter.with_missing_null_counts_as_zero(false);
+        let nulls = converter.row_group_null_counts(groups())?;
+        let sum = nulls.iter().try_fold(0u64, |sum, nulls| sum.checked_add(nulls?));
+        self.nulls = self.nulls.zip(sum).map(|(known, more)| known.saturating_add(more));
+        // A row group of nulls alone has no bounds, and needs none.
+        let of_values = || {
+            let with_nulls = groups().zip(nulls.iter());
+            with_nulls
+                .filter(|(group, nulls)| *nulls != Some(group.num_rows() as u64))
+                .map(|(group, _)| group)
+        };
+        push_known(&mut self.min, converter.row_group_mins(of_values())?);
+        push_known(&mut self.max, converter.row_group_maxes(of_values())?);
+        let of_min = converter.row_group_is_min_value_exact(of_values())?;
+        let of_max = converter.row_group_is_max_value_exact(of_values())?;
+        self.exact &= [of_min, of_max].iter().all(is_true_throughout);
+        Ok(())
+    }
+}
+
+fn is_true_throughout(flags: &BooleanArray) -> bool {
+    flags.null_count() == 0 && flags.true_count() == flags.len()
+}
+
+fn push_known(known: &mut Option<Vec<ArrayRef>>, more: ArrayRef) {
+    if more.null_count() > 0 {
+        *known = None;
+    }
+    if let Some(known) = known {
+        known.push(more);
+    }
+}
+
+/// The least or the greatest value of some arrays, as an array of one row.
+fn extreme(arrays: &[ArrayRef], greatest: bool) -> Option<ArrayRef> {
+    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    let all = concat(&arrays).ok()?;
+    let options = SortOptions { descending: greatest, nulls_first: false };
+    let first = sort_to_indices(&all, Some(options), Some(1)).ok()?;
+    (first.len() == 1).then(|| take(&all, &first, None).ok()).flatten()
+}
+
+/// The leaf of a column that is no list, structure or map.
+fn flat_leaf(file: &ParquetFile, column: usize) -> Option<usize> {
+    let schema = file.metadata.file_metadata().schema_descr();
+    let leaf = (0..schema.num_columns()).find(|&leaf| schema.get_column_root_idx(leaf) == column)?;
+    let descriptor = schema.column(leaf);
+    (descriptor.path().parts().len() == 1 && descriptor.max_rep_level() == 0).then_some(leaf)
+}
+
+/// Which columns of strings are dictionary-coded throughout, with small dictionaries.
+pub(in crate::table) fn dictionary_columns(files: &[ParquetFile], columns: usize) -> Vec<bool> {
+    let is_dictionary = |column| {
+        files.iter().all(|file| {
+            let Some(leaf) = flat_leaf(file, column) else { return false };
+            let groups = file.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+            groups.map(|group| group.column(leaf)).all(has_small_dictionary)
+        })
+    };
+    (0..columns).map(|column| !files.is_empty() && is_dictionary(column)).collect()
+}
+
+fn has_small_dictionary(chunk: &ColumnChunkMetaData) -> bool {
+    let Some(dictionary) = chunk.dictionary_page_offset() else { return false };
+    let bytes = chunk.data_page_offset().saturating_sub(dictionary);
+    chunk.column_type() == Type::BYTE_ARRAY
+        && (0..=DICTIONARY_MAX_BYTES).contains(&bytes)
+        && all_pages_are_coded(chunk)
+}
+
+/// Whether no data page has the values themselves, by the statistics of its encodings.
+fn all_pages_are_coded(chunk: &ColumnChunkMetaData) -> bool {
+    match chunk.page_encoding_stats_mask() {
+        Some(mask) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
+        None => false,
+    }
+}
+
+/// The order that all row groups of a file declare.
+pub(in crate::table) fn declared_order(file: &ParquetFile) -> Vec<SortKey> {
+    let mut groups = file.metadata.row_groups().iter();
+    let order = |group: &RowGroupMetaData| group.sorting_columns().cloned().unwrap_or_default();
+    let Some(first) = groups.next().map(order) else { return Vec::new() };
+    // It holds within row groups: between them nothing is promised.
+    if groups.next().is_some() {
+        return Vec::new();
+    }
+    let mut keys = Vec::new();
+    for declared in first {
+        let leaf = usize::try_from(declared.column_idx).unwrap_or(usize::MAX);
+        let column = (0..file.schema.fields().len()).find(|&column| flat_leaf(file, column) == Some(leaf));
+        let Some(column) = column else { break };
+        let options = SortOptions { descending: declared.descending, nulls_first: declared.nulls_first };
+        keys.push(SortKey { column, options });
+    }
+    keys
+}

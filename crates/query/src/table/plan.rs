@@ -1,0 +1,220 @@
+//! Scans: how the memory is divided, and one worker for each stream.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{Field, Fields, Schema, SchemaRef};
+
+use super::allowance::Allowance;
+use super::arrow::{ArrowPlan, ArrowScan, ArrowStream, StreamScan};
+use super::content::Content;
+use super::csv::{CsvInput, CsvPlan, CsvScan};
+use super::fetch::{Fetcher, RangesOf, Shared, Split};
+use super::parquet::{ParquetPlan, ParquetScan};
+use super::source::Source;
+use super::types::{Shape, represented, retyped};
+use super::{Format, Representation, ScanOptions, Table};
+use crate::{Batches, Error, Job};
+
+/// Bytes that a decoder of CSV needs for a field, with the field itself.
+const CSV_FIELD_BYTES: usize = 64;
+
+/// A scan that is being prepared.
+struct Scan<'a> {
+    table: &'a Table,
+    job: &'a Job,
+    options: &'a ScanOptions,
+    /// The columns that are decoded, in the order of the files, each once.
+    columns: Vec<usize>,
+    shape: Shape,
+    /// Bytes of files in memory, for all workers.
+    io_bytes: usize,
+    /// Bytes of decoders, for each worker.
+    decoder_bytes: usize,
+}
+
+/// The type of each column of a table in a scan.
+fn scan_fields(table: &Table, representation: Representation) -> Fields {
+    let dictionaries: &[bool] = match &table.content {
+        Content::Parquet(_, dictionaries) => dictionaries,
+        _ => &[],
+    };
+    let fields = table.schema.fields().iter().enumerate().map(|(at, field)| -> Field {
+        let is_dictionary = dictionaries.get(at).is_some_and(|&is_dictionary| is_dictionary);
+        retyped(field, represented(field.data_type(), representation, is_dictionary))
+    });
+    fields.collect()
+}
+
+/// The schema of a scan's batches.
+pub(super) fn scan_schema(table: &Table, columns: &[usize], representation: Representation) -> SchemaRef {
+    let fields = scan_fields(table, representation);
+    let fields: Vec<_> = columns.iter().map(|&column| Arc::clone(&fields[column])).collect();
+    Arc::new(Schema::new_with_metadata(fields, table.schema.metadata().clone()))
+}
+
+/// Begins a scan of some of the splits, or of all.
+pub(super) fn scan(
+    table: &Table,
+    job: &Job,
+    options: &ScanOptions,
+    splits: Option<Vec<Split>>,
+) -> Result<Vec<Box<dyn Batches>>, Error> {
+    if let Some(column) = options.columns.iter().find(|&&column| column >= table.schema.fields().len()) {
+        let count = table.schema.fields().len();
+        return Err(Error::Query(format!("the table has {count} columns, and none at place {column}")));
+    }
+    let mut columns = options.columns.clone();
+    columns.sort_unstable();
+    columns.dedup();
+    let place = |column| columns.binary_search(column).expect("a projected column");
+    let places = options.columns.iter().map(place).collect();
+    let shape = Shape { schema: scan_schema(table, &options.columns, options.representation), places };
+    let workers = if options.ordered { 1 } else { options.streams.max(1) };
+    // Half of the memory is for bytes of files, and half for what is decoded from them; less where the job has less left.
+    let io_bytes = (options.memory / 2).min(job.io().pool().budget() / 2);
+    let decoder_bytes = (options.memory / 2).min(job.available() / 2) / workers;
+    let scan = Scan { table, job, options, columns, shape, io_bytes, decoder_bytes };
+    match &table.content {
+        Content::Parquet(..) | Content::Arrow(_) => {
+            scan.of_splits(splits.unwrap_or_else(|| self::splits(table)), workers)
+        }
+        Content::Csv(files) => scan.of_csv(CsvInput::Files(VecDeque::from(files.clone())), workers),
+        Content::Stream(stream) => scan.of_stream(stream, workers),
+    }
+}
+
+/// The row groups or record batches of a table, in order; none of CSV and streams.
+pub(super) fn splits(table: &Table) -> Vec<Split> {
+    let counts: Vec<usize> = match &table.content {
+        Content::Parquet(files, _) => files.iter().map(|file| file.metadata.num_row_groups()).collect(),
+        Content::Arrow(files) => files.iter().map(|file| file.batches.len()).collect(),
+        Content::Csv(_) | Content::Stream(_) => Vec::new(),
+    };
+    let of_file = |(file, count)| (0..count).map(move |index| Split { file, index });
+    counts.into_iter().enumerate().flat_map(of_file).collect()
+}
+
+/// Bytes of some columns in all splits.
+pub(super) fn bytes(table: &Table, columns: &[usize]) -> u64 {
+    let of_split = |split: Split| match &table.content {
+        Content::Parquet(files, _) => {
+            let group = files[split.file].metadata.row_group(split.index);
+            let leaves = files[split.file].leaves(columns);
+            leaves.into_iter().map(|(leaf, _)| group.column(leaf).byte_range().1).sum()
+        }
+        Content::Arrow(files) => {
+            let ranges = files[split.file].ranges(split.index, columns).unwrap_or_default();
+            ranges.into_iter().map(|range| range.end - range.start).sum()
+        }
+        Content::Csv(_) | Content::Stream(_) => 0u64,
+    };
+    splits(table).into_iter().map(of_split).fold(0, u64::saturating_add)
+}
+
+impl Scan<'_> {
+    fn of_splits(self, splits: Vec<Split>, workers: usize) -> Result<Vec<Box<dyn Batches>>, Error> {
+        let (sources, ranges) = self.ranges();
+        let block = self.options.block;
+        let shared = Arc::new(Shared::new(sources, splits, ranges, workers, self.io_bytes, block));
+        let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
+        let fetchers = (0..workers).map(|worker| {
+            let allowance = Allowance::new(self.job, self.decoder_bytes)?;
+            Ok((Fetcher::new(self.job, &shared, worker)?, allowance))
+        });
+        let fetchers = fetchers.collect::<Result<Vec<_>, Error>>()?;
+        match &self.table.content {
+            Content::Parquet(files, _) => {
+                let types = scan_fields(self.table, self.options.representation);
+                let plan = Arc::new(ParquetPlan {
+                    files: Arc::clone(files),
+                    columns: self.columns,
+                    types,
+                    shape: self.shape,
+                    batch_rows: self.options.batch_rows.max(1),
+                });
+                for (fetcher, allowance) in fetchers {
+                    streams.push(Box::new(ParquetScan::new(self.job, &plan, fetcher, allowance)));
+                }
+            }
+            Content::Arrow(files) => {
+                let plan = Arc::new(ArrowPlan {
+                    files: Arc::clone(files),
+                    columns: self.columns,
+                    shape: self.shape,
+                    batch_rows: self.options.batch_rows.max(1),
+                });
+                for (fetcher, allowance) in fetchers {
+                    streams.push(Box::new(ArrowScan::new(self.job, &plan, fetcher, allowance)));
+                }
+            }
+            Content::Csv(_) | Content::Stream(_) => unreachable!("these have no splits"),
+        }
+        Ok(streams)
+    }
+
+    /// The files, and where the columns of a split lie in them.
+    fn ranges(&self) -> (Vec<Source>, RangesOf) {
+        let columns = self.columns.clone();
+        match &self.table.content {
+            Content::Parquet(files, _) => {
+                let sources = files.iter().map(|file| file.source.clone()).collect();
+                let files = Arc::clone(files);
+                let ranges = move |split: Split| {
+                    let file = &files[split.file];
+                    let group = file.metadata.row_group(split.index);
+                    let range = |(leaf, _)| {
+                        let (start, length) = group.column(leaf).byte_range();
+                        start..start + length
+                    };
+                    Ok(file.leaves(&columns).into_iter().map(range).collect())
+                };
+                (sources, Box::new(ranges))
+            }
+            Content::Arrow(files) => {
+                let sources = files.iter().map(|file| file.source.clone()).collect();
+                let files = Arc::clone(files);
+                (sources, Box::new(move |split: Split| files[split.file].ranges(split.index, &columns)))
+            }
+            Content::Csv(_) | Content::Stream(_) => unreachable!("these have no splits"),
+        }
+    }
+
+    fn of_csv(self, input: CsvInput, workers: usize) -> Result<Vec<Box<dyn Batches>>, Error> {
+        let stored = Arc::clone(&self.table.schema);
+        let fields = stored.fields().len();
+        let rows_max = self.decoder_bytes / 2 / (CSV_FIELD_BYTES * fields.max(1));
+        let batch_rows = self.options.batch_rows.min(rows_max).max(1);
+        let sizes = (batch_rows, self.io_bytes, self.options.block);
+        let reserved = self.job.reserve(self.decoder_bytes * workers, "decoding CSV")?;
+        let plan = CsvPlan::new(self.job, input, stored, self.columns, self.shape, sizes, reserved)?;
+        let plan = Arc::new(plan);
+        Ok((0..workers).map(|_| Box::new(CsvScan::new(self.job, &plan)) as Box<dyn Batches>).collect())
+    }
+
+    fn of_stream(
+        self,
+        stream: &Mutex<Option<super::stream::Stream>>,
+        workers: usize,
+    ) -> Result<Vec<Box<dyn Batches>>, Error> {
+        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(stream) = stream else {
+            let reason = "the standard input was read already, and can be read only once".to_owned();
+            return Err(Error::Query(reason));
+        };
+        let path = stream.path.clone();
+        if stream.format == Format::Csv {
+            return self.of_csv(CsvInput::Stream(path, stream.into_records()), workers);
+        }
+        let stream = Arc::new(Mutex::new(ArrowStream::open(&path, stream.into_reader())?));
+        let columns = Arc::new(self.columns);
+        let mut streams: Vec<Box<dyn Batches>> = Vec::with_capacity(workers);
+        for _ in 0..workers {
+            // Its bytes come into memory of the allocator.
+            let allowance = Allowance::new(self.job, self.decoder_bytes)?;
+            let (shape, rows) = (self.shape.clone(), self.options.batch_rows.max(1));
+            streams.push(Box::new(StreamScan::new(self.job, &stream, &columns, shape, rows, allowance)));
+        }
+        Ok(streams)
+    }
+}

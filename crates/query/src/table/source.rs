@@ -1,0 +1,203 @@
+//! Files of a table: which they are, and how their bytes are reached.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sakiyomi_io::{Access, IoFile};
+
+use super::Format;
+use crate::Error;
+
+/// The name that stands for the standard input.
+pub(super) const STDIN_NAME: &str = "-";
+
+/// Bytes at the beginning of a file that tell its format.
+pub(super) const MAGIC_BYTES: usize = 8;
+
+/// A file that can be read anywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) size: u64,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// Opened again by each scan, so that a table of many files needs few descriptors.
+    Named(Access),
+    /// The standard input, copied into a file without a name.
+    Unnamed(Arc<IoFile>),
+}
+
+impl Source {
+    /// A regular file or a block device, not read yet.
+    pub(super) fn named(path: &Path, access: Access) -> Result<Source, Error> {
+        let file = IoFile::open(path, access)?;
+        Ok(Source { path: path.to_owned(), size: file.size(), place: Place::Named(access) })
+    }
+
+    /// A file without a name; `path` is its name in errors.
+    pub(super) fn unnamed(path: &Path, file: IoFile) -> Source {
+        Source { path: path.to_owned(), size: file.size(), place: Place::Unnamed(Arc::new(file)) }
+    }
+
+    /// For streams.
+    pub(super) fn io_file(&self) -> Result<Arc<IoFile>, Error> {
+        let file = match &self.place {
+            Place::Unnamed(file) => return Ok(Arc::clone(file)),
+            Place::Named(access) => IoFile::open(&self.path, *access)?,
+        };
+        if file.size() != self.size {
+            let reason = format!(
+                "the file had {} bytes when the table was opened, and has {} now",
+                self.size,
+                file.size()
+            );
+            return Err(Error::Table { path: self.path.clone(), reason });
+        }
+        Ok(Arc::new(file))
+    }
+
+    /// For what is read once when the table is opened, and few bytes: through the page cache.
+    pub(super) fn reader(&self) -> Result<SourceReader, Error> {
+        let file = match &self.place {
+            Place::Unnamed(file) => file.file().try_clone(),
+            Place::Named(_) => File::open(&self.path),
+        };
+        let file = file.map_err(|source| sakiyomi_io::Error::Open { path: self.path.clone(), source })?;
+        Ok(SourceReader { file, path: self.path.clone(), size: self.size })
+    }
+}
+
+/// An open file of a table.
+#[derive(Debug)]
+pub(super) struct SourceReader {
+    file: File,
+    path: PathBuf,
+    pub(super) size: u64,
+}
+
+impl SourceReader {
+    /// Some bytes; an error if the file does not have them.
+    pub(super) fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let failed = |source| sakiyomi_io::Error::Read {
+            path: self.path.clone(),
+            offset,
+            length: length as usize,
+            source,
+        };
+        if offset.checked_add(length).is_none_or(|end| end > self.size) {
+            let message = format!("the file ends at {}", self.size);
+            return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, message)).into());
+        }
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// As many of the first bytes as there are.
+    pub(super) fn head(&self, length: usize) -> Result<Vec<u8>, Error> {
+        self.read(0, self.size.min(length as u64))
+    }
+}
+
+/// A name that was given, and what it stands for.
+pub(super) enum Given {
+    /// The standard input, a pipe or the like: its bytes come once.
+    Stream(PathBuf),
+    /// Files.
+    Files(Vec<PathBuf>),
+}
+
+/// The files that names stand for: a directory's files by name, without hidden ones.
+pub(super) fn resolve(paths: &[PathBuf]) -> Result<Given, Error> {
+    let mut files = Vec::new();
+    for path in paths {
+        if is_stream(path)? {
+            if paths.len() > 1 {
+                let reason = "a stream can only be a table of its own; give it alone".into();
+                return Err(Error::Table { path: path.clone(), reason });
+            }
+            return Ok(Given::Stream(path.clone()));
+        }
+        if path.is_dir() { files.extend(files_of(path)?) } else { files.push(path.clone()) }
+    }
+    if files.is_empty() {
+        return Err(Error::Query("no file is given; give at least one".into()));
+    }
+    Ok(Given::Files(files))
+}
+
+fn is_stream(path: &Path) -> Result<bool, Error> {
+    if path.as_os_str() == STDIN_NAME {
+        return Ok(true);
+    }
+    let found = fs::metadata(path).map_err(|source| open_error(path, source))?;
+    Ok(found.file_type().is_fifo() || found.file_type().is_socket() || found.file_type().is_char_device())
+}
+
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| open_error(directory, source);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let reason = "the directory has no file; hidden files and directories in it are not read".into();
+        return Err(Error::Table { path: directory.to_owned(), reason });
+    }
+    Ok(files)
+}
+
+/// An error of opening a file, as streams say it.
+pub(super) fn open_error(path: &Path, source: io::Error) -> Error {
+    sakiyomi_io::Error::Open { path: path.to_owned(), source }.into()
+}
+
+/// Opens a stream of bytes.
+pub(super) fn open_stream(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
+    if path.as_os_str() == STDIN_NAME {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).map_err(|source| open_error(path, source))?;
+    Ok(Box::new(file))
+}
+
+/// The format of a file or a stream by its first bytes, then by its name.
+pub(super) fn format_of(path: &Path, head: &[u8], given: Option<Format>) -> Result<Format, Error> {
+    if let Some(format) = given {
+        return Ok(format);
+    }
+    if head.starts_with(b"PAR1") {
+        return Ok(Format::Parquet);
+    }
+    if head.starts_with(b"ARROW1") {
+        return Ok(Format::ArrowFile);
+    }
+    if head.starts_with(&[0xff; 4]) {
+        return Ok(Format::ArrowStream);
+    }
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    let reason = match ending.as_deref() {
+        Some("parquet" | "arrow" | "feather" | "ipc" | "arrows") => {
+            "the file does not begin as its name's ending says; it is damaged, or has another format".into()
+        }
+        _ if is_text(head) => return Ok(Format::Csv),
+        _ => "the file is neither Parquet, nor Arrow IPC, nor text (CSV)".into(),
+    };
+    Err(Error::Table { path: path.to_owned(), reason })
+}
+
+/// Whether bytes can begin a text: no control characters but those of lines.
+fn is_text(head: &[u8]) -> bool {
+    head.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t'))
+}

@@ -1,0 +1,123 @@
+//! CSV: quotes, line ends and types, wherever blocks are cut.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_csv::WriterBuilder;
+use arrow_schema::DataType;
+use proptest::prelude::*;
+
+use super::*;
+
+fn types(table: &Table) -> Vec<DataType> {
+    table.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn rows_are_whole_wherever_blocks_are_cut(
+        texts in prop::collection::vec(prop::option::of("[ab,\"\n\r]{1,12}"), 1..40),
+        repeat in 100usize..400,
+        batch_rows in 100usize..9000,
+        ends_with_line_end: bool,
+    ) {
+        let texts: Vec<Option<String>> = texts.iter().cycle().take(texts.len() * repeat).cloned().collect();
+        let numbers = Int64Array::from_iter_values(0..texts.len() as i64);
+        let columns: [(&str, ArrayRef); 2] =
+            [("number", Arc::new(numbers)), ("te\"xt", Arc::new(StringArray::from(texts)))];
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.map(|(name, column)| (name, column, true))).unwrap();
+        let mut bytes = Vec::new();
+        WriterBuilder::new().with_header(true).build(&mut bytes).write(&batch).unwrap();
+        if !ends_with_line_end {
+            bytes.pop();
+        }
+        let scratch = Scratch::new("csv");
+        let (table, job) = (open(scratch.file("t.csv", &bytes)).unwrap(), job(32 * MIB));
+        let options = ScanOptions { batch_rows, block: 1, ..ScanOptions::new(vec![0, 1]) };
+        prop_assert_eq!(rows(&table, &job, &options).unwrap(), batch.clone());
+        let only = rows(&table, &job, &ScanOptions { columns: vec![1], ..options.clone() }).unwrap();
+        prop_assert_eq!(only.column(0), batch.column(1));
+        let none = rows(&table, &job, &ScanOptions { columns: vec![], ..options }).unwrap();
+        prop_assert_eq!(none.num_rows(), batch.num_rows());
+        let sample = table.sample(&job, &[1, 0], 50).unwrap();
+        prop_assert_eq!(sample.num_columns(), 2);
+        prop_assert!(sample.num_rows() > 0);
+    }
+}
+
+#[test]
+fn types_come_from_the_values() {
+    let scratch = Scratch::new("csv_types");
+    let text = "i,f,d,t,z,e,b\r\n1,1,1998-09-02,1998-09-02 01:02:03.5,007,,true\r\n-5,2.5,,,1,,FALSE\r\n";
+    let path = scratch.file("t", text);
+    let table = open(&path).unwrap();
+    let names: Vec<String> = types(&table).iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["Int64", "Float64", "Date32", "Timestamp(ms)", "Utf8", "Utf8", "Boolean"]);
+    let found = read(&path).unwrap();
+    assert_eq!(found.num_rows(), 2);
+    assert!(found.column(2).is_null(1) && found.column(5).is_null(0));
+    assert_eq!(found.column(0).as_primitive::<Int64Type>().values(), &[1, -5]);
+}
+
+#[test]
+fn files_with_a_byte_order_mark_and_without_records() {
+    let scratch = Scratch::new("csv_mark");
+    let path = scratch.file("t.csv", "\u{feff}a,b\n");
+    let table = open(&path).unwrap();
+    assert_eq!(table.schema().field(0).name(), "a");
+    assert_eq!(read(&path).unwrap().num_rows(), 0);
+    let path = scratch.file("u.csv", "a,b");
+    assert_eq!(read(&path).unwrap().num_rows(), 0);
+    let job = job(32 * MIB);
+    assert_eq!(open(&path).unwrap().sample(&job, &[0], 5).unwrap().num_rows(), 0);
+}
+
+#[test]
+fn several_files_have_types_that_hold_all() {
+    let scratch = Scratch::new("csv_several");
+    scratch.file("1.csv", "a\n1\n");
+    scratch.file("2.csv", "a\n2.5");
+    scratch.file(".hidden", "no table");
+    let table = open(scratch.root()).unwrap();
+    assert_eq!(types(&table), [DataType::Float64]);
+    assert_eq!(read(scratch.root()).unwrap().num_rows(), 2);
+    scratch.file("3.csv", "b\n1");
+    let error = open(scratch.root()).unwrap_err().to_string();
+    assert!(error.ends_with("3.csv: column 1 is b, and a in the first file"), "{error}");
+}
+
+#[test]
+fn what_is_no_csv_is_refused_in_one_sentence() {
+    let scratch = Scratch::new("csv_bad");
+    for (text, expected) in [
+        ("", "no header"),
+        ("\n\n", "no header"),
+        ("a,b\n1\n", "incorrect number of fields"),
+        ("a,b\n1,2,3\n", "incorrect number of fields"),
+        ("a\n\u{0}", "neither Parquet, nor Arrow IPC, nor text"),
+    ] {
+        let path = scratch.file("t", text);
+        let error = open(&path).and_then(|_| read(&path)).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains(path.to_str().unwrap()), "{error}");
+    }
+    let late = format!("a\n{}x\n", "1\n".repeat(600_000));
+    let error = read(scratch.file("t", late)).unwrap_err().to_string();
+    assert!(error.contains("first MiB") && error.contains('x'), "{error}");
+    let long = format!("a{}", "b".repeat(2 << 20));
+    let error = open(scratch.file("t", long)).unwrap_err().to_string();
+    assert!(error.contains("longer than 1 MiB"), "{error}");
+}
+
+#[test]
+fn a_record_that_is_larger_than_the_memory_is_refused() {
+    let scratch = Scratch::new("csv_large");
+    let path = scratch.file("t.csv", format!("a,b\n1,\"{}\"\n2,3\n", "x\n".repeat(8 << 20)));
+    let (table, small) = (open(&path).unwrap(), job(16 * MIB));
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0, 1]) };
+    let error = rows(&table, &small, &options).unwrap_err();
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
+    assert_eq!(rows(&table, &job(256 * MIB), &options).unwrap().num_rows(), 2);
+}

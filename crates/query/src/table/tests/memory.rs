@@ -1,0 +1,123 @@
+//! Memory of scans: row groups, columns and rows that are larger than their share.
+
+use ::parquet::basic::Compression;
+use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_schema::DataType;
+
+use super::arrays::{Random, common};
+use super::*;
+
+fn wide(columns: usize, rows: usize) -> RecordBatch {
+    let column =
+        |at: usize| -> (String, ArrayRef) {
+            (
+                format!("c{at}"),
+                Arc::new(Int64Array::from_iter_values((0..rows).map(|row| {
+                    (row as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()) ^ at as i64
+                }))),
+            )
+        };
+    RecordBatch::try_from_iter((0..columns).map(column)).unwrap()
+}
+
+#[test]
+fn a_row_group_larger_than_the_memory_is_read_in_windows() {
+    let scratch = Scratch::new("large_group");
+    let batch = wide(4, 400_000);
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(1 << 20))
+        .set_dictionary_enabled(false)
+        .set_compression(Compression::SNAPPY);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
+    let (table, job) = (open(scratch.path("p")).unwrap(), job(8 * MIB));
+    assert!(table.bytes(&all(&table)) > 5 * MIB as u64);
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(all(&table)) };
+    assert_eq!(rows(&table, &job, &options).unwrap(), batch);
+    // Guarantees, blocks and what is kept of them.
+    assert!(job.io().pool().resident() <= 3 * MIB, "{}", job.io().pool().resident());
+}
+
+#[test]
+fn a_thousand_columns() {
+    let scratch = Scratch::new("thousand");
+    let batch = wide(1000, 300);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), WriterProperties::default());
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), IpcWriteOptions::default());
+    let job = job(24 * MIB);
+    for name in ["p", "f"] {
+        let table = open(scratch.path(name)).unwrap();
+        let options = ScanOptions { memory: 8 * MIB, ..ScanOptions::new(all(&table)) };
+        assert_eq!(rows(&table, &job, &options).unwrap(), batch, "{name}");
+    }
+}
+
+#[test]
+fn a_record_batch_larger_than_the_memory_is_read_row_by_row() {
+    let scratch = Scratch::new("large_batch");
+    let batch = common(&mut Random::new(9), 60_000);
+    let is_nested = |at: &usize| batch.column(*at).data_type().is_nested();
+    let is_view =
+        |at: &usize| matches!(batch.column(*at).data_type(), DataType::Utf8View | DataType::BinaryView);
+    let flat: Vec<usize> = (0..batch.num_columns())
+        .filter(|at| !is_nested(at) && !is_view(at) && *batch.column(*at).data_type() != DataType::Null)
+        .collect();
+    write_file(&scratch.path("f"), std::slice::from_ref(&batch), IpcWriteOptions::default());
+    let (table, job) = (open(scratch.path("f")).unwrap(), job(16 * MIB));
+    let options = ScanOptions { memory: 2 * MIB, ..ScanOptions::new(flat.clone()) };
+    assert_eq!(rows(&table, &job, &options).unwrap(), batch.project(&flat).unwrap());
+    let error = rows(&table, &job, &ScanOptions { columns: all(&table), ..options }).unwrap_err();
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
+}
+
+#[test]
+fn long_strings_come_in_batches_of_few_rows() {
+    let scratch = Scratch::new("long");
+    let texts = (0..40).map(|row| if row % 4 == 0 { "x".repeat(1 << 20) } else { format!("{row}") });
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("s", column)]).unwrap();
+    for dictionary in [false, true] {
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(dictionary)
+            .set_dictionary_page_size_limit(64 << 20)
+            .set_compression(Compression::SNAPPY);
+        write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
+        let (table, job) = (open(scratch.path("p")).unwrap(), job(256 * MIB));
+        let options = ScanOptions { memory: 32 * MIB, ..ScanOptions::new(vec![0]) };
+        let mut stream = table.scan(&job, &options).unwrap().remove(0);
+        let mut rows = 0;
+        while let Some(found) = stream.next().unwrap() {
+            assert!(found.get_array_memory_size() < 24 * MIB, "{} bytes", found.get_array_memory_size());
+            rows += found.num_rows();
+        }
+        assert_eq!(rows, 40);
+    }
+}
+
+#[test]
+fn a_page_that_does_not_fit_is_refused_with_its_size() {
+    let scratch = Scratch::new("page");
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(["x".repeat(24 << 20)]));
+    let batch = RecordBatch::try_from_iter([("s", column)]).unwrap();
+    let properties =
+        WriterProperties::builder().set_dictionary_enabled(false).set_compression(Compression::SNAPPY);
+    write_parquet(&scratch.path("p"), std::slice::from_ref(&batch), properties.build());
+    let table = open(scratch.path("p")).unwrap();
+    let options = ScanOptions { memory: 4 * MIB, ..ScanOptions::new(vec![0]) };
+    let error = rows(&table, &job(16 * MIB), &options).unwrap_err().to_string();
+    assert!(error.contains("a page of 25165") && error.contains("raise --memory"), "{error}");
+    assert_eq!(rows(&table, &job(256 * MIB), &options).unwrap(), batch);
+}
+
+#[test]
+fn memory_is_returned_when_a_scan_is_dropped() {
+    let scratch = Scratch::new("returned");
+    write_parquet(&scratch.path("p"), &[wide(4, 20_000)], WriterProperties::default());
+    let (table, job) = (open(scratch.path("p")).unwrap(), job(64 * MIB));
+    let available = job.available();
+    let mut streams = table.scan(&job, &ScanOptions::new(all(&table))).unwrap();
+    assert!(job.available() < available);
+    streams[0].next().unwrap().unwrap();
+    drop(streams);
+    assert_eq!(job.available(), available);
+    assert!(job.io().pool().account(job.io().pool().budget() / 2).is_ok());
+}
