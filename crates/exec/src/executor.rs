@@ -26,22 +26,23 @@
 //! | run a graph that goes on between two calls | [`Executor::start`] |
 //!
 //! - A task depends on handles, so on tasks that are there already: no circle can be written.
-//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one. It
-//!   is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
-//! - The number of live tasks is bounded for the caller, who works while it waits for room. A task that makes tasks
-//!   never waits, so that nothing can lock up; [`Tasks::each`] keeps what it makes within a number of its own, which
-//!   are the task blocks of the paper (section 3.1).
-//! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve runs
-//!   that are active at the same time by turns. A caller that waits runs tasks of its own run only.
+//! - A task that fails or panics ends those that depend on it, without running them; the failure names the first one.
+//!   It is what the run returns, unless [`Caller::wait`] did. To panic while something is dropped is to panic.
+//! - The number of live tasks is bounded for the caller, which runs tasks while it waits for room. A task that makes
+//!   tasks never waits, so that nothing can lock up; [`Tasks::each`] keeps the tasks that it makes within a number of
+//!   its own: they are the task blocks of the paper (section 3.1).
+//! - Runs on one executor are independent: each has its queues, its failure and its cancellation. Its threads serve
+//!   runs that are active at the same time by turns. A caller that waits runs tasks of its own run only.
 //! - All tasks of a run have ended when it returns.
 //!
 //! # What tasks may borrow
 //! Tasks of an `Executor<'env>` may borrow what lives for `'env`, which is longer than its threads do:
 //!
-//! - With [`Threads::scope`] and [`Threads::run`] that is all that the caller had before: the threads end in there. So a
-//!   command reads files with functions that borrow its options.
-//! - With [`Threads::start`] it is what is `'static`, so tasks own or share (`Arc`) what they need. So an operator, a
-//!   library's handle or an iterator keeps its threads for as long as it lives; blocks of `io` are `'static` for that.
+//! - With [`Threads::scope`] and [`Threads::run`] that is every value of the caller from before: the threads end in
+//!   there. So a command reads files with functions that borrow its options.
+//! - With [`Threads::start`] it is `'static` values, so tasks own or share (`Arc`) their data. So an operator, a
+//!   library's handle or an iterator keeps its threads for as long as it lives; blocks of `io` are `'static` for
+//!   that.
 //!
 //! Tasks that borrow for less, on threads that stay, would need lifetimes to be erased, which only `unsafe` does (as
 //! rayon's `scope` does). A scope around the work costs the start of its threads once, and no proof.
@@ -89,8 +90,8 @@ pub struct Executor<'env> {
 impl<'env> Executor<'env> {
     /// Runs `main` on this thread, and waits until all tasks that it made have ended.
     ///
-    /// While `main` waits, for a task or for room, this thread runs tasks of this run: a lock that they take must not be
-    /// held then. From any thread, also one of the executor's: a task may have a run of its own.
+    /// While `main` waits, for a task or for room, this thread runs tasks of this run: a lock that they take must not
+    /// be held then. From any thread, also one of the executor's: a task may have a run of its own.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Executor, Failure, Threads};
@@ -114,14 +115,14 @@ impl<'env> Executor<'env> {
         result.map_or_else(|panic| resume_unwind(panic), |result| end.map(|()| result))
     }
 
-    /// A run that goes on until it is finished or dropped. The executor is there as long: `executor` is a reference or an
+    /// A run that goes on until it is finished or dropped. It holds the executor: `executor` is a reference or an
     /// `Arc`.
     pub fn start<E: std::ops::Deref<Target = Executor<'env>>>(executor: E) -> Run<'env, E> {
         let (pool, live_max) = (Arc::clone(&executor.pool), executor.live_max);
         Run::new(executor, &pool, live_max)
     }
 
-    /// How many threads compute, the caller of a run included.
+    /// Number of compute threads, the caller of a run included.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool.computing()

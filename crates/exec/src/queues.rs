@@ -29,7 +29,7 @@ mod system {
 /// How urgent a task is. Among tasks of a kind the order is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// When there is nothing else.
+    /// Only when there are no others.
     Low,
     /// Usual.
     #[default]
@@ -38,7 +38,7 @@ pub enum Priority {
     High,
 }
 
-/// Which threads may take a task.
+/// The threads that may take a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// Any thread that computes; the task was made by this one, if by one of them.
@@ -49,7 +49,7 @@ pub(crate) enum For {
     Lane(usize),
 }
 
-/// Which tasks a thread takes.
+/// The tasks that a thread takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     /// It computes, as this one of those that do. Number 0 is the run's caller.
@@ -63,15 +63,16 @@ const STOLEN_MAX: usize = 64;
 /// A thread that has just run out leaves a victim this many tasks, until it would sleep: a thread that makes tasks is
 /// about to make more, and to steal each singly would cost both more than the tasks.
 const LEFT_TO_VICTIM: usize = 32;
-/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their memory
-/// goes from one core to the other and back. A thread that has stolen some does so again only when it would sleep.
+/// Tasks shorter than this, in nanoseconds, cost more when they are stolen than when their maker runs them: their
+/// memory goes from one core to the other and back. A thread that has stolen some does so again only when it would
+/// sleep.
 const STOLEN_NS_MIN: u64 = 500;
 
 pub(crate) struct Queues<T> {
     threads: Box<[Thread<T>]>,
     lanes: Box<[Bound<T>]>,
     shared: Mutex<Shared<T>>,
-    /// How many are urgent among the shared.
+    /// Number of urgent tasks among the shared ones.
     urgent: AtomicUsize,
 }
 
@@ -80,10 +81,10 @@ pub(crate) struct Queues<T> {
 struct Thread<T> {
     own: Mutex<VecDeque<T>>,
     bound: Bound<T>,
-    /// How many it stole last, and when.
+    /// Number of tasks that it stole last, and the time.
     stolen: AtomicUsize,
     stolen_at: AtomicU64,
-    /// How many it leaves a victim, until it would sleep.
+    /// Number of tasks that it leaves a victim, until it would sleep.
     left: AtomicUsize,
 }
 
@@ -102,8 +103,8 @@ struct Shared<T> {
 /// The next task of a thread.
 pub(crate) struct Found<T> {
     pub(crate) task: T,
-    /// Whether others came with it, which are now in the thread's own queue: whoever looked while they were on their way
-    /// has seen them nowhere, and is to be woken.
+    /// Whether more tasks were stolen, which are now in the thread's own queue: a thread that looked for tasks while
+    /// they moved found them in neither queue, and must be woken.
     pub(crate) has_stolen_more: bool,
 }
 
@@ -234,7 +235,7 @@ impl<T> Queues<T> {
         Some(task)
     }
 
-    /// What is least urgent; or what was urgent, if its number was not yet seen.
+    /// The least urgent task; or an urgent one whose count this thread had not yet seen.
     fn take_last(&self) -> Option<T> {
         self.take_urgent().or_else(|| lock(&self.shared).low.pop_front())
     }
@@ -262,7 +263,7 @@ impl<T> Queues<T> {
 }
 
 impl<T> Thread<T> {
-    /// How many tasks it leaves a victim.
+    /// Number of tasks that it leaves a victim.
     fn left(&self, look: Look) -> usize {
         match look {
             Look::Own | Look::First => usize::MAX,

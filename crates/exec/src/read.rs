@@ -12,18 +12,18 @@
 //! # }
 //! ```
 //!
-//! What is mapped is a block: as it is, cut anywhere ([`BlockedRead::map`], for functions that hand over head and tail
-//! as the paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that a boundary
-//! cuts is put together and mapped by itself.
+//! The function maps a block: as it is, cut anywhere ([`BlockedRead::map`], for functions that return head and tail
+//! as the paper's word count does), or with whole records only ([`BlockedRead::records`]); a record that a block
+//! boundary cuts is joined and mapped by itself.
 //!
-//! Results are put together by an associative function, neighbours as they meet, or written in the file's order. So
-//! blocks may be read in any order, and **what is cached goes first**: what is in memory is worked on by the threads that
-//! compute, mapped or copied, whichever is faster, while the I/O thread brings what is not; and if the file has been too
-//! large for the memory, before it does, since what it brings would push it out.
+//! Results are reduced by an associative function, neighbours as they meet, or written in the file's order. So blocks
+//! may be read in any order, and **cached blocks go first**: compute threads process them, mapped or copied,
+//! whichever is faster, while the I/O thread loads the others. If the file was once evicted for want of memory, the
+//! I/O thread starts after that, since the blocks that it loads would evict the cached ones.
 //!
-//! Of many files ([`blocked_reads`]) the next is read while the last is worked on, and those that come next are opened
-//! and fetched ahead. They are one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own result or
-//! error ([`Mapped::reduce_each`], [`Mapped::each_in_order`]):
+//! With many files ([`blocked_reads`]) the next is read while the last is processed, and the files after it are
+//! opened and fetched ahead. They are one text ([`Mapped::reduce`], [`Mapped::write_ordered`]), or each has its own
+//! result or error ([`Mapped::reduce_each`], [`Mapped::each_in_order`]):
 //!
 //! ```no_run
 //! use sakiyomi_exec::read::blocked_reads;
@@ -41,8 +41,8 @@
 //! # }
 //! ```
 //!
-//! What is brought and not yet worked on is bounded, and so are results that wait for their turn, by the bytes that they
-//! are of; a record longer than that is an error.
+//! The bytes that are loaded and not yet processed are bounded, and so are results that wait for their turn, by the
+//! size of their blocks; a longer record is an error.
 
 mod ahead;
 mod builder;

@@ -1,8 +1,8 @@
 //! How threads that find nothing to do go to sleep, and how they are woken.
 //!
-//! No task is overlooked by a thread that goes to sleep: it marks its seat as asleep before it looks through the queues
-//! for the last time, and a thread that adds a task looks at the seats after that. The queue's lock orders the two:
-//! either the sleeper sees the task, or the other thread sees the mark.
+//! A thread that goes to sleep overlooks no task: it marks its seat as asleep before it looks through the queues for
+//! the last time, and a thread that adds a task checks the seats after that. The queue's lock orders the two: either
+//! the sleeper sees the task, or the other thread sees the mark.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -19,15 +19,15 @@ mod system {
     #[cfg(all(test, loom))]
     pub(super) const POLLS_BEFORE_SLEEP: usize = 1;
 
-    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into a
-    /// queue all the time takes its cache line from the thread that fills it.
+    /// Waits a moment without sleeping, some microseconds at most, longer from look to look: a thread that looks into
+    /// a queue all the time takes its cache line from the thread that fills it.
     #[cfg(not(all(test, loom)))]
     pub(super) fn pause(look: usize) {
         (0..32 << look.min(3)).for_each(|_| std::hint::spin_loop());
         std::thread::yield_now();
     }
 
-    /// To yield would let the others come to where nothing is on its way.
+    /// A yield would let loom schedule other threads until nothing is in progress.
     #[cfg(all(test, loom))]
     pub(super) fn pause(_: usize) {}
 }
@@ -51,7 +51,7 @@ pub(crate) enum Look {
 
 /// Where one thread sleeps.
 pub(crate) struct Seat {
-    /// One of the following.
+    /// One of the `_STATE` constants.
     state: AtomicUsize,
     wake: Condvar,
     /// Where its thread sleeps, if elsewhere.
@@ -93,7 +93,7 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Of `computing` threads, and `others` behind them.
+    /// Seats for `computing` threads, and for `others` behind them.
     pub(crate) fn new(computing: usize, others: usize) -> Sleep {
         Sleep {
             changing: Mutex::new(()),
@@ -104,14 +104,14 @@ impl Sleep {
         }
     }
 
-    /// An idle thread looks until there is something, and sleeps meanwhile; none when the executor is closed.
+    /// An idle thread looks for a task until it finds one, and sleeps in between; `None` when the executor is closed.
     pub(crate) fn next_idle<R>(&self, thread: usize, look: impl FnMut(Look) -> Option<R>) -> Option<R> {
         self.next(&self.seats[thread], None, IDLE_STATE, || self.closed.load(Ordering::Relaxed), look)
     }
 
-    /// A run's caller looks until there is something or it is `enough`, and sleeps meanwhile. What makes it enough is to
-    /// be followed by [`Sleep::wake_caller`]. A thread of the executor is woken as well if something is added that only it
-    /// may run; it has a seat of its own here, its home.
+    /// The caller of a run looks for a task until it finds one or `enough` holds, and sleeps in between. A change
+    /// that makes `enough` true must be followed by [`Sleep::wake_caller`]. A caller that is a thread of the executor
+    /// has a seat here as well, its home, and is also woken for tasks that only it may run.
     pub(crate) fn next_of_run<R>(
         &self,
         seat: &Arc<Seat>,
@@ -199,7 +199,8 @@ impl Sleep {
         self.wake(caller);
     }
 
-    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle thread.
+    /// After a task for any thread that computes was added: wakes its run's caller, if it sleeps, or else an idle
+    /// thread.
     pub(crate) fn wake_any(&self, caller: &Seat) {
         if self.idle.load(Ordering::Relaxed) == 0 && !caller.is_asleep() {
             return;

@@ -19,14 +19,14 @@ pub(crate) use std::{
     thread_local,
 };
 
-/// For what no panic leaves half-done.
+/// Locks data that is consistent even if a thread panics under the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, loom))]
 pub(crate) mod model {
-    /// Every order in which threads are stopped in favour of another no more than so many times.
+    /// Checks `what` in every interleaving with at most `stops_max` preemptions.
     pub(crate) fn check(stops_max: usize, what: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(stops_max);

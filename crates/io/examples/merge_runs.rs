@@ -8,7 +8,7 @@ use sakiyomi_io::{SharedOptions, Spill, WriteOptions, WriteStream};
 
 type File = Arc<IoFile>;
 
-/// Sorts by so many runs, and returns the bytes written.
+/// Sorts by `runs` runs, and returns the number of bytes written.
 pub(crate) fn sort(io: &Io, input: &File, spill: &Spill, output: &File, runs: u64) -> io::Result<u64> {
     let (size, length) = (input.size(), (input.size() / 8).div_ceil(runs).max(1) * 8);
     let starts = (0..size).step_by(length as usize);

@@ -13,13 +13,13 @@ use crate::file::{Access, IoFile, flags_of};
 /// A file that replaces its target at [`commit`](AtomicFile::commit): under the target's name there is at any instant
 /// either what was there before or all of the new content. Dropped without commit, it leaves nothing.
 ///
-/// The content lies in the target's directory: in a file without a name if the file system has such files, of which not
-/// even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is not a
-/// regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a file
-/// that is replaced stay; its owner and group stay if the process may give files to them.
+/// The content lies in the target's directory: in a file without a name if the file system has such files, of which
+/// not even `kill -9` leaves anything, and else in one with a hidden name. A symbolic link is followed, and what is
+/// not a regular file (a pipe, `/dev/null`) is written in place, as there is nothing to replace. The permissions of a
+/// file that is replaced stay; its owner and group stay if the process may give files to them.
 ///
-/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by a
-/// [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
+/// It is written as [`Write`], best from a [`BufWriter`](std::io::BufWriter) as writes go straight to the file, or by
+/// a [`WriteStream`](crate::WriteStream) on [`AtomicFile::file`], not by both.
 #[derive(Debug)]
 pub struct AtomicFile {
     content: Content,
@@ -93,7 +93,8 @@ impl AtomicFile {
         &self.target
     }
 
-    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the commit.
+    /// The file of the content, for a [`WriteStream`](crate::WriteStream), which must have finished before the
+    /// commit.
     ///
     /// # Errors
     /// [`Error::NotAFile`] if the target is written in place and cannot be written at offsets.
@@ -106,7 +107,7 @@ impl AtomicFile {
         }
     }
 
-    /// Makes the content durable and puts it under the target's name, replacing what was there.
+    /// Makes the content durable and puts it under the target's name, replacing the former file.
     ///
     /// # Errors
     /// Those of `fsync` and `rename`; the target is then as it was, unless it is only the directory that could not be
@@ -117,7 +118,7 @@ impl AtomicFile {
         let name = match hidden {
             Some(name) => name,
             None => {
-                // A file without a name can get a new one, but not one that another has.
+                // `link` gives a file without a name a new name, but cannot replace an existing file.
                 let name = hidden_name(&self.destination)?;
                 link(file.file(), &name)?;
                 hidden.insert(name)
@@ -146,7 +147,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Content::Replacement { hidden: Some(hidden), .. } = &self.content {
-            // Nobody is left to tell; what remains is a hidden file whose name says what it is.
+            // `drop` cannot report an error; a hidden file that remains is recognizable by its name.
             let _ = fs::remove_file(hidden);
         }
     }
@@ -191,7 +192,8 @@ fn dangling_to(path: &Path) -> PathBuf {
 const GROUP_BITS: u32 = 0o070;
 const OTHER_BITS: u32 = 0o007;
 
-/// Gives a file the owner, group and mode of another, as far as the process may. Nobody gets a right that he had not.
+/// Gives a file the owner, group and mode of another, as far as the process may. No user gains a right to the
+/// content.
 fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     let mut mode = replaced.mode() & 0o7777;

@@ -4,12 +4,12 @@
 //! page, of which 2 MiB need 512 ordinary ones or a single huge one.
 //!
 //! There are two kinds of pools:
-//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them beforehand
-//!   (io_uring's registered buffers).
-//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used or
-//!   not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that much:
-//!   unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the caller
-//!   decides.
+//! - A *fixed* pool has a number of buffers of one size, backed from the start; the kernel can be told of them
+//!   beforehand (io_uring's registered buffers).
+//! - A pool with a *budget* has buffers of any size, backed when they are first used. Memory that is resident, used
+//!   or not, never exceeds the budget. Each user opens an [`Account`] with a guarantee, and can always reserve that
+//!   much: unused guarantees are not lent to other accounts. [`Account::reserve`] does not block; if it fails, the
+//!   caller decides.
 //!
 //! A buffer may outlive its pool and the stream that filled it. Nothing here is ever uninitialised: the kernel gives
 //! zeroed pages, and a buffer that is used again holds old bytes.
@@ -30,7 +30,7 @@ use state::{AccountId, Holder, Slot, State, ThreadNumber};
 
 use crate::Error;
 
-/// What kind of memory is asked for.
+/// The kind of memory that is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
     /// Pages of the ordinary size.
@@ -40,7 +40,7 @@ pub enum Memory {
     Huge,
 }
 
-/// What kind of memory was got.
+/// The kind of memory that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Granted {
     /// Pages of the ordinary size.
@@ -66,8 +66,8 @@ impl Granted {
 /// Smallest size of buffers in a pool with a budget; smaller ones are rounded up to it.
 const SIZE_CLASS_MIN_BYTES: usize = 4096;
 
-/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of two,
-/// so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
+/// The size that a buffer of `capacity` bytes has in a pool with a budget: the next of four steps between powers of
+/// two, so that buffers of similar sizes can take each other's place and at most a fifth of one is unused.
 #[must_use]
 pub fn class_size(capacity: usize) -> usize {
     let capacity = capacity.max(SIZE_CLASS_MIN_BYTES);
@@ -88,7 +88,7 @@ struct Shared {
     released: Condvar,
     memory: Memory,
     budget: usize,
-    /// Of a fixed pool.
+    /// The slots of a fixed pool; `None` for a pool with a budget.
     fixed: Option<Fixed>,
 }
 
@@ -207,8 +207,8 @@ impl BufferPool {
         })
     }
 
-    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in use
-    /// was reserved by this thread, or by others that wait here, and not sent elsewhere.
+    /// Waits until memory is released after `since`. False, without waiting, if that cannot happen: all that is in
+    /// use was reserved by this thread, or by others that wait here, and not sent elsewhere.
     pub(crate) fn wait_for_release(&self, since: Released) -> bool {
         let me = ThreadNumber::current();
         let mut state = self.shared.lock();
@@ -235,7 +235,7 @@ impl Shared {
     }
 }
 
-/// How many times memory had been released.
+/// Number of releases of memory at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released(u64);
 
@@ -247,8 +247,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Reserves a buffer of `capacity` bytes, to be taken when it is needed, so that it is then the one that was released
-    /// last. Until it is released the calling thread is taken to be the one that releases it ([`Buffer::send`]).
+    /// Reserves a buffer of `capacity` bytes, which is taken when it is needed, so that it is then the one released
+    /// last. Until its release the calling thread counts as the one that will release it ([`Buffer::send`]).
     ///
     /// # Errors
     /// If it is not guaranteed, and the rest of the budget does not have it: when memory was released last.
@@ -376,13 +376,14 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// How many bytes it can hold.
+    /// Its capacity in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sets how many bytes it holds. Those that were not written since it was taken are older ones, or zero.
+    /// Sets the length of the content in bytes. Bytes that were not written since the buffer was taken are stale, or
+    /// zero.
     ///
     /// # Panics
     /// If it cannot hold that many.
@@ -407,12 +408,13 @@ impl Buffer {
         count
     }
 
-    /// Which buffer of a fixed pool it is.
+    /// Its index in a fixed pool.
     pub(crate) fn index(&self) -> usize {
         self.slot.index
     }
 
-    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another thread.
+    /// Declares that it will be released whatever the thread that reserved it does, as when it is sent to another
+    /// thread.
     pub fn send(&mut self) {
         let Some((_, holder)) = &mut self.claim.account else { return };
         self.claim.shared.lock().pass_on(holder, Holder::Elsewhere, self.claim.size);

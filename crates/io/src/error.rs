@@ -18,9 +18,9 @@ pub enum Error {
     /// It is something that cannot be read at an offset.
     #[error("{} is {what}; a regular file or a block device is needed", path.display())]
     NotAFile {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
-        /// What it is: `a directory`.
+        /// The kind of object at the path: `a directory`.
         what: &'static str,
     },
     /// Its file system does not do direct I/O.
@@ -36,9 +36,9 @@ pub enum Error {
     Unaligned {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The block size that was requested, in bytes.
         block: usize,
-        /// What the file needs.
+        /// The alignment that the file requires, in bytes.
         alignment: usize,
     },
     /// Part of a file could not be read.
@@ -48,14 +48,14 @@ pub enum Error {
         path: PathBuf,
         /// Where, in bytes from the file's start.
         offset: u64,
-        /// How many bytes were wanted.
+        /// Bytes that were requested.
         length: usize,
         /// Why not.
         source: io::Error,
     },
     /// The file was made shorter while it was read.
     #[error(
-        "{} has shrunk while it was read: there is nothing at {at}, and it had {expected} bytes; another program has cut it", path.display()
+        "{} shrank while it was read: it has no data at offset {at}, and it had {expected} bytes; another program has truncated it", path.display()
     )]
     Shrunk {
         /// The file.
@@ -65,14 +65,14 @@ pub enum Error {
         /// Its size when it was opened, in bytes.
         expected: u64,
     },
-    /// There is not enough memory for the buffers.
+    /// The memory does not suffice for the buffers.
     #[error(
-        "no {bytes} bytes of memory for buffers: {available} are available; use smaller blocks or less depth"
+        "cannot allocate {bytes} bytes for buffers: {available} are available; use smaller blocks or less depth"
     )]
     Memory {
-        /// What was wanted.
+        /// Bytes requested.
         bytes: u64,
-        /// What there is.
+        /// Bytes available.
         available: u64,
     },
     /// The blocks that the caller holds fill the budget, so that no memory is left to read into. The stream continues
@@ -101,9 +101,9 @@ pub enum Error {
     Method {
         /// Its name.
         method: String,
-        /// What may be the reason.
+        /// A possible reason.
         hint: &'static str,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Part of a file could not be written.
@@ -113,27 +113,27 @@ pub enum Error {
         path: PathBuf,
         /// Where, in bytes from the file's start.
         offset: u64,
-        /// How many bytes were to be written.
+        /// Bytes that were to be written.
         length: usize,
         /// Why not.
         source: io::Error,
     },
     /// Nothing of it is known to be on the medium.
-    #[error("cannot bring {} onto the medium", path.display())]
+    #[error("cannot sync {} to the medium", path.display())]
     Sync {
         /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
     },
-    /// There is no room for it.
+    /// The file system has too little free space for the file.
     #[error("{} needs {needed} bytes and its file system has {free} left; free some or write elsewhere", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// What it needs.
+        /// Bytes that the file needs.
         needed: u64,
-        /// What there is.
+        /// Free bytes of its file system.
         free: u64,
     },
     /// The file system has become full while a file was written.
@@ -143,24 +143,24 @@ pub enum Error {
     Full {
         /// The file.
         path: PathBuf,
-        /// What there was room for, in bytes from the file's start.
+        /// Bytes that fit, counted from the file's start.
         offset: u64,
-        /// What it needs beyond that, as far as is known.
+        /// Bytes needed beyond that, as far as they are known.
         needed: u64,
-        /// What there is.
+        /// Free bytes of the file system.
         free: u64,
     },
-    /// A question to the system was not answered.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, as it completes "cannot ...".
         what: String,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// The same error once more; it has no copy.
+/// A copy of an error: `io::Error` cannot be cloned.
 pub(crate) fn same_error(error: &io::Error) -> io::Error {
     error
         .raw_os_error()

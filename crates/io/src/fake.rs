@@ -1,6 +1,6 @@
 //! Files in memory that are read and written with faults: short transfers, completions in any order, interruptions,
-//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the tests
-//! of everything above, and everything in them is decided by a seed.
+//! errors at chosen places, a file that shrinks, a disk that becomes full. They stand in for a real engine in the
+//! tests of everything above, and everything in them is decided by a seed.
 
 use std::io;
 use std::path::Path;
@@ -13,16 +13,16 @@ use rand_pcg::Pcg64;
 use crate::IoFile;
 use crate::engine::{Completion, Engine, Op, OpKind};
 
-/// What goes wrong, and how often.
+/// The faults that are injected, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Decides all of it.
+    /// Seed of the random numbers that place the faults.
     pub seed: u64,
-    /// Of 256 calls, how many transfer fewer bytes than were asked for.
+    /// Number of calls in 256 that transfer fewer bytes than were requested.
     pub short_of_256: u8,
-    /// Of 256 calls, how many are interrupted.
+    /// Number of calls in 256 that are interrupted.
     pub interrupted_of_256: u8,
-    /// Of 256 times that completions are reaped, how many times an operation that could have completed has not.
+    /// Probability, in 256ths, that [`Engine::reap`] does not yet return an operation that could have completed.
     pub late_of_256: u8,
     /// Transfers that touch one of these bytes of a file fail with this error number.
     pub errors: Vec<(u64, i32)>,

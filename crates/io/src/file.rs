@@ -18,14 +18,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
 
-/// How many descriptors this process may have at the same time, those that it has included.
+/// The limit on open descriptors of this process, those already open included.
 #[must_use]
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Raises the limit on open files as far as this process may: root to what the kernel lets a process have, others to the
-/// hard limit. Where that fails, the limit stays as it is.
+/// Raises the limit on open files as far as this process may: root to the kernel's maximum, others to the hard limit.
+/// If that fails, the limit stays as it is.
 pub fn raise_open_files_max() {
     let of_kernel = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
     let of_kernel = of_kernel.and_then(|text| text.trim().parse().ok());
@@ -48,7 +48,7 @@ pub enum Access {
     Direct,
 }
 
-/// What direct transfers must be multiples of, in bytes.
+/// Direct transfers must be multiples of these numbers of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
     /// Addresses in memory.
@@ -65,7 +65,7 @@ const USUAL: Alignment = Alignment { memory: 4096, offset: 4096 };
 pub struct IoFile {
     file: File,
     path: PathBuf,
-    /// When it was opened, or up to the end of what was written to it since.
+    /// Size when it was opened, or the end of the bytes written to it since, in bytes.
     size: AtomicU64,
     access: Access,
     alignment: Alignment,
@@ -100,8 +100,8 @@ impl IoFile {
         IoFile::new(file, path, size, access)
     }
 
-    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must never
-    /// see half-written is an [`AtomicFile`](crate::AtomicFile).
+    /// Creates a regular file for reading and writing, or empties it if it exists. A file that other programs must
+    /// never see half-written is an [`AtomicFile`](crate::AtomicFile).
     ///
     /// # Errors
     /// If it cannot be created, or not for direct I/O.
@@ -176,7 +176,7 @@ impl IoFile {
         &self.path
     }
 
-    /// Its size in bytes: when it was opened, or up to the end of what was written by way of this crate since.
+    /// Its size in bytes: when it was opened, or up to the end of the bytes that this crate has written since.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
@@ -187,7 +187,7 @@ impl IoFile {
         self.size.fetch_max(end, Ordering::Release);
     }
 
-    /// Bytes that its file system has free for everybody, if it tells.
+    /// Bytes that its file system has free for unprivileged users; `None` if it reports none.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         room::free_of(&fstatvfs(&self.file).ok()?)
     }
@@ -211,13 +211,13 @@ impl IoFile {
         Ok(if metadata.file_type().is_block_device() { self.size() } else { metadata.len() })
     }
 
-    /// How it was opened.
+    /// Its access mode when it was opened.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// What its transfers must be multiples of; one byte if they go through the page cache.
+    /// The alignment of its transfers; one byte if they go through the page cache.
     #[must_use]
     pub fn alignment(&self) -> Alignment {
         self.alignment
@@ -257,7 +257,7 @@ fn refuse_what_has_no_offsets(path: &Path, metadata: &std::fs::Metadata) -> Resu
     Err(Error::NotAFile { path: path.to_owned(), what })
 }
 
-/// What `O_DIRECT` asks of this file; none if it was opened so, but does not do it.
+/// The alignment that `O_DIRECT` requires of this file; `None` if it was opened so, but does not do direct I/O.
 #[must_use]
 pub fn direct_alignment(file: &File) -> Option<Alignment> {
     let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(USUAL) };

@@ -1,8 +1,9 @@
-//! A file by what its file system knows it by (open_by_handle_at(2)): it can be opened again without a name, and without
-//! a descriptor that waits for that. The inode's generation is part of it, so that another file that has got the
-//! number is not taken for it.
+//! A file by its file system's handle (open_by_handle_at(2)), with which it can be opened again without a name, and
+//! without keeping a descriptor. The handle contains the inode's generation, so that another file with the same inode
+//! number is not mistaken for it.
 //!
-//! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its files.
+//! Opening needs the right to pass over permissions (`CAP_DAC_READ_SEARCH`), and a file system that can export its
+//! files.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -27,15 +28,15 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// That of what is open here, with `O_PATH` or otherwise.
+    /// The handle of an open file, which may be open with `O_PATH`.
     ///
     /// # Errors
-    /// If the file system has none.
+    /// If the file system has no handles.
     pub fn of(file: impl AsFd) -> io::Result<FileHandle> {
         let mut raw = Raw { bytes: HANDLE_MAX_BYTES as u32, kind: 0, handle: [0; HANDLE_MAX_BYTES] };
         let mut mount = 0;
-        // SAFETY: `raw` has the layout of `struct file_handle` and as much room behind it as `bytes` says; the path is
-        // an empty string that ends with 0; all of it outlives the call.
+        // SAFETY: `raw` has the layout of `struct file_handle` and as much room behind it as `bytes` says; the path
+        // is an empty string that ends with 0; all of it outlives the call.
         let done = unsafe {
             libc::name_to_handle_at(
                 file.as_fd().as_raw_fd(),
@@ -72,7 +73,7 @@ impl FileHandle {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and this is its only owner.
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 }

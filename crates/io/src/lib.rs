@@ -15,10 +15,10 @@
 //! | which pages of a file are in memory; fetching and dropping them | [`page_cache`] |
 //! | a file without name or descriptor | [`file_handle`] |
 //!
-//! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and what
-//! to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory that the
-//! kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink, the page
-//! cache).
+//! This crate holds mechanism, not policy: the crates above decide how far to read ahead, which engine to use and
+//! what to conclude from a measurement. `unsafe` is confined to the modules that say `allow(unsafe_code)`: memory
+//! that the kernel writes into, and the system interfaces that no library covers (Linux AIO, mappings that shrink,
+//! the page cache).
 //!
 //! # Files
 //!

@@ -1,11 +1,11 @@
 //! Parts of a file mapped into memory, and what happens when the file shrinks under them.
 //!
-//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here a
-//! handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told afterwards
-//! ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
+//! Touching a mapped page that the file no longer has raises SIGBUS, which ends a program that is not prepared. Here
+//! a handler puts a page of zeros in its place and marks the mapping, so that the reader goes on and is told
+//! afterwards ([`Mapping::is_broken`]). Signals from elsewhere go to the handler that was there before.
 //!
-//! A mapping shows the file as it is. Who writes to the file meanwhile changes bytes that a reader may already have
-//! looked at: that is the bargain of every mapped file, and the reason why the other methods copy.
+//! A mapping shows the file as it is. A program that writes to the file meanwhile changes bytes that a reader may
+//! already have used: that holds for every mapped file, and is the reason why the other engines copy.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -25,7 +25,7 @@ use crate::file::IoFile;
 pub struct Mapping {
     file: Arc<IoFile>,
     watched: &'static Watched,
-    /// What was asked for begins this far after the mapping's first byte, which lies on a page boundary.
+    /// Distance in bytes from the mapping's first byte, which lies on a page boundary, to the requested range.
     skipped: usize,
     start: *const u8,
     mapped: usize,
@@ -37,7 +37,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it returns.
+    /// Maps `length` bytes, more than none, from `offset` on; with `populate` all pages are fetched before it
+    /// returns.
     pub(crate) fn new(file: &Arc<IoFile>, offset: u64, length: usize, populate: bool) -> io::Result<Mapping> {
         catch_sigbus()?;
         let skipped = (offset % page_size() as u64) as usize;
@@ -55,7 +56,7 @@ impl Mapping {
             )
         }?;
         let Some(watched) = watch(start.addr(), mapped) else {
-            // SAFETY: the mapping that was just made, of which nobody else knows.
+            // SAFETY: the mapping was just made, and no reference to it exists.
             unsafe { munmap(start, mapped) }?;
             return Err(io::Error::other("too many mappings at the same time"));
         };
@@ -93,7 +94,7 @@ impl Deref for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before the range is another's.
+        // Before the range can be mapped anew.
         self.watched.forget();
         // SAFETY: the mapping is ours, and borrows of its bytes have ended.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.mapped) };
@@ -128,7 +129,7 @@ fn watch(start: usize, length: usize) -> Option<&'static Watched> {
     };
     let entry = WATCHED.iter().find(free)?;
     entry.broken.store(false, Ordering::Relaxed);
-    // Who sees this start also sees that the entry's former end is gone.
+    // A thread that loads this start then loads no earlier end: ends of former mappings are gone.
     entry.start.store(start, Ordering::Release);
     // Last: an entry with an end is whole.
     entry.end.store(start + length, Ordering::Release);
@@ -139,7 +140,7 @@ impl Watched {
     fn holds(&self, address: usize) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Acquire);
-        // Unless both are of the same mapping, the entry is another's, and not of the address that was touched.
+        // Otherwise the entry has changed its mapping meanwhile, and the address is not in it.
         end == self.end.load(Ordering::Acquire) && (start..end).contains(&address)
     }
 
@@ -149,13 +150,13 @@ impl Watched {
     }
 }
 
-/// What was there before us.
+/// The signal action that was set before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Sees to it that the handler is there, from the first mapping on.
 fn catch_sigbus() -> io::Result<()> {
     static ONCE: Once = Once::new();
-    // For the handler, which must not ask for it.
+    // Caches the page size for the handler, which must not make that call.
     let _ = page_size();
     ONCE.call_once(|| {
         // SAFETY: all zeros are a valid `sigaction`: no handler, no flags, an empty mask.
@@ -164,7 +165,7 @@ fn catch_sigbus() -> io::Result<()> {
         if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut before) } != 0 {
             return;
         }
-        // First: the handler may run as soon as it is known.
+        // Before the handler is installed, as it may run at once.
         let _ = BEFORE.set(before);
         // SAFETY: as above.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -198,13 +199,14 @@ fn put_zeros(address: usize) -> bool {
     let page = page_size();
     let start = ptr::without_provenance_mut::<libc::c_void>(address / page * page);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the page lies in a mapping of this module, read-only before and after, so that whoever reads it sees
+    // SAFETY: the page lies in a mapping of this module, read-only before and after, so that every reader still sees
     // bytes; `munmap` of the whole range takes this page with it.
     let got = unsafe { libc::mmap(start, page, libc::PROT_READ, flags, -1, 0) };
     got == start
 }
 
-/// Lets whoever came before us handle the signal; if that is nobody, the program ends as it would have without us.
+/// Passes the signal to the handler that was set before ours; without one, the program ends as it would have without
+/// us.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get();
     match before {

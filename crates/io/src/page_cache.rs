@@ -1,16 +1,16 @@
-//! Which pages of a file are in memory; fetching them, and dropping them.
+//! The pages of a file in memory: counting, fetching and dropping them.
 //!
-//! Every call here takes a range of bytes and works on the pages that it touches; what lies behind the end of a regular
-//! file is left out. Advice to the kernel is just that, and most of it succeeds without doing anything: so [`fetch`] and
-//! [`drop_pages`] look at what came of it, and return it.
+//! Every call here takes a range of bytes and works on the pages that it touches; bytes behind the end of a regular
+//! file are left out. Advice to the kernel is not binding, and most of it succeeds without an effect: so [`fetch`]
+//! and [`drop_pages`] check the outcome, and return it.
 //!
-//! - **`cachestat` counts what was asked for, `mincore` what has arrived.** A page enters the page cache before its
-//!   read begins. Who wants to know whether a program would wait asks [`By::Mincore`].
-//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file was
-//!   opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`] asks in
-//!   pieces.
-//! - **Nobody may look into the cache of a file that is another's** and that they cannot write to: `cachestat` says so,
-//!   `mincore` says of every page that it is there. Here that is an error.
+//! - **`cachestat` counts requested pages, `mincore` pages that have arrived.** A page enters the page cache before
+//!   its read begins. To learn whether a program would wait, ask [`By::Mincore`].
+//! - **Read-ahead is cut short in silence** at the larger of the device's `read_ahead_kb`, as it was when the file
+//!   was opened, and its `max_sectors_kb`: asked for 16 MB, a FUSE file brings 128 KB and returns success. [`fetch`]
+//!   asks in pieces.
+//! - **A process may inspect the cache of its own user's files and of files that it can write to.** For others
+//!   `cachestat` fails and `mincore` reports every page as present. Here both are an error.
 //! - **Dropped is not cold**: a virtual machine's host, or the device itself, may still have it.
 #![allow(unsafe_code)]
 
@@ -31,18 +31,18 @@ pub use bring::Bringer;
 use crate::Error;
 use crate::buffer::page_size;
 
-/// How much of a range is in memory.
+/// The part of a range that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residency {
     /// Pages that the range touches, wholly or in part.
     pub pages: u64,
-    /// Those of them that are in memory.
+    /// Pages of the range that are in memory.
     pub cached: u64,
-    /// What is known beyond that; none if [`By::Mincore`] was asked.
+    /// Further counts; `None` with [`By::Mincore`].
     pub detail: Option<Detail>,
 }
 
-/// What `cachestat` tells beyond what is there, in pages.
+/// Counts of `cachestat` beyond that of cached pages, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Changed, and not yet on their way to the medium.
@@ -56,7 +56,7 @@ pub struct Detail {
 }
 
 impl Residency {
-    /// What is in memory, in bytes.
+    /// Bytes in memory.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.cached * page_size() as u64
@@ -69,7 +69,7 @@ impl Residency {
     }
 }
 
-/// Who is asked what is in memory.
+/// The system call that reports which pages are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// `cachestat` (Linux 6.5): counts pages from the moment when their read was asked for.
@@ -79,7 +79,7 @@ pub enum By {
     Mincore,
 }
 
-/// How much of a range is in memory, by `cachestat`, or by `mincore` where the system does not have it.
+/// The part of a range that is in memory, by `cachestat`, or by `mincore` if the system does not have it.
 ///
 /// # Errors
 /// If the system does not answer, or would not answer truly.
@@ -92,13 +92,13 @@ pub fn residency(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     }
 }
 
-/// Old kernels, sandboxes, and file systems without pages of the usual kind; or a file that is another's, of which
-/// `mincore` is not asked either.
+/// Old kernels, sandboxes, and file systems without ordinary pages; or a file of another user, for which `mincore` is
+/// not asked either.
 fn is_not_offered(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
 }
 
-/// How much of a range is in memory, as one of the two tells.
+/// The part of a range that is in memory, by the system call `by`.
 ///
 /// # Errors
 /// If the system does not answer, or would not answer truly.
@@ -127,13 +127,13 @@ pub fn fetch(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     fetch_in_pieces(file, range, piece)
 }
 
-/// The same for who asks again and again, and has found out [how large pieces are](piece).
+/// As [`fetch`], for callers that fetch repeatedly and have looked up [the size of a piece](piece).
 ///
 /// # Errors
 /// If the system refuses, or does not say what came of it.
 ///
 /// # Panics
-/// If pieces are of nothing.
+/// If `piece` is 0.
 pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Residency, Error> {
     assert!(piece > 0, "pieces of nothing");
     let failed = |source| Error::System { what: "fetch pages of a file into memory".into(), source };
@@ -146,13 +146,13 @@ pub fn fetch_in_pieces(file: &File, range: Range<u64>, piece: u64) -> Result<Res
     residency(file, range)
 }
 
-/// Drops a range from memory, after what is dirty has been written to the medium: says how much of it is still there.
+/// Drops a range from memory, after writing its dirty pages to the medium; returns how much of it remains.
 ///
 /// Pages of which the range has only a part stay, and so do pages that someone has mapped, a large folio that reaches
 /// beyond the range, and all that has no other place, as on a tmpfs.
 ///
 /// # Errors
-/// If dirty pages cannot be written, or if the system refuses, or does not say what came of it.
+/// If dirty pages cannot be written, or a system call fails.
 pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -169,7 +169,7 @@ pub fn drop_pages(file: &File, range: Range<u64>) -> Result<Residency, Error> {
     residency(file, range)
 }
 
-/// A range without what lies behind a regular file's end. An empty one begins where it ends.
+/// A range cut at the end of a regular file. An empty one begins at its end.
 fn clipped(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let metadata = file.metadata()?;
     let end = if metadata.is_file() { metadata.len() } else { i64::MAX as u64 };
@@ -234,7 +234,7 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<Residency> {
     Ok(Residency { pages: pages.end - pages.start, cached, detail: None })
 }
 
-/// Whether `mincore` would tell this file's pages as they are: its owner, and who may write to it.
+/// Whether `mincore` reports this file's pages truly: for its owner, and for users that may write to it.
 fn may_look(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || file.metadata()?.uid() == user.as_raw() {
@@ -255,11 +255,11 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     let mut present = vec![0u8; count];
-    // SAFETY: the range was just mapped, and the kernel writes a byte for each of its pages, of which `present` has as
-    // many. No page is touched.
+    // SAFETY: the range was just mapped, and the kernel writes a byte for each of its pages, of which `present` has
+    // as many. No page is touched.
     let result = unsafe { libc::mincore(start, length, present.as_mut_ptr()) };
     let error = io::Error::last_os_error();
-    // SAFETY: the mapping that was just made, of which nobody else knows.
+    // SAFETY: the mapping was just made, and no reference to it exists.
     unsafe { libc::munmap(start, length) };
     if result != 0 {
         return Err(error);
@@ -267,7 +267,8 @@ fn mincore_piece(file: &File, page: u64, count: usize) -> io::Result<u64> {
     Ok(present.iter().filter(|&&page| page & 1 != 0).count() as u64)
 }
 
-/// Has dirty pages written, and waits for it. That they can be found again after a crash is not seen to.
+/// Writes dirty pages back, and waits for it. Does not make them durable: metadata and the device's cache are not
+/// flushed.
 fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
     let (offset, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
     let flags =
@@ -290,10 +291,10 @@ fn write_back(file: &File, range: &Range<u64>) -> io::Result<()> {
 /// pieces are no faster: 64 KB to 8 MB cost the same for 128 MB on ext4 (Linux 6.18).
 const DEFAULT_PIECE_BYTES: u64 = 128 << 10;
 
-/// How many bytes one call can ask for without being cut short.
+/// Bytes that one call can request without being cut short.
 ///
-/// That is `read_ahead_kb` or more, but an open file has that of the time when it was opened: so it is only
-/// believed if it is smaller than what the kernel starts from.
+/// That is at least `read_ahead_kb`, but an open file keeps the value of the time when it was opened: so it counts
+/// only if it is smaller than the kernel's default.
 ///
 /// # Errors
 /// If the system does not say which device it is on.
@@ -305,7 +306,7 @@ pub fn piece(file: &File) -> io::Result<u64> {
     Ok(piece_of(|name| fs::read_to_string(format!("/sys{name}")).ok(), &device))
 }
 
-/// How far the kernel reads ahead on a file system's device, in bytes; none where it does not say.
+/// The kernel's read-ahead on a file system's device, in bytes; `None` if it does not report it.
 #[must_use]
 pub fn read_ahead(device: u64) -> Option<u64> {
     let (major, minor) = device_numbers(device);
@@ -316,8 +317,8 @@ pub fn read_ahead(device: u64) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// What the kernel reads of a file first, for a call at its beginning that wants so many bytes, where its windows then
-/// grow up to `most`; all in bytes (`get_init_ra_size` in mm/readahead.c).
+/// Size of the kernel's first read-ahead window on a file, in bytes, for a call of `call` bytes at its beginning,
+/// where windows then grow up to `most` bytes (`get_init_ra_size` in mm/readahead.c).
 #[must_use]
 pub fn first_window(call: u64, most: u64) -> u64 {
     let page = page_size() as u64;
@@ -345,7 +346,7 @@ fn piece_of(read: impl Fn(&str) -> Option<String>, device: &str) -> u64 {
         let at = [format!("/dev/block/{device}/"), format!("/dev/block/{device}/../")];
         at.iter().find_map(|at| read(&format!("{at}{name}"))?.trim().parse::<u64>().ok())
     };
-    // What is no block device, as a FUSE or NFS mount, is known by its name among the backing devices only.
+    // Only the backing devices list a mount that has no block device, such as FUSE or NFS.
     let ahead = read(&format!("/class/bdi/{device}/read_ahead_kb"))
         .and_then(|text| text.trim().parse().ok())
         .or_else(|| kilobytes("bdi/read_ahead_kb"));
@@ -365,7 +366,7 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// A file of some pages that is on the medium and not in memory; none where that cannot be had.
+    /// A file of some pages that is on the medium and not in memory; `None` if that cannot be had.
     pub(super) fn cold(scratch: &Scratch, pages: u64) -> Option<File> {
         let path = scratch.path("cold");
         fs::write(&path, vec![1; (pages * PAGE) as usize]).unwrap();
@@ -466,7 +467,7 @@ mod tests {
         assert_eq!(first_window(4096, 0), 0);
     }
 
-    /// What is done to the pages of a file.
+    /// An operation on the pages of a file.
     #[derive(Clone, Debug)]
     enum Step {
         Read(u64),

@@ -11,9 +11,9 @@
 //! # }
 //! ```
 //!
-//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in one
-//! piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one with
-//! other streams, and a budget of memory with it ([`Io`]).
+//! A stream reads one file from its beginning to its end, or any ranges of any files, each of which arrives whole in
+//! one piece of memory; ranges that are near each other are read at once. It has an engine of its own, or shares one
+//! with other streams, and a budget of memory with it ([`Io`]).
 //!
 //! A bounded number of reads is in flight; memory does not grow with the file. Blocks come in the order in which they
 //! were asked for, or as they arrive. An error takes the place of its block, and the blocks after it still come. The
@@ -52,7 +52,7 @@ use crate::file::{Access, IoFile};
 use crate::shared::{Io, Stream, Traits};
 use crate::{EngineCpu, Error, IoStats};
 
-/// In which order blocks are given out.
+/// The order in which a stream returns blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// As they were asked for, however they arrive.
@@ -62,7 +62,7 @@ pub enum Order {
     Arrival,
 }
 
-/// How a file is read by a stream with an engine of its own.
+/// Options of a stream with an engine of its own.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// The engine and its depth.
@@ -102,7 +102,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// How a stream reads that shares an [`Io`].
+/// Options of a stream that shares an [`Io`].
 #[derive(Clone, Copy, Debug)]
 pub struct SharedOptions {
     /// Bytes of a block at most. It is smaller while many streams share the budget.
@@ -165,10 +165,10 @@ struct Flying {
 /// Blocks that have not been given out.
 struct ReadyBlocks {
     order: Order,
-    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the order
-    /// of arrival all are there.
+    /// In the order of the file, the first is the next to give out, and those that have not arrived are none. In the
+    /// order of arrival all are there.
     blocks: VecDeque<Option<Result<Block, Error>>>,
-    /// How many are there.
+    /// Number of blocks that have arrived.
     count: usize,
     /// The place of the next one to give out.
     given: u64,
@@ -211,8 +211,8 @@ impl ReadStream {
     /// Opens a regular file or a block device, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the system
-    /// does not offer the engine.
+    /// If it cannot be opened so, the block's size does not suit direct I/O, there is not enough memory, or the
+    /// system does not offer the engine.
     ///
     /// # Panics
     /// If the block is of no bytes.
@@ -234,14 +234,14 @@ impl ReadStream {
         ReadStream::alone(stream, spec.ahead(options.block), &file, options)
     }
 
-    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Of the options, those of the
-    /// engine and of memory are not used.
+    /// A stream alone on any engine, such as one over files in memory ([`crate::fake`]). Ignores the options of the
+    /// engine and of memory.
     ///
     /// # Errors
     /// If the pool does not have a block.
     ///
     /// # Panics
-    /// If the block is of no bytes, or no multiple of the alignment.
+    /// If the block size is 0, or not a multiple of the alignment.
     pub fn over(
         engine: Box<dyn Engine>,
         pool: BufferPool,
@@ -304,8 +304,8 @@ impl ReadStream {
         ReadStream::new(stream, plan, options.order, least..block, options.ahead, 1)
     }
 
-    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, also one of
-    /// no bytes; one that its file does not have is an error in its place.
+    /// Reads ranges of files, and shares an engine and a budget with other streams. Each range is a block, even an
+    /// empty one; a range that its file does not have gives an error in its place.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -383,8 +383,8 @@ impl ReadStream {
         self.flying.len() - self.free.len()
     }
 
-    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and one in
-    /// flight.
+    /// Bytes of the next block: less where many streams share the budget, so that each has one with its caller and
+    /// one in flight.
     fn block_now(&self) -> usize {
         if self.block_min == self.block {
             return self.block;
@@ -429,7 +429,7 @@ impl ReadStream {
                     self.plan.put_back(planned);
                     let is_idle = self.in_flight() == 0 && self.ready.count == 0;
                     if block > self.block_min && is_idle {
-                        // One of this size is guaranteed, unless the caller has it.
+                        // A block of this size is guaranteed, unless the caller holds it.
                         block = self.block_min;
                         continue;
                     }

@@ -1,9 +1,9 @@
 //! An engine and a budget of memory that the streams of a job share.
 //!
-//! Any number of streams on any number of threads use one engine, with its threads or its ring, and one pool. The thread
-//! that has to wait drives the engine for all: it reaps completions and passes them to their streams; others wait for it
-//! meanwhile. So an engine for each thread is faster where threads have much I/O of their own, and one engine for all is
-//! smaller.
+//! Any number of streams on any number of threads use one engine, with its threads or its ring, and one pool. The
+//! thread that has to wait drives the engine for all: it reaps completions and passes them to their streams; others
+//! wait for it meanwhile. So an engine for each thread is faster where threads have much I/O of their own, and one
+//! engine for all is smaller.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -59,7 +59,7 @@ struct Shared {
 /// The part of the requested memory and registration that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The memory of the buffers; none if the engine has its own.
+    /// The memory of the buffers; `None` if the engine has its own.
     pub memory: Option<Granted>,
     /// Whether the kernel knows them beforehand.
     pub registered: bool,
@@ -82,12 +82,12 @@ impl Traits {
         Traits { takes_late: kind.takes_buffers_late(), maps: !kind.uses_buffers(), registered }
     }
 
-    /// Of an engine of which nothing is known.
+    /// Traits of an engine without a specification.
     pub(crate) const UNKNOWN: Traits = Traits { takes_late: false, maps: false, registered: false };
 }
 
 struct State {
-    /// None while a thread drives it.
+    /// `None` while a thread drives it.
     engine: Option<Box<dyn Engine>>,
     /// Kept for its capacity.
     completions: Vec<Completion>,
@@ -309,14 +309,14 @@ impl Stream {
         }
     }
 
-    /// Waits until an operation has completed, of this stream or another, and gives those of this stream; false if none
-    /// is in flight.
+    /// Waits until an operation has completed, of this stream or another, and gives those of this stream; false if
+    /// none is in flight.
     pub(crate) fn wait(&mut self, completions: &mut Vec<Completion>) -> Result<bool, Error> {
         self.reap(1, completions).map_err(cannot_wait)
     }
 
-    /// Waits when the budget is exhausted and this stream has nothing in flight: until any operation has completed, or
-    /// memory was released after `since`.
+    /// Waits when the budget is exhausted and this stream has nothing in flight: until any operation has completed,
+    /// or memory was released after `since`.
     pub(crate) fn wait_for_memory(
         &mut self,
         since: Released,

@@ -16,13 +16,13 @@
 //! # }
 //! ```
 //!
-//! A spill has any number of runs, each a sequence of bytes. All of them lie in one file, so that thousands of runs need
-//! one descriptor, and their order on the disk is that in which they were written. Several may be written at the same
-//! time; a run can be read as soon as it is finished, whatever is still written.
+//! A spill has any number of runs, each a sequence of bytes. All of them lie in one file, so that thousands of runs
+//! need one descriptor, and their order on the disk is that in which they were written. Several may be written at the
+//! same time; a run can be read as soon as it is finished, whatever is still written.
 //!
 //! The space of a run that is drained is returned to the file system behind its reader, by punching holes
-//! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep the
-//! space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
+//! (`FALLOC_FL_PUNCH_HOLE`), so that a merge needs little more space than its input. File systems without holes keep
+//! the space until the spill is dropped. Holes are punched in steps: ext4 stops the file's direct transfers for each.
 
 pub(crate) mod place;
 
@@ -87,7 +87,7 @@ impl Spill {
         Spill { io: io.clone(), space: Arc::new(Space::new(file)) }
     }
 
-    /// Begins a run. Of the options, those of the place and of the expected size are not used.
+    /// Begins a run. Ignores the offset and the expected size of the options.
     ///
     /// # Errors
     /// [`Error::Budget`] if the budget has no room for another stream.
@@ -111,7 +111,7 @@ impl Spill {
     }
 }
 
-/// A run that is being written. One that is dropped is given up, and its space returned.
+/// A run that is being written. Dropping it abandons the run and returns its space.
 pub struct RunWriter {
     stream: WriteStream,
     io: Io,
@@ -149,7 +149,7 @@ impl RunWriter {
     /// Writes the rest and waits for all.
     ///
     /// # Errors
-    /// That of any write that has failed.
+    /// The error of any failed write.
     pub fn finish(self) -> Result<Run, Error> {
         let (written, destination) = self.stream.finish_into()?;
         let Destination::Spill(place) = destination else { unreachable!("a run is written to a spill") };
@@ -238,7 +238,7 @@ impl Run {
     }
 }
 
-/// The blocks of a run that is drained. What has not been read when it is dropped is returned as well.
+/// The blocks of a run that is drained. Dropping it also returns the space of blocks that were not read.
 pub struct RunReader {
     stream: ReadStream,
     run: Run,

@@ -28,11 +28,11 @@ impl IoStats {
     }
 }
 
-/// CPU time of the threads that belong to an engine: none where it has no such threads, or where the system does not tell.
+/// CPU time of an engine's own threads; `None` if it has no such threads, or if the system does not report it.
 ///
-/// A call that a waiting caller makes itself counts as the caller's time; for engines without threads (`aio`, `uring`,
-/// `mmap`, `null`) these are all calls. The kernel's workers that serve many processes (block layer, loop device, io-wq)
-/// cannot be attributed.
+/// A call that a waiting caller makes itself counts as the caller's time; for engines without threads (`aio`,
+/// `uring`, `mmap`, `null`) these are all calls. The kernel's workers that serve many processes (block layer, loop
+/// device, io-wq) cannot be attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCpu {
     /// Threads of this process (`read`, `pread`, `populate`).

@@ -1,10 +1,10 @@
 //! Threads that each do one job at a time, for system calls that wait.
 //!
-//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much as
-//! a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A caller
-//! that always comes back at once, because the storage is the slower one, has nothing to hide the job behind; it then
-//! does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time than there
-//! are threads, and who only waits pays what a plain system call costs.
+//! Handing a job to a thread that sleeps, and being woken when it is done, costs microseconds on both sides: as much
+//! as a direct read of a megabyte costs the CPU. It is worth that when the caller has work of its own meanwhile. A
+//! caller that always comes back at once, because the storage is the slower one, has nothing to hide the job behind;
+//! it then does one itself while it waits, and a thread steps aside for it. So no more jobs are done at the same time
+//! than there are threads, and who only waits pays what a plain system call costs.
 //!
 //! | pool | submitters | the end of a job |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use jobs::{Job, JobPool};
 use system::{Arc, Condvar, Instant, JoinHandle, Mutex, MutexGuard, thread};
 
-/// Whose threads and locks these are: the system's, or loom's, which goes through every order in which they can meet.
+/// Threads and locks: the system's, or loom's, which explores every order in which they can interleave.
 mod system {
     #[cfg(all(test, loom))]
     pub(super) use super::model::system::*;
@@ -35,14 +35,14 @@ mod system {
     };
 }
 
-/// What a thread does with a job; it says how many bytes were moved.
+/// The function that a thread runs on a job; it returns the number of bytes moved.
 pub(crate) type Call<J> = Box<dyn FnMut(&mut J) -> io::Result<usize> + Send>;
 
 /// A job that has been done, well or not.
 pub(crate) struct Ended<J> {
     pub(crate) job: J,
     pub(crate) result: io::Result<usize>,
-    /// From its start on a thread to its end.
+    /// Time from its start on a thread to its end.
     pub(crate) took: Duration,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct ThreadPool<J> {
     threads: Vec<JoinHandle<()>>,
     in_flight: usize,
     ahead: usize,
-    /// What the caller does with a job, if it helps.
+    /// The function that the caller runs on a job, if it helps.
     own: Option<Call<J>>,
     away: Away,
 }
@@ -67,7 +67,7 @@ struct Shared<J> {
 struct State<J> {
     todo: VecDeque<J>,
     done: Vec<Ended<J>>,
-    /// How many ends the caller sleeps for, 0 while it does not.
+    /// Completions that the caller sleeps for; 0 while it does not sleep.
     wanted: usize,
     /// Threads that do a job or look for one.
     awake: usize,
@@ -91,7 +91,7 @@ impl<J> Shared<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `needed` threads at work, as far as there is work.
+    /// Wakes threads until `needed` are awake, as far as there are jobs.
     fn call_up(&self, state: &mut State<J>, needed: usize) {
         state.needed = needed;
         let missing = needed.saturating_sub(state.awake);
@@ -99,7 +99,7 @@ impl<J> Shared<J> {
     }
 }
 
-/// How long the caller is gone between two visits.
+/// Measures how long the caller is away between two visits.
 struct Away {
     left: Option<Instant>,
     /// The longest of the last visits, which fades.
@@ -110,7 +110,7 @@ struct Away {
 const HANDOVER_MIN_TIME: Duration = Duration::from_micros(10);
 
 impl Away {
-    /// Until it is known, it is taken to have work.
+    /// A new caller counts as one that has work of its own.
     fn new() -> Away {
         Away { left: None, longest: 100 * HANDOVER_MIN_TIME }
     }
@@ -135,8 +135,8 @@ impl Away {
 }
 
 impl<J: Send + 'static> ThreadPool<J> {
-    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps while it
-    /// waits.
+    /// One thread for each call, with `ahead` jobs taken on at a time. With a call of its `own`, the caller helps
+    /// while it waits.
     pub(crate) fn new(
         name: &str,
         calls: Vec<Call<J>>,
@@ -157,18 +157,18 @@ impl<J: Send + 'static> ThreadPool<J> {
 }
 
 impl<J> ThreadPool<J> {
-    /// How many jobs it takes on now.
+    /// Jobs that it accepts now.
     pub(crate) fn room(&self) -> usize {
         self.ahead - self.in_flight
     }
 
-    /// How many jobs it has, done or not, that were not asked for.
+    /// Jobs that it has, completed or not, and that the caller has not reaped.
     #[cfg(any(test, loom))]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Takes on a job. If the caller helps, a thread may begin it only when the caller leaves or waits
+    /// Submits a job. If the caller helps, a thread may begin it only when the caller leaves or waits
     /// ([`ThreadPool::finish`]).
     ///
     /// # Panics
@@ -185,7 +185,8 @@ impl<J> ThreadPool<J> {
     }
 
     /// Waits until at least `at_least` jobs are done, or all that were begun, and gives them and any others that are
-    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has any.
+    /// done, in the order of their ends. With 0 it does not wait. Then the caller leaves, for its own work if it has
+    /// any.
     pub(crate) fn finish(&mut self, at_least: usize, ended: &mut Vec<Ended<J>>) {
         self.away.is_back();
         let mut state = self.shared.lock();
@@ -250,7 +251,7 @@ fn done<J>(mut job: J, call: &mut Call<J>) -> Ended<J> {
     Ended { job, result, took: begun.elapsed() }
 }
 
-/// The next job; none when the pool stops and no job is left.
+/// The next job; `None` when the pool stops and no job is left.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = shared.lock();
     loop {
@@ -300,7 +301,8 @@ mod tests {
         }
     }
 
-    /// Has all jobs done by a caller that works for `work` after each visit; gives them in the order of their ends.
+    /// Runs all jobs for a caller that computes for `work` after each visit; returns them in the order of their
+    /// completion.
     fn all_done(threads: usize, helps: bool, jobs: u32, work: Duration, watch: &Watch) -> Vec<u32> {
         let takes = Duration::from_micros(200);
         let calls = (0..threads).map(|_| watch.call(takes)).collect();

@@ -1,4 +1,5 @@
-//! Files as streams of buffers that are written while the caller fills the next one; the write path of all crates above.
+//! Files as streams of buffers that are written while the caller fills the next one; the write path of all crates
+//! above.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), sakiyomi_io::Error> {
@@ -21,10 +22,10 @@
 //! - **Back-pressure**: a caller that is faster than the device waits in [`WriteStream::buffer`]. Two buffers are
 //!   guaranteed to each stream, so that it always goes on, however much the others use. If only the caller itself can
 //!   release memory, that is an error ([`Error::AllHeld`]), and the stream goes on once it has.
-//! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on. Without a
-//!   sync, writes through the page cache can still fail later, which nobody is told.
-//! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after all
-//!   others: a padded unit would have to be cut off again, for which file systems read it back.
+//! - **Errors**: the first write that fails, in the order of the file, is the error of every call from then on.
+//!   Without a sync, writes through the page cache can still fail later, without an error to the stream.
+//! - **Direct writes** are of whole aligned units. The unaligned end of the file goes through the page cache, after
+//!   all others: a padded unit would have to be cut off again, for which file systems read it back.
 //! - **An expected size** is worth giving: a full disk is then an error before anything is written.
 //! - A file larger than `RLIMIT_FSIZE` would end the process with SIGXFSZ. Here it is an error (`EFBIG`).
 //!
@@ -47,7 +48,7 @@ use crate::{EngineCpu, Error, IoStats};
 
 use allocation::Allocation;
 
-/// How a stream writes.
+/// Options of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     /// Bytes of a buffer at most. It is smaller where the budget has little left.
@@ -123,7 +124,7 @@ struct Failure {
     error: io::Error,
 }
 
-/// The offsets of what is appended.
+/// The offsets of appended bytes.
 pub(crate) enum Destination {
     /// One after the other.
     Append {
@@ -131,12 +132,12 @@ pub(crate) enum Destination {
         at: u64,
         allocation: Allocation,
     },
-    /// Where a spill has place.
+    /// At the extents that a spill allocates.
     Spill(Place),
 }
 
-/// The stream. What it was given is in the file when [`WriteStream::finish`] has returned. One that is dropped waits for
-/// its writes in flight, and abandons the bytes that are in none.
+/// The stream. When [`WriteStream::finish`] has returned, all bytes given to it are in the file. Dropping a stream
+/// waits for its writes in flight, and abandons bytes that were not yet submitted.
 pub struct WriteStream {
     // Before the account: operations in flight hold memory that it has claimed.
     stream: Stream,
@@ -207,7 +208,7 @@ impl WriteStream {
         }
         let destination = WriteStream::append(file, options)?;
         let ahead = own.spec.ahead(options.block);
-        // One of them may be the tail.
+        // One of these buffers may be the tail.
         let pool = BufferPool::fixed(ahead + own.hold + 1, options.block, own.memory)?;
         let opened = engine::open(own.spec, options.block, Some(&pool).filter(|_| own.register))?;
         let account = pool.account(0)?;
@@ -314,7 +315,7 @@ impl WriteStream {
     /// An empty buffer to fill. Waits until memory for it is released.
     ///
     /// # Errors
-    /// That of a write that has failed; [`Error::AllHeld`] if only the caller can release memory.
+    /// The error of a failed write; [`Error::AllHeld`] if only the caller can release memory.
     pub fn buffer(&mut self) -> Result<Buffer, Error> {
         loop {
             self.check()?;
@@ -340,7 +341,7 @@ impl WriteStream {
     /// copied, until buffers are aligned again.
     ///
     /// # Errors
-    /// That of a write that has failed, this one or another before it.
+    /// The error of a failed write, this one or another before it.
     ///
     /// # Panics
     /// If the buffer is of another pool, or cannot hold a multiple of the alignment.
@@ -365,8 +366,8 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Writes a buffer to a place of its own, as a caller does that overwrites a file in any order. The place of what is
-    /// appended does not change.
+    /// Writes a buffer at an offset of its own, for a caller that overwrites a file in any order. The offset of
+    /// appended bytes does not change.
     ///
     /// # Errors
     /// As [`WriteStream::submit`].
@@ -442,7 +443,8 @@ impl WriteStream {
         self.check()
     }
 
-    /// Processes the completions. If one has failed, all are waited for: others may have failed before it in the file.
+    /// Processes the completions. If one has failed, all are waited for: others may have failed before it in the
+    /// file.
     fn take_all(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         let mut completions = std::mem::take(&mut self.completions);
         completions.drain(..).for_each(|completion| self.take(completion));
@@ -493,7 +495,7 @@ impl WriteStream {
     /// Waits until the bytes are on the medium; all but an unaligned end of a file with direct I/O.
     ///
     /// # Errors
-    /// That of a write that has failed, or of the sync.
+    /// The error of a failed write, or of the sync.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.submit_tail()?;
         self.wait_for_all()?;
@@ -529,7 +531,7 @@ impl WriteStream {
     /// Writes the rest, waits for all, and sets the file's length.
     ///
     /// # Errors
-    /// That of any write that has failed, or of the sync.
+    /// The error of any failed write, or of the sync.
     pub fn finish(mut self) -> Result<Written, Error> {
         self.finish_writes()?;
         Ok(Written { bytes: self.submitted, stats: self.stats })
@@ -589,7 +591,7 @@ impl WriteStream {
 
 impl Drop for WriteStream {
     fn drop(&mut self) {
-        // A write that completes later could meet what others write there.
+        // A write that completes later could overwrite bytes that others have written there.
         while self.in_flight > 0 && self.wait().is_ok() {}
         if let Destination::Append { allocation, .. } = &mut self.destination {
             // Only space is lost.

@@ -1,5 +1,5 @@
-//! What happens around a stream must not show in it: signals, threads that come and go, limits, requests as large as there
-//! can be.
+//! Disturbances around a stream must not show in its bytes: signals, threads that come and go, limits, requests of
+//! the largest size.
 #![allow(unsafe_code)] // signals are sent and caught
 
 #[path = "it/on_disk/mod.rs"]

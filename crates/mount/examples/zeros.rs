@@ -15,7 +15,7 @@ use fuser::{
 
 const FILE: INodeNo = INodeNo(2);
 const BELIEVED: Duration = Duration::from_secs(60);
-/// As many as a mount has.
+/// The number of a mount.
 const THREADS: usize = 3;
 
 struct Zeros {

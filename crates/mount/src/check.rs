@@ -1,4 +1,4 @@
-//! What must hold before anything is mounted; and whether something is.
+//! Conditions that must hold before a mount, and the mounts of sakiyomi that exist.
 
 use std::fs;
 use std::io;
@@ -56,13 +56,13 @@ fn unusable(role: &'static str, path: &Path, source: io::Error) -> Error {
     Error::Directory { role, path: path.to_owned(), source }
 }
 
-/// Whether what is mounted on a directory, which is not asked, is sakiyomi's.
+/// Whether the mount on a directory is sakiyomi's; makes no request to it.
 pub(crate) fn is_ours(directory: &Path) -> io::Result<bool> {
     Ok(ours_on(directory)?.is_some())
 }
 
-/// The number of the device that sakiyomi's mount on a directory has, which no other mount has at the same time; none
-/// without one.
+/// The device number of sakiyomi's mount on a directory, which no other mount has at the same time; `None` without
+/// such a mount.
 pub(crate) fn ours_on(directory: &Path) -> io::Result<Option<String>> {
     let mounts = MountTable::read()?;
     Ok(mounts.on(directory).filter(is_of_sakiyomi).map(|ours| ours.device.to_owned()))

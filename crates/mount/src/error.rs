@@ -12,7 +12,7 @@ use crate::layout::LayoutError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not there, or no directory.
+    /// It does not exist, or is not a directory.
     #[error("{} is not a directory that can be used as the {role}", path.display())]
     Directory {
         /// `backing directory` or `mount point`.
@@ -25,7 +25,7 @@ pub enum Error {
     /// Files in it would be hidden.
     #[error("{} is not empty: its files would be hidden; name an empty directory to mount on", .0.display())]
     NotEmpty(PathBuf),
-    /// One lies in the other.
+    /// One directory contains the other.
     #[error(
         "the backing directory {} and the mount point {} lie one in the other: the file system would be served from within itself; name two separate directories", backing.display(), directory.display()
     )]
@@ -38,10 +38,10 @@ pub enum Error {
     /// A second mount would hide the first, and the end of one would be the end of the other.
     #[error("sakiyomi has mounted something on {} already: name another directory, or unmount it first", .0.display())]
     Mounted(PathBuf),
-    /// A mount that nobody serves.
+    /// A mount without a server.
     #[error("a mount whose program has ended is still on {at}; run `sakiyomi umount {at}`", at = .0.display())]
     Dead(PathBuf),
-    /// What is kept at the end would be kept in what ends.
+    /// A file that is written at the end lies under the mount point, and would be lost.
     #[error(
         "{} lies in {}, which is covered while it is mounted: name a file elsewhere for the {what}", path.display(), directory.display()
     )]
@@ -53,7 +53,7 @@ pub enum Error {
         /// The mount point.
         directory: PathBuf,
     },
-    /// Whoever asked for it does not want it any more.
+    /// The caller gave up.
     #[error("interrupted; nothing is mounted")]
     Interrupted,
     /// The device of FUSE is missing, or the kernel has no driver for it.
@@ -80,7 +80,7 @@ pub enum Error {
         /// The group's number.
         group: u32,
     },
-    /// Not its mode, but something else keeps everybody out: a container, or a file system without devices.
+    /// Every user is kept out, not by its mode but otherwise: a container, or a file system without devices.
     #[error(
         "/dev/fuse may not be opened here, although its mode allows it: a container needs --device /dev/fuse and --cap-add SYS_ADMIN; on a file system mounted with nodev, no device can be opened"
     )]
@@ -119,7 +119,7 @@ pub enum Error {
     #[error("sakiyomi has mounted nothing on {}", .0.display())]
     NotMounted(PathBuf),
     /// Something else is mounted there.
-    #[error("the {kind} file system on {} was not mounted by sakiyomi; `umount` is for it", path.display())]
+    #[error("the {kind} file system on {} was not mounted by sakiyomi; unmount it with `umount`", path.display())]
     MountedByOthers {
         /// Where.
         path: PathBuf,
@@ -142,7 +142,7 @@ pub enum Error {
         /// The mount point.
         mount: PathBuf,
     },
-    /// Somebody has files of it open.
+    /// A process has files of it open.
     #[error("{} is in use: close its files and leave its directories, or unmount it at once with --lazy", .0.display())]
     Busy(PathBuf),
     /// Unmounting failed.
@@ -162,14 +162,14 @@ pub enum Error {
     /// Time must pass.
     #[error("a speed of {0} is not possible: it lies between 0.001 and 1000000")]
     Speed(f64),
-    /// The kernel itself would write, for nobody.
+    /// The kernel writes dirty pages itself, without naming a process.
     #[error(
-        "rates cannot be kept with --writeback: the kernel writes later, and does not say for whom; leave one of them out"
+        "rates cannot be kept with --writeback: the kernel writes later, and does not name the process; leave one of them out"
     )]
     RegulatedWriteback,
     /// Numbers of processes mean nothing here.
     #[error(
-        "/proc is that of another namespace, so that nobody could be told from others; mount where `mount -t proc proc /proc` has been done"
+        "/proc is that of another namespace, so processes could not be identified; mount where `mount -t proc proc /proc` has been done"
     )]
     Numbers,
     /// The files do not fit onto the drive.
@@ -182,10 +182,10 @@ pub enum Error {
         /// The drive's size.
         capacity: u64,
     },
-    /// The backing directory cannot be looked through.
-    #[error("cannot look through {}", path.display())]
+    /// The backing directory cannot be scanned.
+    #[error("cannot scan {}", path.display())]
     Scan {
-        /// What could not be read.
+        /// The path that could not be read.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -195,7 +195,7 @@ pub enum Error {
     Layout {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         source: LayoutError,
     },
     /// The trace.
@@ -204,7 +204,7 @@ pub enum Error {
     /// The system has refused something else.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, as it completes "cannot ...".
         what: &'static str,
         /// Why not.
         source: io::Error,

@@ -1,7 +1,7 @@
 //! From a request of the kernel to its reply: the places on the drive, the drive's time, the backing I/O.
 //!
-//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which holds
-//! the content. [`InFlight`] joins them and replies when both have ended.
+//! A request has two sides that proceed side by side: the drive, which takes its time, and the backing file, which
+//! holds the content. [`InFlight`] joins them and replies when both have ended.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub(crate) struct Frontend {
     layout: SharedLayout,
-    /// None where names and attributes cost nothing.
+    /// `None` if names and attributes cost nothing.
     metadata: Option<Mutex<Metadata>>,
     sector: Bytes,
-    /// None where only the backing directory's own time counts, and no rates can be set.
+    /// `None` if only the backing directory's own time counts, and no rates can be set.
     device: Option<RealtimeDevice>,
     pool: Arc<BackingPool>,
     accounting: Arc<Accounting>,
@@ -59,7 +59,7 @@ impl Frontend {
         &self.accounting.watch
     }
 
-    /// How long the device was busy; none where that is not known.
+    /// Busy time of the device; `None` if it is not known.
     pub(crate) fn busy(&self) -> Option<Nanos> {
         self.device.as_ref().map(RealtimeDevice::busy)
     }
@@ -180,20 +180,20 @@ impl Frontend {
         }
     }
 
-    /// The request as the device is told of it.
+    /// The request as the device sees it.
     fn access(&self, request: &IoRequest) -> Access {
         let IoRequest { issuer, op, fua, ref extents, bytes, .. } = *request;
         if self.has_drive() {
             return Access { stream: issuer.owner, op, fua, extents: extents.clone() };
         }
-        // The backing files' device is told sizes only; it is not known where the files lie.
+        // The backing files' device gets sizes only; the places of the files on it are not known.
         let sectors = Sectors(bytes.div_ceil(self.sector.0));
         let extents = [Extent::new(Lba(0), sectors)].into_iter().collect();
         Access { stream: issuer.owner, op, fua: false, extents }
     }
 
-    /// Has the drive perform what metadata costs, and calls `reply` afterwards; if the drive refuses, `reply` is dropped,
-    /// which the caller sees as EIO.
+    /// Lets the drive perform the I/O of a metadata operation, and then calls `reply`; if the drive refuses, `reply`
+    /// is dropped, and the caller gets EIO.
     pub(crate) fn charge(
         self: &Arc<Frontend>,
         issuer: Issuer,

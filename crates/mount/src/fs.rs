@@ -1,23 +1,23 @@
-//! The file system: what the kernel asks, passed on to the backing directory.
+//! The file system: requests of the kernel, passed on to the backing directory.
 //!
 //! | file | what |
 //! |---|---|
-//! | `fs.rs` | what a mount has |
-//! | `fs/requests.rs` | what the kernel asks, and who answers |
-//! | `fs/answers.rs` | kinds of answers |
+//! | `fs.rs` | state of a mount |
+//! | `fs/requests.rs` | requests of the kernel, and their dispatch |
+//! | `fs/answers.rs` | kinds of replies |
 //! | `fs/nodes.rs` | files that the kernel knows |
 //! | `fs/names.rs` | names in directories |
-//! | `fs/content.rs` | what is in files: here the drive takes its time |
+//! | `fs/content.rs` | data of files: here the drive takes its time |
 //! | `fs/backing_io.rs` | reads, writes and syncs of backing files, with their replies |
 //! | `fs/direct.rs` | backing files around the page cache |
 //! | `fs/attributes.rs` | attributes, ordinary and extended |
-//! | `fs/metadata.rs` | what names and attributes cost |
+//! | `fs/metadata.rs` | cost of names and attributes |
 //! | `fs/handles.rs` | open files and directories |
 //!
-//! What is in files costs time on the drive; names and attributes only where that is asked for, else they are as if a
-//! file system had them in memory. Where the kernel can do a thing by itself, it is not done here: locks are local,
-//! permissions are checked against the attributes, and copying within the file system falls back to reading and writing,
-//! as on a disk.
+//! The data of files costs time on the drive; names and attributes do so only on request, otherwise they behave as if
+//! a file system had them in memory. Operations that the kernel can do by itself are left to it: locks are local,
+//! permissions are checked against the attributes, and copying within the file system falls back to reading and
+//! writing, as on a disk.
 
 mod answers;
 mod attributes;
@@ -53,12 +53,12 @@ use direct::DirectFiles;
 use handles::{Handles, Listing, Open};
 use nodes::Nodes;
 
-/// How the kernel is to use it.
+/// Options for the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FsOptions {
     /// No page cache.
     pub(crate) direct_io: bool,
-    /// The page cache keeps what is written, too.
+    /// The page cache also keeps written data (write-back).
     pub(crate) writeback: bool,
     /// Descriptors that files which are only known take at most.
     pub(crate) descriptors: usize,
@@ -73,12 +73,12 @@ pub(crate) struct Files {
     open: Handles<Open>,
     listings: Handles<Listing>,
     frontend: Arc<Frontend>,
-    /// None where nobody can have a rate.
+    /// `None` if rates cannot be set.
     regulation: Option<Arc<Regulation>>,
-    /// Where rates are kept on the backing directory's own device.
+    /// Files opened with `O_DIRECT`, if rates are kept on the backing directory's own device.
     direct: Option<Arc<DirectFiles>>,
     options: FsOptions,
-    /// New files can be given to whom they belong.
+    /// Runs as root, so that new files can be given to their owners.
     as_root: bool,
 }
 
@@ -139,7 +139,7 @@ impl Files {
             };
             let (node, stat) = match found {
                 Ok(found) => found,
-                // What has gone in the meantime is left out.
+                // Entries that have disappeared in the meantime are left out.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
                 Err(error) => {
                     failed = Some(error);
@@ -157,7 +157,7 @@ impl Files {
             }
             !full
         })?;
-        // What came before a failure is told first; asked for the rest, it fails again. Nothing is left out in silence.
+        // Entries before a failure are returned first; the next call fails again. No entry is left out silently.
         failed.filter(|_| added.is_empty()).map_or(Ok(added), Err)
     }
 }

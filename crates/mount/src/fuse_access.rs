@@ -1,5 +1,5 @@
-//! Whether this process can mount: the device of FUSE, the right to mount, the program that mounts for others; and why
-//! not, each reason apart, since each has a remedy of its own.
+//! Whether this process can mount: the device of FUSE, the right to mount, the program that mounts for others; and
+//! why not, each reason apart, since each has a remedy of its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -31,7 +31,8 @@ const HELPER_PLACES: [&str; 2] = ["/sbin", "/bin"];
 /// The missing precondition and its remedy.
 pub fn can_mount() -> Result<(), Error> {
     open_device(Path::new(DEVICE))?;
-    // In a user namespace the capability counts only if the mount namespace belongs to that, which is found out by trying.
+    // In a user namespace the capability counts only if the mount namespace belongs to that, which is found out by
+    // trying.
     match (rights::has_capability(CAP_SYS_ADMIN), helper()) {
         (true, _) | (false, Some(_)) => Ok(()),
         (false, None) if is_root() => Err(Error::NotAllowed),
@@ -69,7 +70,7 @@ pub(crate) fn refusal(directory: &Path, error: io::Error) -> Error {
     }
 }
 
-/// The helper's message, on one line and without its own name; none if the message is not the helper's.
+/// The helper's message, on one line and without its own name; `None` if the message is not the helper's.
 pub(crate) fn words_of_helper(said: &str) -> Option<String> {
     let (_, words) = said.split_once("fusermount3: ")?;
     Some(words.lines().map(str::trim).collect::<Vec<_>>().join("; "))

@@ -1,4 +1,5 @@
-//! A request on its way, in one allocation: the device's thread, the thread of the backing I/O and the reply share it.
+//! A request on its way, in one allocation: the device's thread, the thread of the backing I/O and the reply share
+//! it.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +14,15 @@ use crate::watch::{Completed, Watch};
 
 /// The backing file's side of a request, with the reply.
 pub(crate) trait BackingIo: Send + 'static {
-    /// Performs the I/O. With `durable`, written data must be on the medium when it returns, although the kernel has not
-    /// asked for that.
+    /// Performs the I/O. With `durable`, written data must be on the medium when it returns, although the kernel has
+    /// not asked for that.
     fn perform(&mut self, durable: bool) -> io::Result<()>;
 
     /// Replies to the kernel.
     fn reply(self, result: io::Result<()>);
 }
 
-/// Where the requests of a mount are accounted for.
+/// The counters and the trace of a mount's requests.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     pub(crate) watch: Watch,

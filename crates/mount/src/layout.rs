@@ -1,10 +1,10 @@
-//! Where the files lie on the drive: each file's blocks, and what is free.
+//! Layout of files on the drive: the blocks of each file, and the free ones.
 //!
 //! The content stays in the backing directory; only *places* are kept here, so that an access to a file becomes an
 //! access to the sectors where a file system would have put it. As in the file systems of today, a block is 4 KiB, a
-//! hole takes no place, and a file that grows goes on where it ended: what it will probably want next is held for it
-//! until it is closed (XFS: speculative preallocation), so that two files written side by side do not end up
-//! interleaved. What is held so counts as free, and is given up when space runs out.
+//! hole takes no place, and a file that grows goes on where it ended: blocks behind its end are reserved until it is
+//! closed (XFS: speculative preallocation), so that two files written side by side do not end up interleaved.
+//! Reserved blocks count as free, and are given up when space runs out.
 //!
 //! Pure: no file, no clock; the same calls give the same places.
 
@@ -37,18 +37,19 @@ const PREALLOCATED_MAX_BLOCKS: u64 = 2048;
 /// A file, by the device and inode number of what backs it: these outlive renaming, and hard links share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to boot.
+    /// The device; 0 for the one that the backing directory itself lies on, whose number may change from boot to
+    /// boot.
     pub device: u64,
     /// The inode.
     pub inode: u64,
 }
 
-/// How places are chosen.
+/// The choice of places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Each file in one piece, as far as there is room.
     Contiguous,
-    /// Pieces of so many blocks at most, each at a random place: a drive that has aged.
+    /// Pieces of up to `piece` blocks, each at a random place: a drive that has aged.
     Scattered {
         /// Blocks in a piece, at least 1.
         piece: u64,
@@ -100,7 +101,7 @@ impl Layout {
         }
     }
 
-    /// Keeps files off what a file system has its metadata in; before any is placed.
+    /// Keeps files off the blocks of the file system's metadata; must be called before any file is placed.
     pub fn reserve_metadata(&mut self) {
         let Run { start, blocks } = metadata::reserved(self.blocks);
         self.free.take_at(start, blocks);
@@ -112,7 +113,7 @@ impl Layout {
         self.blocks
     }
 
-    /// Blocks that can still be had.
+    /// Blocks that are free, reserved ones included.
     #[must_use]
     pub fn free_blocks(&self) -> u64 {
         self.free.blocks() + self.held()
@@ -144,7 +145,7 @@ impl Layout {
     pub fn place(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), NoSpace> {
         let range = blocks_touched(offset, length);
         if self.files.entry(file).or_default().wanted < range.start {
-            // A hole is made: what was held lies in it.
+            // A hole is made: the reserved blocks would lie in it.
             self.settle(file);
         }
         if range.is_empty() {
@@ -204,7 +205,7 @@ impl Layout {
         }
     }
 
-    /// Holds what a growing file will probably want next: as much as it has, if that is free.
+    /// Reserves blocks behind a growing file: as many as it has, if they are free.
     fn hold(&mut self, file: FileId) {
         let placed = self.files.entry(file).or_default();
         // Before the pieces are counted: a scattered file has many.
@@ -219,7 +220,7 @@ impl Layout {
         }
     }
 
-    /// Gives up what is only held for a file; it is not being written any more.
+    /// Releases the blocks reserved for a file, which is not being written any more.
     pub fn settle(&mut self, file: FileId) {
         if self.growing.remove(&file)
             && let Some(placed) = self.files.get_mut(&file)
@@ -235,7 +236,7 @@ impl Layout {
         }
     }
 
-    /// Frees what lies wholly beyond `size` bytes.
+    /// Frees the blocks that lie wholly beyond `size` bytes.
     pub fn truncate(&mut self, file: FileId, size: u64) {
         self.settle(file);
         self.release(file, size.div_ceil(BLOCK_BYTES)..u64::MAX);
@@ -271,7 +272,8 @@ impl Layout {
         gone.into_iter().for_each(|file| self.remove(file));
     }
 
-    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left out.
+    /// The sectors, of `sector` bytes, that hold `length` bytes from `offset`, in the file's order; holes are left
+    /// out.
     ///
     /// # Panics
     /// If a block does not hold a whole number of sectors.

@@ -5,20 +5,21 @@
 //!                                                           └─► backing directory, on threads of its own
 //! ```
 //!
-//! A file system under FUSE passes everything on to a backing directory, which always holds the true content. An access
-//! to what is in a file is at the same time an access to the sectors where the file would lie, made of a simulated
-//! drive that runs in real time; it is answered when both have ended. So any program meets the drive: its seeks, its
-//! cache, its queue.
+//! A file system under FUSE passes everything on to a backing directory, which always holds the true content. An
+//! access to the data of a file is also an access to the sectors where the file would lie, made of a simulated drive
+//! that runs in real time; it is answered when both have ended. So any program sees the drive: its seeks, its cache,
+//! its queue.
 //!
 //! | what | where |
 //! |---|---|
 //! | where files lie on the drive (pure) | [`layout`] |
 //! | a device in real time | [`live`] |
-//! | who has which rate | `regulation` |
+//! | owners of I/O and their rates | `regulation` |
 //! | mounting and unmounting | [`mount()`], [`unmount`] |
 //! | whether this process can mount, and why not | [`can_mount`], [`try_mount`] |
 //!
-//! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides what is held back.
+//! No policy of other parts is in here: it does not read ahead, and `sakiyomi-regulate` decides which requests are
+//! delayed.
 //!
 //! # An access, from the kernel to its answer
 //!
@@ -27,31 +28,32 @@
 //!                (page cache)                  └─► backing directory               holds what
 //! ```
 //!
-//! An access to what is in a file has two sides that go on side by side, and is answered when both have ended, by the
-//! thread that ends last. One thread has the device: it sleeps until `next_event()` or until a request arrives, and
-//! answers. `live/schedule.rs` has no clock; a property test holds it to the replay in virtual time, however late it is
-//! woken. Time begins with the first access, so that a trace which is replayed finds the platters where they were.
+//! An access to the data of a file has two sides that go on in parallel; the thread that ends last answers it. One
+//! thread has the device: it sleeps until `next_event()` or until a request arrives, and answers. `live/schedule.rs`
+//! has no clock; a property test compares it with the replay in virtual time, however late it is woken. Time begins
+//! with the first access, so that a replayed trace finds the platters where they were.
 //!
-//! A read is an `Issuer` (process and owner), an `IoRequest` (as the trace and the statistics see it), a `Read` (backing
-//! file, buffer and reply), both of which an `InFlight` joins with the results of the two sides; an `Access` is what the
-//! device's thread is told, a `Completion` what it returns, and `Completed` what is counted and recorded. The threads share
-//! the `InFlight`: with the data's buffer it is all that a read allocates, and where a mount without a device finds the
-//! data in the page cache, a read allocates nothing. `crates/mount/tests/allocations.rs` counts that for every kind of
-//! mount, from the kernel's request to the answer, with everything that `fuser` and the threads of the mount do. What a
-//! thread that serves the kernel needs for every request it has for itself (`per_thread.rs`): open files, counts, the list
-//! of the trace, the last runs of the layout (`shared_layout.rs`). So it meets no lock that another one holds.
+//! A read is an `Issuer` (process and owner), an `IoRequest` (as the trace and the statistics see it) and a `Read`
+//! (backing file, buffer and reply), which an `InFlight` joins with the results of the two sides; an `Access` goes to
+//! the device's thread, a `Completion` comes back, and a `Completed` is counted and recorded. The threads share the
+//! `InFlight`: with the data's buffer it is all that a read allocates, and if a mount without a device finds the data
+//! in the page cache, a read allocates nothing. `crates/mount/tests/allocations.rs` counts that for every kind of
+//! mount, from the kernel's request to the answer, with everything that `fuser` and the threads of the mount do.
+//! State that every request needs belongs to the thread that serves it (`per_thread.rs`): open files, counts, the
+//! list of the trace, the last runs of the layout (`shared_layout.rs`). So a request waits for no lock that another
+//! thread holds.
 //!
-//! `RegulatedDevice` stands between the schedule and the device on that same thread; with `--regulate` it has a regulator,
-//! and requests carry their owner as their stream. `live/rates.rs` has the statistics of owners. Where no drive is
-//! emulated, `live/backing.rs` is the device: what is submitted is given to a thread, whose end wakes the device's. The
-//! thread of the kernel's request finds the owner (`regulation/owners.rs`), and asks the device's thread for whatever
-//! concerns rates, through the queue that requests come by; so a rate holds from an instant on.
+//! `RegulatedDevice` stands between the schedule and the device on that same thread; with `--regulate` it has a
+//! regulator, and requests carry their owner as their stream. `live/rates.rs` has the statistics of owners. If no
+//! drive is emulated, `live/backing.rs` is the device: it gives a submitted request to a thread, whose completion
+//! wakes the device's. The thread of the kernel's request finds the owner (`regulation/owners.rs`), and sends changes
+//! and queries of rates to the device's thread through the queue of requests; so a rate holds from an instant on.
 //!
 //! | what | bound |
 //! |---|---|
-//! | accesses that wait for the device's thread | 65,536, then who comes waits |
+//! | accesses that wait for the device's thread | 65,536, then the submitter blocks |
 //! | processes and groups with a rate | 16,384, and three in 16 files that may be open |
-//! | processes without one that are remembered | about 1,024, and one in 16 |
+//! | processes without a rate that are remembered | about 1,024, and one in 16 files that may be open |
 //! | accesses that wait for a backing thread | 1,024, then the submitter blocks |
 //! | descriptors of files that the kernel only knows | half the process's, 65,536 at most; without the right to open files by handle, one each |
 //! | blocks of metadata in memory | 32,768, the last used |

@@ -1,5 +1,5 @@
-//! A value for each thread, so that threads which count the same things do not wait for one another's cache lines: on a
-//! path of a few microseconds that is most of what a mount adds to a read.
+//! A value for each thread, so that threads which count the same things do not wait for one another's cache lines: on
+//! a path of a few microseconds that is most of what a mount adds to a read.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ struct Apart<T>(Mutex<Option<T>>);
 
 impl<T> Apart<T> {
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // What is in there is counts and references, right after each step.
+        // The value holds counts and references, which are consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -48,7 +48,7 @@ impl<T: Default> PerThread<T> {
     }
 }
 
-/// Which value is this thread's.
+/// Index of this thread's value.
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

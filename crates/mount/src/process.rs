@@ -21,8 +21,8 @@ struct Answer {
 
 /// The process of a thread; 0 (the kernel itself) stays 0, and one that cannot be found stands for itself.
 ///
-/// Asking the kernel takes some ten microseconds, so each thread that serves requests remembers the answers: what a
-/// thread is does not depend on the mount.
+/// Asking the kernel takes some ten microseconds, so each thread that serves requests remembers the answers: the
+/// process of a thread does not depend on the mount.
 pub(crate) fn of_thread(thread: u32, now: Instant) -> u32 {
     thread_local! {
         /// By the number modulo their count.
@@ -73,7 +73,7 @@ mod tests {
         let own = std::process::id();
         let now = Instant::now();
         assert_eq!(of_thread(own, now), own);
-        // Numbers of threads end at 2^22; one that nobody has stands for itself.
+        // Thread numbers end at 2^22; a number that is not in use stands for itself.
         let other = own + (1 << 24);
         assert_eq!(of_thread(other, now), other);
         assert_eq!(of_thread(own, now), own);

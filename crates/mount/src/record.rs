@@ -1,7 +1,7 @@
 //! The trace of a mount, written as it happens: it appears under its name when the mount ends.
 //!
-//! Who answers an access leaves what is to be told of it in a list of his thread's own; the thread that writes fetches
-//! all lists a few hundred times a second. To wake it for each access would cost those who answer more than all else.
+//! A thread that answers an access adds its record to a list of its own; the writer's thread collects all lists a few
+//! hundred times a second. Waking it for each access would cost the answering threads more than all else.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) arrival: Nanos,
     pub(crate) response: Nanos,
     pub(crate) offset: Bytes,
-    /// None for a request that has no place on the drive: nothing is written, but its number is not missing.
+    /// `None` for a request without a place on the drive: nothing is written, but its number is not missing.
     pub(crate) length: Option<Bytes>,
     pub(crate) stream: StreamId,
     pub(crate) op: Op,
@@ -149,7 +149,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // `drop` cannot report an error.
         let _ = self.end(End::Abandoned);
     }
 }
@@ -169,14 +169,14 @@ impl Shared {
         }
     }
 
-    /// Moves what has come to `held`; says whether there was anything.
+    /// Moves all new entries to `held`; returns whether there were any.
     fn fetch(&self, held: &mut Vec<Part>) -> bool {
         let before = held.len();
         self.lists.each(|list| held.append(list));
         held.len() > before
     }
 
-    /// Fetches what has gathered, or waits until something comes; the end, if it has come before that.
+    /// Fetches the gathered entries, or waits for some; returns the end, if it comes first.
     fn next(&self, held: &mut Vec<Part>) -> Option<End> {
         let state = self.lock();
         let gathered = self.changed.wait_timeout_while(state, COLLECT_PERIOD, |state| state.end.is_none());
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Writes until the end, and gives the writer back; none if the trace is not to be kept.
+/// Writes until the end, and gives the writer back; `None` if the trace is not to be kept.
 fn write<W: Write + Send>(mut writer: Writer<W>, shared: &Shared) -> Result<Option<Writer<W>>, TraceError> {
     let (mut held, mut next) = (Vec::new(), 0);
     loop {
@@ -298,7 +298,7 @@ mod tests {
         let (recorder, recording) = Recording::start(scratch.path()).unwrap();
         recorder.record([part(0)].into_iter());
         drop(recording);
-        // Who still answers does not wait for anybody.
+        // Recording after the end does not block.
         recorder.record([part(1)].into_iter());
         assert!(!scratch.path().exists());
     }

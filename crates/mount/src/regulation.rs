@@ -1,16 +1,16 @@
-//! Who has which rate on a mount: set, taken back, looked at; by those who may.
+//! The rates on a mount: set, cleared and listed, by users who may.
 //!
 //! | file | what |
 //! |---|---|
-//! | `regulation.rs` | what is asked of a mount, and its answers |
-//! | `regulation/messages.rs` | what is said, in bytes (pure) |
-//! | `regulation/owners.rs` | whose I/O it is |
-//! | `regulation/owners/table.rs` | processes that are known, their rates, trees and groups |
-//! | `regulation/rights.rs` | who may set whose rate |
+//! | `regulation.rs` | calls on a mount, and their answers |
+//! | `regulation/messages.rs` | messages in bytes (pure) |
+//! | `regulation/owners.rs` | the owner of a request |
+//! | `regulation/owners/table.rs` | known processes, their rates, trees and groups |
+//! | `regulation/rights.rs` | permission to set a rate |
 //! | `regulation/seen.rs` | a process, held |
-//! | `regulation/ended.rs` | how the rates were kept of those who have just ended |
-//! | `regulation/keeper.rs` | the thread that sees to them, and to what goes on beside the mount |
-//! | `regulation/bypass.rs` | what goes on beside the mount (pure) |
+//! | `regulation/ended.rs` | statistics of owners that have just ended |
+//! | `regulation/keeper.rs` | the thread that waits for exits, and samples the backing disk |
+//! | `regulation/bypass.rs` | traffic that bypasses the mount (pure) |
 //!
 //! When and how a request goes on is decided by `sakiyomi-regulate`, on the device's thread (`live/rates.rs`).
 
@@ -40,12 +40,12 @@ pub(crate) use messages::{not_regulated, said};
 use owners::{Held, Owners, Room};
 use rights::{gone, may};
 
-/// How the I/O of those who have rates is kept constant.
+/// How the I/O time of owners with a rate is kept constant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regulate {
-    /// In which way.
+    /// The policy of the regulator.
     pub policy: Policy,
-    /// What one I/O counts for, where that has been found out before; none: as measured while it works.
+    /// Service time of one I/O, if it is known; `None` to measure it.
     pub service: Option<Nanos>,
 }
 
@@ -73,13 +73,13 @@ pub(crate) struct Regulation {
     frontend: Arc<Frontend>,
     name: String,
     policy: Policy,
-    /// Held while a rate is given or taken: what the device's thread knows and what is known here are the same.
+    /// Held while a rate is set or cleared: keeps the device's thread and the table in agreement.
     changes: Mutex<()>,
     ended: Ended,
     beside: Option<Mutex<Beside>>,
 }
 
-/// The disk behind, and what it is asked for through the mount.
+/// The backing disk, and the counts of requests to it through the mount.
 #[derive(Debug)]
 pub(crate) struct Beside {
     disk: Disk,
@@ -108,18 +108,18 @@ impl Beside {
     }
 }
 
-/// How the rates of a mount are kept.
+/// Statistics of the rates of a mount.
 #[derive(Clone, Debug)]
 pub struct RatesSeen {
     /// Owners that have one.
     pub owners: usize,
     /// Since the mount.
     pub past: Past,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<Bypass>,
 }
 
-/// Who asks something of a mount.
+/// The sender of a message to a mount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     /// The thread, as the kernel names it.
@@ -129,7 +129,7 @@ pub(crate) struct Caller {
 }
 
 impl Regulation {
-    /// In a process that may open so many files.
+    /// For a process that may have `descriptors` files open.
     pub(crate) fn new(
         frontend: Arc<Frontend>,
         name: String,
@@ -150,7 +150,7 @@ impl Regulation {
         })
     }
 
-    /// Whose it is what a thread asks for.
+    /// The owner of a thread's requests.
     pub(crate) fn owner_of(&self, thread: u32) -> StreamId {
         StreamId(self.owners.of_thread(thread))
     }
@@ -207,7 +207,7 @@ impl Regulation {
         let Some((number, rated)) = self.owners.rated(&held) else {
             return Ok(Err(Refusal::NoRate { what: target.to_string() }));
         };
-        // Root may, also where nobody is left in a group.
+        // Root may, even if a group has no process left.
         if ![0, rated.by].contains(&user)
             && let Err(refusal) = may(&held, target, user)
         {
@@ -229,7 +229,7 @@ impl Regulation {
             });
             let known: Vec<Owner> = known.collect();
             match seen.owners.last() {
-                // All of these have ended: who asks would think that there are no more behind.
+                // All of these have ended: an empty view would tell the caller that there are no more owners behind.
                 Some((last, ..)) if known.is_empty() && seen.more => after = *last,
                 _ => break (seen, known),
             }
@@ -250,18 +250,18 @@ impl Regulation {
         Ok(View { at_ns: report.at.0, device, owners, more })
     }
 
-    /// How all rates together are kept.
+    /// Statistics of all rates together.
     pub(crate) fn seen(&self) -> Result<RatesSeen, Stopped> {
         let seen = self.ask(|rates, now| rates.look(now, u32::MAX, false, 0))?;
         Ok(RatesSeen { owners: seen.device.regulated, past: seen.past, bypass: self.bypass() })
     }
 
-    /// What goes on beside the mount, as of the last look.
+    /// Traffic that bypasses the mount, as of the last sample.
     fn bypass(&self) -> Option<Bypass> {
         self.beside.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).seen.clone()
     }
 
-    /// Looks at what goes on beside the mount.
+    /// Samples the backing disk.
     fn look_beside(&self) {
         if let Some(beside) = &self.beside {
             beside.lock().unwrap_or_else(PoisonError::into_inner).look();
@@ -275,7 +275,7 @@ impl Regulation {
     ) -> Result<T, Stopped> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.frontend.ask(Box::new(move |rates, now| {
-            // Who has asked waits.
+            // The receiver exists: the caller waits for it.
             let _ = sender.send(question(rates, now));
         }))?;
         receiver.recv().map_err(|_| Stopped)
@@ -337,7 +337,7 @@ fn owner(number: u32, target: Target, name: String, figures: &OwnerStats, report
     };
     let Some(report) = report else { return without };
     let seen = report.recent.ios > 0;
-    // One that was under way when the rate came counts, but says nothing of it.
+    // An I/O in flight when the rate was set counts, but not towards its accuracy.
     let (mean_ns, cov_ratio) =
         if seen { (report.recent.took.0, report.recent.cov) } else { (without.mean_ns, without.cov_ratio) };
     Owner {

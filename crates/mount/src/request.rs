@@ -1,4 +1,4 @@
-//! A request of the kernel for what is in a file.
+//! A request of the kernel for the data of a file.
 
 use sakiyomi_model::{Nanos, Op, StreamId};
 

@@ -1,7 +1,7 @@
-//! The files that are there when a mount begins get their places, as a copy of the directory to an empty drive would
-//! lay them: directory by directory, by name. Those that have places from an earlier mount keep them, as far as they are
-//! still as long; what they have grown by gets its own. What appears behind our back later, or cannot be looked at now,
-//! gets its place when it is opened.
+//! Places for the files that exist when a mount begins, as a copy of the directory to an empty drive would lay them
+//! out: directory by directory, by name. Files that have places from an earlier mount keep them, as far as they are
+//! still as long; bytes added since then get their own. A file that appears in the backing directory later, or cannot
+//! be read now, gets its place when it is opened.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -31,7 +31,7 @@ pub(crate) fn place_all(
     // Directories still to be read, the next one last.
     let mut left = vec![PathBuf::new()];
     let mut found = Vec::new();
-    // First who is there: the places of files that have gone are free for those that have come.
+    // Finds all files first: the places of files that have disappeared are free for new ones.
     while let Some(path) = left.pop() {
         asked()?;
         match scan.directory(root, &path, &mut found) {
@@ -65,8 +65,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in it,
-    /// the first one last. An error has its place.
+    /// Adds a directory's files to `found`, and frees what known ones had beyond their end; gives the directories in
+    /// it, the first one last. An error has its place.
     fn directory(
         &mut self,
         root: &OwnedFd,
@@ -114,7 +114,7 @@ impl Scan<'_> {
                 let stat = rustix::fs::fstat(&file)?;
                 place_data(self.frontend, id, &File::from(file), &stat)
             }
-            // Gone, or not for us to read: it gets its place when somebody can open it.
+            // The file is gone, or not readable for us: it gets its place when it can be opened.
             Err(_) => Ok(()),
         }
     }

@@ -49,7 +49,7 @@ const SERVING_NICE: i32 = -15;
 /// Time slice of the threads that serve an emulated drive.
 const SERVING_TIME_SLICE: Duration = Duration::from_micros(100);
 
-/// What stands behind the files.
+/// The storage that is emulated behind the files.
 #[derive(Clone, Debug)]
 pub enum Behind {
     /// A hard disk.
@@ -66,7 +66,7 @@ impl Behind {
         })
     }
 
-    /// How it works on several requests.
+    /// Whether it serves several requests in parallel.
     fn serves(&self) -> Serves {
         match self {
             Behind::Fixed(spec) if spec.parallel > 1 => Serves::Several,
@@ -75,16 +75,16 @@ impl Behind {
     }
 }
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What takes its time; none where only the backing directory's own counts.
+    /// The storage to emulate; `None` to take only the time of the backing directory.
     pub behind: Option<Behind>,
     /// Seconds of the drive in a second.
     pub speed: f64,
-    /// How files are laid onto the drive.
+    /// Placement of files on the drive.
     pub placement: Placement,
-    /// Decides what is random.
+    /// Seed of random placement and of random times.
     pub seed: u64,
     /// Keeps the places from mount to mount.
     pub layout: Option<PathBuf>,
@@ -92,14 +92,15 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// No page cache over the files.
     pub direct_io: bool,
-    /// The page cache keeps what is written, too.
+    /// The page cache also keeps written data (write-back).
     pub writeback: bool,
     /// Names and attributes are on the drive, too.
     pub metadata: bool,
-    /// Rates can be given; none: nobody is asked who he is. There is no page cache then, which would hide that.
+    /// Rates can be set; `None`: requests are not attributed to processes. With rates there is no page cache, which
+    /// would hide the process behind a request.
     pub regulate: Option<Regulate>,
-    /// How many descriptors files that are only known may take, where they can be opened again; none for half of what the
-    /// process may have.
+    /// Descriptors for files that the kernel only knows, if they can be opened again; `None` for half of the
+    /// process's limit.
     pub descriptors: Option<usize>,
     /// Asked while the files are laid out, which takes long where there are many: false ends it.
     pub go_on: fn() -> bool,
@@ -129,11 +130,11 @@ impl Default for Options {
 pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: PathBuf,
-    /// Of the mount, which tells it from one that comes to the same directory when it has been detached.
+    /// Device number of the mount, which tells it from a later one on the same directory when it has been detached.
     device: Option<String>,
     frontend: Arc<Frontend>,
     keeper: Option<Keeper>,
-    /// What is asked of the disk, where rates are kept on it.
+    /// Counts of requests to the disk, if rates are kept on it.
     issued: Option<Arc<Issued>>,
     recording: Option<Recording>,
     layout: Option<PathBuf>,
@@ -141,27 +142,27 @@ pub struct Mounted {
     speed: f64,
 }
 
-/// What a mount saw.
+/// Statistics of a mount.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The drive's time since the mount.
     pub at: Nanos,
-    /// How much of it the drive was busy; none where there is none.
+    /// Busy time of the drive; `None` without a drive.
     pub busy: Option<Nanos>,
     /// Counts and times.
     pub totals: Totals,
-    /// How the rates are kept; none where there are none.
+    /// Statistics of the rates; `None` without rates.
     pub rates: Option<RatesSeen>,
 }
 
-/// How a mount ended.
+/// The end of a mount.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// What it saw.
+    /// Its statistics.
     pub seen: Snapshot,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
-    /// Somebody still had files open, who meets errors from now on.
+    /// A process still had files open, and gets errors from now on.
     pub cut_off: bool,
 }
 
@@ -320,7 +321,7 @@ fn start_layout(capacity: Bytes, options: &Options) -> Result<Layout, Error> {
         let wrong = |source| Error::Layout { path: path.clone(), source };
         match File::open(path) {
             Ok(file) => layout.load(BufReader::new(file)).map_err(wrong)?,
-            // That it can be written is known before the mount, not after it.
+            // Creating it now finds out before the mount whether it can be written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 drop(AtomicFile::create(path).map_err(|error| wrong(LayoutError::Write(error)))?);
             }
@@ -335,11 +336,11 @@ fn descriptors() -> usize {
     usize::try_from(open_files_max()).unwrap_or(usize::MAX)
 }
 
-/// Threads that are started from now on go before others', so that answers are not late on a busy machine: they have
-/// little to do, but at the right instant. Without a drive there is no such instant, and who is served in turns is
-/// served better.
+/// Threads that are started from now on run before others, so that answers are not late on a busy machine: they
+/// compute little, but at the right instant. Without a drive or rates there is no such instant, and ordinary time
+/// slices serve better.
 fn hurry() {
-    // Who may not, has ordinary priority.
+    // Without the right to do so, the priority stays ordinary.
     let _ = sakiyomi_os::priority::latency_nice(SERVING_NICE, SERVING_TIME_SLICE);
 }
 
@@ -366,7 +367,7 @@ fn start_session(
         MountOption::NoDev,
         MountOption::NoSuid,
     ];
-    // Others may be served only by root: everybody else would read with the rights of who has mounted.
+    // Only root may serve other users: they would read with the rights of the user who has mounted.
     config.acl = if is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(REQUEST_THREADS);
     // A descriptor for each thread: sharing one costs a fifteenth of all reads a second.
@@ -376,19 +377,19 @@ fn start_session(
 }
 
 impl Mounted {
-    /// Where.
+    /// The mount point.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Whether it was unmounted by somebody.
+    /// Whether it was unmounted from outside.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
-    /// What was seen until now.
+    /// Statistics up to now.
     #[must_use]
     pub fn seen(&self) -> Snapshot {
         let at = Nanos::from_secs_f64(self.begun.elapsed().as_secs_f64() * self.speed);
@@ -396,8 +397,8 @@ impl Mounted {
         Snapshot { at, busy: self.frontend.busy(), totals: self.frontend.watch().totals(), rates }
     }
 
-    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its file
-    /// system cannot do without.
+    /// Whether rates are to be kept on the disk, but some file is read and written through the page cache, as its
+    /// file system cannot do without.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.issued.as_ref().is_some_and(|issued| issued.has_buffered())
@@ -409,11 +410,11 @@ impl Mounted {
         self.recording.as_ref().and_then(Recording::failure)
     }
 
-    /// Unmounts it, if nobody has yet, and keeps layout and trace. Who has files open is waited for as long as
-    /// `patience` lasts.
+    /// Unmounts it, unless it is unmounted already, and keeps layout and trace. Waits for processes with open files
+    /// for as long as `patience` lasts.
     ///
     /// # Errors
-    /// What could not be kept.
+    /// If the layout or the trace cannot be kept.
     pub fn finish(mut self, patience: Duration) -> Result<Finished, Error> {
         let ended = self.end_session(patience);
         let seen = self.seen();
@@ -426,21 +427,21 @@ impl Mounted {
         Ok(Finished { seen, recorded: recorded?, cut_off })
     }
 
-    /// Whether what is mounted on its directory is this mount; supposed where that cannot be told.
+    /// Whether its directory still has this mount; assumed if that cannot be found out.
     fn is_there(&self) -> bool {
         check::ours_on(&self.directory)
             .map_or(true, |now| now.is_some() && (self.device.is_none() || now == self.device))
     }
 
-    /// Whether somebody was still in it.
+    /// Ends the session; returns whether processes were still in it.
     fn end_session(&mut self, patience: Duration) -> Result<bool, Error> {
         let Some(session) = self.session.take() else { return Ok(false) };
         if !session.guard.is_finished() {
             if self.is_there() {
                 sync_all(&self.directory, patience);
             }
-            // Detached, it is gone for all who come; who is in it is still served. Somebody may have detached it before,
-            // and have mounted another there.
+            // Detaching hides the mount from new users, while processes in it are still served. Another process may
+            // have detached it before, and mounted another file system there.
             if self.is_there() {
                 match unmount(&self.directory, true) {
                     Ok(()) | Err(Error::NotMounted(_) | Error::MountedByOthers { .. }) => {}
@@ -454,12 +455,13 @@ impl Mounted {
         }
         if !session.guard.is_finished() {
             if !self.is_there() {
-                // Dropped, it would unmount by the path, whatever is there by now. It ends with who is in it, or with us.
+                // Dropping the session would unmount by the path, whatever is mounted there by now. It ends with its
+                // last user, or with us.
                 std::mem::forget(session);
             }
             return Ok(true);
         }
-        // Who has answered the last ones is still to tell of it.
+        // The threads that answered the last requests may not have recorded them yet.
         while self.frontend.watch().totals().in_flight > 0 && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(1));
         }
@@ -467,13 +469,13 @@ impl Mounted {
     }
 }
 
-/// What the kernel still holds back for those who have files open goes to the files, as far as `patience` lasts.
+/// Writes dirty pages of open files back to the files, for as long as `patience` lasts.
 fn sync_all(directory: &Path, patience: Duration) {
     let directory = directory.to_owned();
     let (ended, end) = mpsc::channel();
     let sync = move || {
         let opened = rustix::fs::open(&directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        // The kernel tells who has written of a failure.
+        // The kernel reports a failure to the processes that have written.
         let _ = opened.and_then(rustix::fs::syncfs);
         let _ = ended.send(());
     };
@@ -485,7 +487,7 @@ fn sync_all(directory: &Path, patience: Duration) {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // `drop` cannot report an error.
         let _ = self.end_session(Duration::from_secs(1));
     }
 }

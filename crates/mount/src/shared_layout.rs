@@ -1,8 +1,8 @@
 //! The layout, shared by the threads that serve the kernel.
 //!
 //! Every read of a mount with a drive or a trace asks where its file lies, on several threads at a time. Each thread
-//! remembers the run that it was last told for a file, so that reads in between two changes of the layout meet no lock
-//! that another thread holds.
+//! remembers the run that it was last told for a file, so that reads in between two changes of the layout meet no
+//! lock that another thread holds.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -28,8 +28,8 @@ pub(crate) struct SharedLayout {
 }
 
 thread_local! {
-    /// By the file's number, modulo their count. Not behind a lock, however little it would be contended: after data has
-    /// been copied, each locked instruction waits for all of it to be written, some 80 cycles.
+    /// By the file's number, modulo their count. Not behind a lock, however little it would be contended: after data
+    /// has been copied, each locked instruction waits for all of it to be written, some 80 cycles.
     static RECENT_RUNS: RefCell<[Option<RecentRun>; RECENT_FILES]> =
         const { RefCell::new([None; RECENT_FILES]) };
 }

@@ -1,4 +1,4 @@
-//! The end of a mount from outside, also of one that nobody serves any more.
+//! Unmounting from outside, even if the mount has no server any more.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is seen of a mount: counts, response times, lateness; and the trace, if one is taken.
+//! Statistics of a mount: counts, response times, lateness; and the trace, if one is taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,13 +13,13 @@ use crate::request::IoRequest;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed<'a> {
     pub(crate) request: &'a IoRequest,
-    /// Of the drive, in order of their ends; empty where there is none.
+    /// The drive's completions, in order of their ends; empty without a drive.
     pub(crate) completions: &'a [Completion],
     pub(crate) answered: Nanos,
 }
 
 impl Completed<'_> {
-    /// When it reached the drive; without one, this process.
+    /// Time of its arrival at the drive; without a drive, in this process.
     fn arrival(&self) -> Nanos {
         self.completions.first().map_or(self.request.arrival, |first| first.request.arrival)
     }
@@ -34,11 +34,11 @@ pub struct Totals {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// Requests to the drive by class, in the order of [`Class::ALL`]; none of a device that does not class them.
+    /// Requests to the drive by class, in the order of [`Class::ALL`]; all 0 for a device that does not class them.
     pub by_class: [u64; Class::ALL.len()],
     /// Accesses under way.
     pub in_flight: u64,
-    /// From an access's beginning to its answer.
+    /// Time from an access's beginning to its reply.
     pub response: Latency,
     /// From the instant when the model says that an access has ended to its answer.
     pub lateness: Latency,
@@ -93,7 +93,7 @@ impl Totals {
     }
 }
 
-/// What threads count, each for itself.
+/// Counts of one thread.
 #[derive(Debug, Default)]
 struct Counted {
     begun: u64,
@@ -186,7 +186,8 @@ impl Watch {
     pub(crate) fn totals(&self) -> Totals {
         let mut all = Counted::default();
         self.counted.each(|counted| all.merge(counted));
-        // One that begins on a thread which was looked at before it ended on another is counted the next time.
+        // An access may begin on a thread after its counts were read, and end on another before: it counts the next
+        // time.
         Totals { in_flight: all.begun.saturating_sub(all.totals.accesses), ..all.totals }
     }
 }

@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 const READS: u64 = 400;
 const BLOCK: u64 = 4096;
 
-/// The bound: for the request and for its data. What grows now and then (queues, maps) is spread over many reads.
+/// The bound: one for the request and one for its data. Growth of queues and maps is spread over many reads.
 const MAX_PER_READ: f64 = 2.05;
 
 fn direct(path: &Path) -> File {

@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on.
+//! CPU affinity of threads.
 
 use std::marker::PhantomData;
 
@@ -16,8 +16,8 @@ pub fn usable_cpus() -> Result<Cpus, Error> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Confines the calling thread to some CPUs until the result is dropped. Threads that it starts meanwhile are confined
-/// as well, for as long as they live.
+/// Confines the calling thread to some CPUs until the result is dropped. Threads that it starts meanwhile are
+/// confined as well, for as long as they live.
 ///
 /// # Errors
 /// If none of them is online and allowed to this process.

@@ -1,4 +1,4 @@
-//! A disk, as the kernel counts what it does, and the identity of a block device (`/sys/dev/block`).
+//! A disk's counters, and the identity of a block device (`/sys/dev/block`).
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk that a file system lies on, by the number of its device (`st_dev`), also if that is a partition; none for
-    /// a file system that lies on several disks, or on none.
+    /// The disk of a file system, by its device number (`st_dev`), also if that is a partition; `None` for a file
+    /// system on several disks, or on none.
     #[must_use]
     pub fn of(device: u64) -> Option<Disk> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -36,7 +36,7 @@ impl Disk {
         completed_of(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The maximum size of a request to it, in bytes, where the kernel tells.
+    /// The maximum size of a request to it, in bytes, if the kernel reports it.
     #[must_use]
     pub fn request_max_bytes(&self) -> Option<u64> {
         let text = read_trimmed(&self.directory.join("queue/max_sectors_kb"))?;
@@ -64,7 +64,7 @@ impl BlockDevice {
             return BlockDevice { number, ..BlockDevice::default() };
         };
         let name = found.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // That of a partition is with its disk.
+        // The model of a partition is listed with its disk.
         let models = [Some(found.as_path()), found.parent()].into_iter().flatten();
         let model = models.filter_map(model).next().unwrap_or_default();
         BlockDevice { number, name, model }

@@ -1,8 +1,8 @@
 //! Where CPU time goes: to our own threads, to the kernel's threads that work for us, and to each core as a whole.
 //!
-//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. A method
-//! that looks cheap because others do its work is not, so all of them are looked at, and the one that is busiest is what
-//! can limit the path: a thread is never on more than one core.
+//! A path of I/O may run on threads that are not ours: the block layer's workers, a loop device's, io_uring's. An
+//! engine that looks cheap because others do its work is not, so all of them are measured. The busiest one can limit
+//! the path: a thread never runs on more than one core.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -67,20 +67,20 @@ struct Core {
     all: u64,
 }
 
-/// What was used between two moments.
+/// CPU time used between two moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Time that passed.
     pub elapsed: Duration,
-    /// Of this process in user mode.
+    /// CPU time of this process in user mode.
     pub user: Duration,
-    /// Of this process in the kernel, io_uring's threads among it.
+    /// CPU time of this process in the kernel, that of io_uring's threads included.
     pub system: Duration,
-    /// Of all threads of the kernel.
+    /// CPU time of all threads of the kernel.
     pub kernel_threads: Duration,
     /// The thread, this process's or the kernel's, that was longest on a core or waiting for one.
     pub busiest_thread: Option<Busy>,
-    /// The share of its time that each core was not idle, 0 to 1, whoever used it.
+    /// The share of its time that each core was not idle, 0 to 1, whichever process used it.
     pub cores: Vec<f64>,
     /// The share of all cores' time that other guests of the same host took, 0 to 1.
     pub stolen_ratio: f64,
@@ -98,7 +98,8 @@ pub struct Busy {
 }
 
 impl Meter {
-    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them counted.
+    /// Begins. It reads a file for each thread of the kernel, which takes a millisecond or a few, none of them
+    /// counted.
     ///
     /// # Errors
     /// If `/proc` is not there.
@@ -107,7 +108,7 @@ impl Meter {
         Ok(Meter { threads, cores, process: own_process(), begun: Instant::now() })
     }
 
-    /// What was used since the start. Threads that have ended are not among the threads, but in the process's times.
+    /// CPU time used since the start. A thread that has ended counts in the times of its process only.
     ///
     /// # Errors
     /// If `/proc` is not there.
@@ -135,15 +136,15 @@ impl Thread {
         Busy { wanted: self.ran + self.waited, name: without_number(&self.name), of_kernel }
     }
 
-    /// What it did since `before`, when it may not have been there.
+    /// Times since `before`; `None` if the thread did not exist then.
     fn since(&self, before: Option<&Thread>) -> Thread {
         let of = |of: fn(&Thread) -> Duration| of(self).saturating_sub(before.map_or(Duration::ZERO, of));
         Thread { ran: of(|thread| thread.ran), waited: of(|thread| thread.waited), ..self.clone() }
     }
 }
 
-/// Workers of the kernel go by a number and by what they do or did last (`kworker/u8:7+loop0`): only the latter tells
-/// anything, and the same worker's name should not change from one look to the next.
+/// Worker threads of the kernel are named by a number and by their present or last work (`kworker/u8:7+loop0`): only
+/// the work is of use, and the name of a worker should not change between two samples.
 fn without_number(name: &str) -> String {
     match (name.strip_prefix("kworker/"), name.find(['+', '-'])) {
         (Some(_), Some(at)) => format!("kworker ({})", &name[at + 1..]),
@@ -180,7 +181,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What the calling thread has had of a core so far, to the nanosecond, in a system call that costs some 100 ns.
+/// CPU time of the calling thread so far. Exact to the nanosecond; the system call takes some 100 ns.
 #[must_use]
 pub fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -242,7 +243,7 @@ fn threads_in(
         if !wanted(&directory) {
             continue;
         }
-        // One that has ended in the meantime has no files any more.
+        // The files of a thread that has ended in the meantime are gone.
         let Ok(times) = fs::read_to_string(format!("{directory}/schedstat")) else { continue };
         let name = fs::read_to_string(format!("{directory}/comm")).unwrap_or_default();
         let mut times = times.split(' ').map(|nanos| Duration::from_nanos(nanos.parse().unwrap_or(0)));

@@ -1,14 +1,14 @@
-//! What the C library of this machine takes characters for: printable, white space, how wide.
+//! Character classes of this machine's C library: printable, white space, width.
 //!
-//! The classes are those of the locale that the environment names, asked of the C library itself, so that a program
-//! that stands in for one of the system's agrees with it about every character. They are asked for 256 at a time, when
-//! one of them is met: a plain ASCII text costs nothing.
+//! The classes are those of the locale that the environment names, and come from the C library itself, so that a
+//! command that replaces one of the system's agrees with it about every character. They are determined 256 code
+//! points at a time, when one of their characters first occurs: plain ASCII text needs at most 256.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-/// How a locale writes characters.
+/// The character encoding of a locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// One byte each.
@@ -19,7 +19,7 @@ pub enum Encoding {
     Other(String),
 }
 
-/// What a character is.
+/// The class of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class(u8);
 
@@ -46,7 +46,7 @@ impl Class {
         self.0 & SPACE_BIT != 0
     }
 
-    /// How many columns it takes (`wcwidth`), 0 if it cannot be printed.
+    /// Its width in columns (`wcwidth`), 0 if it is not printable.
     #[must_use]
     pub fn width(self) -> u64 {
         u64::from(self.0 & WIDTH_MASK)
@@ -55,7 +55,7 @@ impl Class {
 
 /// Code points whose classes are determined at a time.
 const PAGE_CODES: usize = 256;
-/// Code points of Unicode. What a decoder yields beyond them belongs to no class.
+/// Number of code points of Unicode. Larger values that a decoder yields belong to no class.
 const UNICODE_CODES: usize = 0x11_0000;
 
 /// The characters of a locale.
@@ -67,13 +67,14 @@ pub struct Characters {
 }
 
 impl Characters {
-    /// Those of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` names; of the C locale if there is none of that name.
+    /// The characters of the locale that `LC_ALL`, `LC_CTYPE` or `LANG` names; of the C locale if that name is
+    /// unknown.
     #[must_use]
     pub fn from_environment() -> Characters {
         Characters::of(Locale::new(c"").unwrap_or(Locale::PLAIN))
     }
 
-    /// Those of a locale by its name, if there is one.
+    /// The characters of the locale `name`; `None` if it is unknown.
     #[must_use]
     pub fn named(name: &CStr) -> Option<Characters> {
         Locale::new(name).map(Characters::of)
@@ -85,13 +86,13 @@ impl Characters {
         Characters { locale, encoding, pages: (0..points / PAGE_CODES).map(|_| OnceLock::new()).collect() }
     }
 
-    /// How they are written.
+    /// Their encoding.
     #[must_use]
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
     }
 
-    /// What a character is: a code point, or a byte where characters are bytes.
+    /// The class of a character, given as a code point, or as a byte in a locale of single-byte characters.
     #[must_use]
     pub fn class(&self, code: u32) -> Class {
         let (page, index) = (code as usize / PAGE_CODES, code as usize % PAGE_CODES);
@@ -105,7 +106,7 @@ impl Characters {
     }
 }
 
-/// Of the present locale.
+/// The class of a character in the thread's current locale.
 fn class(code: i32, wide: bool) -> Class {
     let (printable, space, width) = if wide {
         // SAFETY: these take any value of their types.

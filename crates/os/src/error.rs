@@ -18,9 +18,9 @@ pub enum Error {
     /// A question to the system was not answered.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation, as it completes "cannot ...".
         what: String,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
 }

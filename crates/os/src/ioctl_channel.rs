@@ -1,5 +1,5 @@
-//! A message to a file system that is a program, and its answer: an ioctl(2) on any file or directory of it. The kernel
-//! says who asks, so that no socket and no secret is needed.
+//! A message to the server of a FUSE file system, and its reply: an ioctl(2) on any file or directory of it. The
+//! kernel names the calling thread, so that no socket and no secret is needed.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,7 +18,7 @@ pub const IOCTL_NUMBER: u32 = 3 << 30 | (MESSAGE_BYTES as u32) << 16 | (b's' as 
 /// Type of a FUSE_MAGIC file system (`FUSE_SUPER_MAGIC`, linux/magic.h).
 const FUSE_MAGIC: i64 = 0x6573_5546;
 
-/// Opens a file or directory to ask who serves it. A pipe that nobody writes to is not waited for.
+/// Opens a file or directory for a message to its file system's server. Does not wait for the writer of a pipe.
 ///
 /// # Errors
 /// If it is not there, or not to be read.
@@ -27,10 +27,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(open_path(path, flags, Mode::empty())?.into())
 }
 
-/// Hands `message` over to who serves the file system of `file`, and puts the answer in its place.
+/// Sends `message` to the FUSE server of the file system of `file`, and replaces it by the reply.
 ///
 /// # Errors
-/// `ENOTTY` if nobody there knows such messages.
+/// `ENOTTY` if the file system is not FUSE, or its server does not know such messages.
 pub fn exchange(file: impl AsFd, message: &mut [u8; MESSAGE_BYTES]) -> io::Result<()> {
     // To others the number could mean something.
     if fstatfs(&file)?.f_type != FUSE_MAGIC {

@@ -1,4 +1,4 @@
-//! Processes, CPUs and devices of Linux: what the system knows of programs, and what it does for threads.
+//! Processes, CPUs and devices of Linux: their state, and controls of threads.
 //!
 //! | subject | module |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | the latency of a thread that is woken | [`priority`] |
 //! | which pages of which files processes touch, by the kernel's tracepoints | [`tracefs`] |
 //! | the kernel, the CPU and the memory of this machine | [`machine`] |
-//! | a disk as the kernel counts what it does, and what is known of a block device | [`block_device`] |
+//! | a disk's counters, and the identity of a block device | [`block_device`] |
 //! | a block device made of a file | [`loop_device`] |
 //! | the mount table; unmounting | [`mounts`] |
 //! | the user and the capabilities of this process | [`rights`] |

@@ -1,12 +1,13 @@
 //! A block device made of a file, for measuring and testing on a device that is faster than any disk, or of a size of
-//! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own threads.
+//! one's own: over a file on a tmpfs it is a real block device, asynchronous, that copies in the kernel's own
+//! threads.
 //!
-//! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it goes when the last
-//! who has it open closes it, in particular when the process ends in whatever way.
+//! Needs root, and the kernel's loop driver from Linux 5.8 on. The device is bound to this process: it is removed
+//! when its last user closes it, in particular when the process ends in whatever way.
 //!
-//! - What is written to the device, and what is written to the file, go through two page caches; do not use both at
-//!   the same time. The device's is written to the file when its last user closes it.
-//! - Who opened the device, or mounted it, keeps it alive after the [`LoopDevice`] is dropped.
+//! - Writes to the device and writes to the file go through two page caches; do not use both at the same time. The
+//!   device's cache is written to the file when its last user closes it.
+//! - A process that has the device open, or a mount of it, keeps it alive after the [`LoopDevice`] is dropped.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -60,7 +61,7 @@ const ATTACH_TRIES_MAX: usize = 64;
 /// A file as a block device. Detached when it is dropped.
 #[derive(Debug)]
 pub struct LoopDevice {
-    /// The device lives while anybody has it open.
+    /// The device exists as long as it is open.
     _open: File,
     path: PathBuf,
     direct_io: bool,
@@ -102,7 +103,7 @@ fn open(path: &Path, read_only: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(!read_only).open(path)
 }
 
-/// Attaches a file to a device that nobody has.
+/// Attaches a file to a free device.
 fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File, PathBuf)> {
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     let mut taken = libc::EBUSY;
@@ -115,7 +116,7 @@ fn attach_to_free(file: &File, flags: u32, read_only: bool) -> io::Result<(File,
             Ok(device)
         });
         match attached.as_ref().map_err(io::Error::raw_os_error) {
-            // Somebody else was told of the same one, and has it, or has just let it go again.
+            // Another process got the same number and attached first, or has just detached the device again.
             Err(Some(code @ (libc::EBUSY | libc::ENXIO))) => taken = code,
             _ => return attached.map(|device| (device, path)),
         }
@@ -137,7 +138,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// What could not be done, and what may help.
+/// The operation that failed, and a hint at the reason.
 fn in_words(backing: &Path, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "this needs root",
@@ -152,7 +153,7 @@ fn in_words(backing: &Path, error: &io::Error) -> String {
     format!("make a block device of {} ({hint})", backing.display())
 }
 
-/// What the driver tells of a device that has a file.
+/// An attribute that the driver shows for an attached device.
 fn attribute(device: &Path, name: &str) -> Option<String> {
     let directory = Path::new("/sys/block").join(device.file_name()?).join("loop");
     Some(fs::read_to_string(directory.join(name)).ok()?.trim().to_owned())
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Something that looks at new devices, as udev does, may have it open for a moment.
+    /// A program that probes new devices, such as udev, may have it open for a moment.
     fn wait_until_gone(device: &Path, backing: &Path) {
         let begun = Instant::now();
         // Another test may have got the same device meanwhile.

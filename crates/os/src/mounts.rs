@@ -21,7 +21,7 @@ pub struct Mount<'a> {
     pub device: &'a str,
     /// The type of its file system.
     pub kind: &'a str,
-    /// What is mounted.
+    /// The source of the mount: a device, or a name that the file system chose.
     pub source: &'a str,
     /// Mount options of the file system.
     pub options: &'a str,
@@ -88,11 +88,11 @@ fn unescaped(text: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Unmounts what is mounted on a directory, which is not followed if it is a link; with `lazy` even if it is in use: it
-/// is detached, and ends with its last user.
+/// Unmounts a directory; does not follow a symbolic link. With `lazy` a file system in use is detached, and ends with
+/// its last user.
 ///
 /// # Errors
-/// Of umount2(2): `EBUSY`, `EPERM`.
+/// Those of umount2(2): `EBUSY`, `EPERM`.
 pub fn unmount(place: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     Ok(rustix::mount::unmount(place, flags | UnmountFlags::NOFOLLOW)?)

@@ -18,12 +18,12 @@ struct Attributes {
     period: u64,
 }
 
-/// Lets this thread, and those that it starts from now on, run before others when they are woken: with a higher weight,
-/// and, from Linux 6.12 on, with a short turn, for which the scheduler interrupts longer ones of others.
+/// Gives this thread, and those that it starts from now on, a higher weight and, from Linux 6.12 on, a short time
+/// slice, so that the scheduler runs them soon after they wake, and interrupts the longer slices of others for them.
 ///
-/// One that runs sooner already is left as it is.
+/// A thread of a real-time class, or with a lower nice value, keeps it.
 ///
-/// For threads that have little to do, but at the right instant: their turns are short.
+/// For threads that compute little but must run at the right instant.
 ///
 /// # Errors
 /// If this process may not, for want of rights.

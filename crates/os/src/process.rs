@@ -1,8 +1,8 @@
-//! What `/proc` tells about processes: children, open files and positions in them, times of threads, memory.
+//! Processes as `/proc` shows them: children, open files and positions in them, times of threads, memory.
 //!
-//! A process is held by a descriptor of its directory, so it is never mistaken for another that has its number later:
-//! once it has ended, everything here fails with `ESRCH` or `ENOENT`. What is asked for often is held open as well and
-//! read again from its start, which takes a microsecond or two instead of ten.
+//! A process is identified by a descriptor of its directory, so it is never mistaken for another that has its number
+//! later: once it has ended, everything here fails with `ESRCH` or `ENOENT`. Files that are read often stay open and
+//! are read again from their start, which takes 1 to 2 µs instead of 10.
 //!
 //! | what | where |
 //! |---|---|
@@ -14,10 +14,10 @@
 //! | whose it is, and when it ends | [`Status`], [`Process::end`] |
 //! | a thread: time on a core, time waiting for one, and what it sleeps in | [`Thread`] |
 //! | how much memory may be filled | [`memory`] |
-//! | running a command as if nobody stood between | [`command`] |
+//! | running a command, with signals and status passed through | [`command`] |
 //!
-//! A process may only be looked at by its own user, and where a security module allows it; what is not allowed fails
-//! with `EACCES` or `EPERM`.
+//! Only its own user may inspect a process, and a security module may forbid it; what is not allowed fails with
+//! `EACCES` or `EPERM`.
 
 pub mod command;
 pub mod memory;
@@ -57,9 +57,9 @@ pub use thread::{Sleeps, Thread, Times};
 pub struct Process {
     number: u32,
     directory: OwnedFd,
-    /// `io`, kept open; none until it is asked for.
+    /// `io`, kept open; `None` until first use.
     io: Option<OwnedFd>,
-    /// That of its first thread, likewise.
+    /// `io` of its first thread, likewise.
     thread_io: Option<OwnedFd>,
     /// `stat`, likewise.
     stat: Option<OwnedFd>,
@@ -85,7 +85,7 @@ impl Process {
         self.number
     }
 
-    /// Whether it is there and has not ended. One that has ended stays until its parent asks for its status.
+    /// Whether it exists and has not ended. A zombie, which exists until its parent takes its status, has ended.
     #[must_use]
     pub fn is_alive(&mut self) -> bool {
         let mut buffer = [0; STAT_LINE_MAX_BYTES];
@@ -108,7 +108,7 @@ impl Process {
         for thread in threads {
             let Ok(file) = self.at(&format!("task/{thread}/children")) else { continue };
             text.clear();
-            // One that ends in the meantime has none.
+            // A thread that ends in the meantime has no children.
             if File::from(file).read_to_string(&mut text).is_ok() {
                 children.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
             }
@@ -131,7 +131,7 @@ impl Process {
         self.numbers_in("fd")
     }
 
-    /// What one of its open files is, without touching its file system.
+    /// The identity of one of its open files, without a request to the file system.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -139,7 +139,7 @@ impl Process {
         identity_at(self.directory.as_fd(), Path::new(&format!("fd/{file}")))
     }
 
-    /// One of its open files, to look at its position again and again.
+    /// One of its open files, to read its position repeatedly.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -154,15 +154,15 @@ impl Process {
     pub fn reopen(&self, file: u32) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = format!("fd/{file}");
-        // Who reads ahead is not the one who has accessed the file; only its owner may ask for that.
+        // Reading ahead must not change the access time, which only the file's owner may ask for.
         let quiet = openat(&self.directory, &*name, flags | OFlags::NOATIME, Mode::empty());
         Ok(File::from(quiet.or_else(|_| openat(&self.directory, &*name, flags, Mode::empty()))?))
     }
 
-    /// One of its directories that is open, as a place to begin from; nothing is asked of the file system.
+    /// Opens one of its open directories again, as the start of relative paths; makes no request to the file system.
     ///
     /// # Errors
-    /// If it is not open any more, or is no directory.
+    /// If it is not open any more, or is not a directory.
     pub fn reopen_directory(&self, file: u32) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.directory, format!("fd/{file}"), flags, Mode::empty())?)
@@ -188,7 +188,7 @@ impl Process {
         Ok(ended.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
     }
 
-    /// Where an open file lies, for people; ` (deleted)` behind it where it has no name any more.
+    /// The path of an open file, for display; ` (deleted)` is appended if it has no name any more.
     ///
     /// # Errors
     /// If it is not open any more.
@@ -235,7 +235,7 @@ impl Process {
         Ok(stat.after_name().nth(MAJOR_FAULTS_FIELD).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
-    /// The `read` that one of its threads sleeps in; none if it is in none, or if that may not be seen.
+    /// The `read` that one of its threads sleeps in; `None` if it is not in a `read`, or if that may not be seen.
     #[must_use]
     pub fn read_call(&self, thread: u32) -> Option<ReadCall> {
         let file = self.at(&format!("task/{thread}/syscall")).ok()?;
@@ -255,7 +255,7 @@ impl Process {
         Ok(faults.map(|(_, field)| field.parse().unwrap_or(0)).sum())
     }
 
-    /// How much of the files that it has mapped it has in memory and mapped now, in bytes.
+    /// Resident bytes of its file mappings.
     ///
     /// # Errors
     /// If it has ended.
@@ -267,7 +267,7 @@ impl Process {
         Ok(pages * rustix::param::page_size() as u64)
     }
 
-    /// One of its threads.
+    /// A thread of it.
     ///
     /// # Errors
     /// If it has ended.
@@ -288,24 +288,24 @@ impl Process {
     }
 }
 
-/// Whether `/proc` shows processes under the numbers by which we know them: it does not in a new namespace of process
-/// numbers, until it is mounted anew. Where there is none, it shows nothing.
+/// Whether `/proc` has the numbers of our own PID namespace: it does not in a new namespace until it is mounted anew.
+/// Without `/proc` the answer is yes, as no process can be found.
 fn numbers_are_ours() -> bool {
     readlinkat(CWD, "/proc/self", Vec::new())
         .map_or(true, |number| number.to_str() == Ok(&*std::process::id().to_string()))
 }
 
-/// A call that reads from where a file's position is.
+/// A call that reads at the file's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCall {
     /// The number of the open file.
     pub file: u32,
-    /// How much has been asked for, in bytes.
+    /// Bytes requested.
     pub bytes: u64,
 }
 
 impl ReadCall {
-    /// The number of the call, then what it was called with; a word or -1 instead if the thread is in none.
+    /// Parses the number of the system call, then its arguments; a word or -1 instead if the thread is in no call.
     fn of(text: &str) -> Option<ReadCall> {
         let mut words = text.split_ascii_whitespace();
         let call: i64 = words.next()?.parse().ok()?;
@@ -374,7 +374,7 @@ fn bytes_read(io: BorrowedFd<'_>) -> io::Result<u64> {
     read.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// What a file of `/proc` says now, as far as it fits.
+/// Reads a file of `/proc` from its start, as far as it fits.
 fn reread<'a>(file: BorrowedFd<'_>, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = pread(file, &mut *buffer, 0)?;
     str::from_utf8(&buffer[..length]).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))

@@ -1,7 +1,7 @@
-//! Which of the standard streams a program was started without, as by `wc <&-` in a shell.
+//! The standard streams that were closed when the program started, as by `wc <&-` in a shell.
 //!
-//! Rust's runtime opens `/dev/null` for each that is closed, before `main`, so that no file gets its number. What was
-//! there must be asked for earlier: by a function that the loader calls before the program's own first one.
+//! Rust's runtime opens `/dev/null` for each of them before `main`, so that no file gets its number. They must be
+//! examined earlier: by a function that the loader calls before the runtime starts.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -9,7 +9,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// Columns and rows of the terminal that standard output is; `None` if it does not say, or is no terminal.
+/// Columns and rows of the terminal on standard output; `None` if it is not a terminal, or does not report its size.
 #[must_use]
 pub fn window_size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
@@ -18,7 +18,7 @@ pub fn window_size() -> Option<(u16, u16)> {
 
 /// Stops the process group of this process, as Ctrl-Z does; returns when it continues.
 pub fn stop_process_group() {
-    // It fails for no reason that the caller could do something about: the group then simply goes on.
+    // If it fails, the caller can do nothing about it: the group simply continues.
     let _ = kill_current_process_group(Signal::TSTP);
 }
 

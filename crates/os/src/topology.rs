@@ -1,8 +1,8 @@
 //! Cores, SMT siblings, caches and NUMA nodes, as `/sys/devices/system` describes them.
 //!
-//! The parser reads files by a function, so that trees recorded on other machines can be parsed. A tree from which files
-//! are missing, or in which they hold nonsense, gives a coarser topology and never an error: a container may hide any of
-//! them.
+//! The parser reads files by a function, so that trees recorded on other machines can be parsed. A tree from which
+//! files are missing, or in which they hold nonsense, gives a coarser topology and never an error: a container may
+//! hide any of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ pub const FULL_CAPACITY: u32 = 1024;
 /// Levels of caches that are looked for.
 const CACHES_MAX: usize = 16;
 
-/// The CPUs that are online, and what they share.
+/// The online CPUs, and the caches and nodes that they share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cores: Vec<Cpu>,
@@ -114,7 +114,7 @@ impl Topology {
         self.cores.binary_search_by_key(&number, |cpu| cpu.number).ok().map(|index| &self.cores[index])
     }
 
-    /// The distance between two CPUs; none if either is not online.
+    /// The distance between two CPUs; `None` if either is not online.
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> Option<Distance> {
         let (a, b) = (self.cpu(a)?, self.cpu(b)?);
@@ -127,8 +127,8 @@ impl Topology {
         })
     }
 
-    /// One pair of CPUs for each distance between those of `among`, the nearest first; of pairs at the same distance the
-    /// one with the lowest numbers.
+    /// One pair of CPUs for each distance between those of `among`, the nearest first; among pairs at the same
+    /// distance, the one with the lowest numbers.
     #[must_use]
     pub fn pairs(&self, among: &Cpus) -> Vec<(Distance, usize, usize)> {
         let mut pairs: Vec<(Distance, usize, usize)> = Vec::new();
@@ -203,7 +203,7 @@ fn relative(cores: &mut [Cpu]) {
     let most = cores.iter().map(|cpu| cpu.capacity).max().unwrap_or(0);
     for cpu in cores {
         let share = u64::from(cpu.capacity) * u64::from(FULL_CAPACITY) / u64::from(most.max(1));
-        // A CPU of which nothing is told is taken to be as fast as the others.
+        // A CPU without a capacity counts as fast as the others.
         cpu.capacity = if cpu.capacity == 0 { FULL_CAPACITY } else { share.max(1) as u32 };
     }
 }

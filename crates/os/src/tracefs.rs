@@ -1,19 +1,21 @@
-//! What processes touch in the page cache, as the kernel's tracepoints tell: who, which file, which pages.
+//! Page-cache accesses of processes, from the kernel's tracepoints: thread, file, pages.
 //!
-//! An instance of tracefs of our own, so that nobody else's tracing is disturbed and none disturbs ours:
+//! Uses an instance of tracefs of its own, so that it neither disturbs nor is disturbed by other tracing:
 //!
-//! | event of group `filemap` | is told when |
+//! | event of group `filemap` | is recorded when |
 //! |---|---|
 //! | `mm_filemap_get_pages` | a read takes pages from the cache: from where it is to the end of the request |
 //! | `mm_filemap_fault` | a page of a mapping is touched that is not in memory, or not mapped by its neighbours |
 //! | `mm_filemap_map_pages` | the pages around one that is touched are mapped, because they are in memory |
 //!
-//! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option `event-fork`).
-//! What is in memory already costs the reader 0.1 µs an event. The buffer is small and keeps the newest.
+//! The events are limited to threads that are named, and to all that they start (`set_event_pid`, option
+//! `event-fork`). An event on a page already in memory costs the reader 0.1 µs. The buffer is small and keeps the
+//! newest events.
 //!
-//! It needs root, but no mounted tracefs: where none is, a private one is mounted, which no namespace shows. The instance
-//! belongs to a process of its own, which removes it when we are done with it or have been killed. If that is killed as
-//! well, tracing is off, and the next process that makes an instance has it removed.
+//! It needs root, but no mounted tracefs: if there is none, a private one is mounted, which no namespace shows. The
+//! instance belongs to a separate process, which removes it when this process has finished with it or was killed. If
+//! the separate process is killed as well, tracing is off, and the next process that creates an instance has the old
+//! one removed.
 
 mod format;
 mod owner;
@@ -37,7 +39,7 @@ use tree::{Tree, names, open_beside, read_beside};
 
 pub use tree::Place;
 
-/// How a file was touched.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A read; the range ends where what was asked for ends.
@@ -49,7 +51,7 @@ pub enum Kind {
 /// A touch of a file's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// By the kernel's clock, in nanoseconds.
+    /// Time by the kernel's clock, in nanoseconds.
     pub time: u64,
     /// The thread.
     pub thread: u32,
@@ -59,14 +61,14 @@ pub struct Touch {
     pub inode: u64,
     /// Bytes, by whole pages.
     pub range: Range<u64>,
-    /// How.
+    /// The kind of the access.
     pub kind: Kind,
 }
 
-/// What a look into the buffers has shown.
+/// The outcome of a poll of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// How many events there were.
+    /// Number of events.
     pub events: u64,
     /// Some were overwritten before they were seen, or could not be understood.
     pub lost: bool,
@@ -83,8 +85,8 @@ const EVENTS: [(&str, Kind); 3] = [
 const PREFIX: &str = "sakiyomi-";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read does
-/// not hold up the caller.
+/// Ring buffer pages of a core that are read in one poll, so that a core that fills them as fast as they are read
+/// does not hold up the caller.
 const PAGES_PER_POLL_MAX: usize = 128;
 
 /// Finds the tracefs through which page accesses of processes can be traced.
@@ -95,7 +97,7 @@ pub fn check() -> Result<Place, String> {
     find().map(Tree::place)
 }
 
-/// How many instances there are that this process has made, be they in use or being removed.
+/// Number of instances that this process has created, be they in use or being removed.
 #[must_use]
 pub fn own_instances() -> usize {
     let own = std::process::id();
@@ -119,13 +121,13 @@ fn find() -> Result<Tree, String> {
     }
 }
 
-/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may end;
-/// so a separate process waits for the kernel. It also removes the instance when this is dropped.
+/// An instance of tracefs. Creating it and naming threads can take some 60 ms each, during which this process may
+/// end; so a separate process waits for the kernel. It also removes the instance when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     formats: Vec<(Format, Kind)>,
     header: Header,
-    /// Of each core.
+    /// One per core.
     pipes: Vec<File>,
     enable: Vec<File>,
     page: Vec<u8>,
@@ -159,7 +161,7 @@ impl Instance {
         let formats = formats.collect::<io::Result<Vec<_>>>()?;
         let open = |(name, _): &(&str, Kind)| open_beside(beside, event(name, "enable"), OFlags::WRONLY);
         let enable = EVENTS.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        // Instances have the same layout as the whole, which alone tells it.
+        // Instances have the same layout as the top level, which alone describes it.
         let header = Header::parse(&tree.read("events/header_page")?).ok_or_else(invalid)?;
         let pipe = |core: &CString| {
             let path = format!("per_cpu/{}/trace_pipe_raw", core.to_string_lossy());
@@ -179,7 +181,7 @@ impl Instance {
         self.owner.name_threads(threads)
     }
 
-    /// Has events told, or not. Takes 0.1 ms.
+    /// Turns the recording of events on or off. Takes 0.1 ms.
     ///
     /// # Errors
     /// If the system refuses.
@@ -235,7 +237,7 @@ fn name_and_left_over(tree: &Tree) -> (CString, Vec<CString>) {
     (name, all)
 }
 
-/// ID of the process that created an instance; none if its name is not one of sakiyomi's.
+/// ID of the process that created an instance; `None` if its name is not one of sakiyomi's.
 fn maker(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

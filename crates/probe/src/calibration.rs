@@ -1,12 +1,13 @@
 //! The measurements that a cost model needs, saved as JSON and loaded again.
 //!
-//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it, for
-//! each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
-//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the points.
+//! For each engine, operation, use of the page cache, order of places and kind of memory there is a [`Cost`]; in it,
+//! for each depth and block size that was measured, the throughput, the latency and the CPU time of an operation
+//! ([`Point`]). [`Calibration::load`] checks all of it, and [`DeviceCosts::estimate`] interpolates between the
+//! points.
 //!
-//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured with
-//! more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with one size
-//! all of it is counted by the byte.
+//! The CPU time of an operation is taken to be a fixed part and a part for each byte. Where an engine was measured
+//! with more than one block size, both are fitted (least squares, weighted so that relative errors count alike); with
+//! one size all of it is counted by the byte.
 //!
 //! The file says of which machine and of which devices it is: it holds for no others. A later measurement of a device
 //! replaces the same points of an earlier one and leaves the others ([`Calibration::complete_with`]).
@@ -38,11 +39,11 @@ pub const SCHEMA: &str = "sakiyomi.calibration/3";
 pub struct Calibration {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was measured last, in seconds since 1970.
+    /// Time of the last measurement, in seconds since 1970.
     pub measured_unix_s: u64,
     /// The machine that it was measured on.
     pub machine: Machine,
-    /// By device.
+    /// Costs by device.
     pub devices: Vec<DeviceCosts>,
     /// Messages between cores, by distance.
     pub cores: Vec<CoreCost>,
@@ -81,11 +82,11 @@ impl Machine {
 /// Costs of operations on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCosts {
-    /// What was measured: `path`, `tmpfs`, `loop`.
+    /// The measured target: `path`, `tmpfs`, `loop`.
     pub target: String,
-    /// Where it lies.
+    /// The device that it lies on.
     pub device: Device,
-    /// By engine and kind of access, each once.
+    /// Costs by engine and kind of access, each once.
     pub costs: Vec<Cost>,
 }
 
@@ -100,11 +101,11 @@ pub struct Cost {
     pub op: Operation,
     /// How the page cache is used.
     pub cache: CacheState,
-    /// At random places.
+    /// Whether offsets are random.
     pub random: bool,
     /// The memory of the operations.
     pub buffers: Buffers,
-    /// By depth, ascending.
+    /// Costs by depth, ascending.
     pub depths: Vec<DepthCost>,
 }
 
@@ -124,7 +125,7 @@ pub struct DepthCost {
     pub cpu_ns_per_op: f64,
     /// Fitted CPU time of a byte, in nanoseconds.
     pub cpu_ns_per_byte: f64,
-    /// By block size, ascending.
+    /// Costs by block size, ascending.
     pub points: Vec<Point>,
 }
 
@@ -143,12 +144,12 @@ pub struct Point {
     pub latency_p50_ns: Option<u64>,
     /// 99 of 100 are not longer.
     pub latency_p99_ns: Option<u64>,
-    /// When it was measured, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured_unix_s: u64,
 }
 
 impl Calibration {
-    /// That of the cases of some targets.
+    /// The calibration from the cases of some targets.
     #[must_use]
     pub fn new<'a>(
         measured_unix_s: u64,

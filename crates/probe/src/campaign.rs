@@ -10,38 +10,38 @@ use crate::plan::Plan;
 use crate::setting::Setting;
 use crate::target::Target;
 
-/// How much is measured.
+/// The length and the number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// How long a run lasts.
+    /// Length of a run.
     pub period: Duration,
     /// Runs of each setting.
     pub rounds: u64,
-    /// Decides the order of runs, and random places.
+    /// Seed of the order of runs, and of random offsets.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The outcome of a campaign.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Those asked for that could be run.
+    /// The requested cases that could be run.
     pub cases: Vec<Case>,
     /// Settings that could not be run, and why.
     pub refused: Vec<(Setting, Error)>,
 }
 
 impl Campaign {
-    /// How many runs a plan takes.
+    /// Number of runs of a plan.
     #[must_use]
     pub fn runs(&self, plan: &Plan) -> u64 {
         self.rounds * plan.settings.len() as u64
     }
 
-    /// Measures all of a plan. `watch` is told before each run what it is, and asked during it with nothing; it can end it
-    /// all with an error.
+    /// Measures all settings of a plan. Calls `watch` with the setting before each run, and with `None` during it; an
+    /// error of `watch` ends the campaign.
     ///
     /// # Errors
-    /// What `watch` says. A setting that cannot be run is no error, but left out.
+    /// Those of `watch`. A setting that cannot be run is not an error, but left out.
     pub fn run(
         &self,
         target: &Target,
@@ -67,7 +67,7 @@ impl Campaign {
                 }
             }
         }
-        // What failed once has not been run in every round, and cannot be compared run by run.
+        // A setting that failed once was not run in every round, and cannot be compared run by run.
         series.retain(|series| refused.iter().all(|(other, _)| *other != series.setting));
         refused.retain(|(setting, _)| plan.settings[..plan.asked].contains(setting));
         Ok(Outcome { cases: cases(plan, &series), refused })

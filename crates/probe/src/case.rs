@@ -1,4 +1,4 @@
-//! From many runs of a setting to one case.
+//! One case from the runs of a setting.
 
 use hdrhistogram::Histogram;
 use sakiyomi_io::EngineKind;
@@ -15,7 +15,7 @@ use crate::verdict::{Busiest, Evidence, Judgement, judge};
 pub struct Series {
     /// The setting.
     pub setting: Setting,
-    /// By round.
+    /// The runs, by round.
     pub runs: Vec<Run>,
     /// Times of single operations in all runs. One for all of them: they are large.
     pub latencies: Latencies,
@@ -26,7 +26,7 @@ pub struct Series {
 pub struct Case {
     /// The setting.
     pub setting: Setting,
-    /// What was granted of what it asks for.
+    /// The resources that were granted.
     pub grant: Grant,
     /// Bytes a second: median, lowest and highest.
     pub throughput: f64,
@@ -34,23 +34,23 @@ pub struct Case {
     pub throughput_min: f64,
     /// The fastest run.
     pub throughput_max: f64,
-    /// Shares of one core.
+    /// CPU time of our threads in user mode, as a share of one core.
     pub user: f64,
-    /// Of one core, in the kernel, in our own threads.
+    /// CPU time of our threads in the kernel, as a share of one core.
     pub system: f64,
-    /// Of one core, in threads of the kernel.
+    /// CPU time of the kernel's threads, as a share of one core.
     pub kernel_threads: f64,
     /// CPU time of our threads for a byte, in nanoseconds: as many as seconds for 10^9 bytes.
     pub cpu_ns_per_byte: f64,
     /// CPU time of the kernel's threads for a byte, in nanoseconds: write-back, the block layer, a loop device, and
     /// whatever else the kernel did meanwhile.
     pub kernel_threads_cpu_ns_per_byte: f64,
-    /// Share of all cores, whoever used it.
+    /// Utilization of all cores, by any process, 0 to 1.
     pub machine: f64,
-    /// The thread that had most to do.
+    /// The busiest thread.
     pub busiest_thread: Busiest,
-    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and for
-    /// nothing.
+    /// Median and 99th percentile of single operations, in nanoseconds; of a mix, of its reads. None for mappings and
+    /// for nothing.
     pub latency: Option<(u64, u64)>,
     /// The same of the writes of a mix.
     pub write_latency: Option<(u64, u64)>,
@@ -58,7 +58,7 @@ pub struct Case {
     pub double_depth_gain: Option<f64>,
     /// Throughput with the best buffers over this one, less 1.
     pub better_buffers_gain: Option<f64>,
-    /// What limits it, and why.
+    /// The limiting resource, and why.
     pub judgement: Judgement,
 }
 

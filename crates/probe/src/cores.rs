@@ -1,12 +1,13 @@
 //! Costs of a message from one core to another, by distance: to a receiver that spins, and to a receiver that sleeps.
 //!
 //! - *Hop*: two pinned threads write to two cache lines in turn. One way is half a round trip; a batch of round trips
-//!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an outlier.
-//! - *Wake-up*: a pinned thread unparks (futex) another one that has been asleep for a while. One way is from before the
-//!   call until the other runs; the call's own duration is what it costs the waker.
+//!   gives one value, and the result is the median of the batches: a batch in which a thread was preempted is an
+//!   outlier.
+//! - *Wake-up*: a pinned thread unparks (futex) another one that has been asleep for a while. One way is from before
+//!   the call until the other runs; the call's own duration is what it costs the waker.
 //!
-//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may hold the
-//! cores for as long as they like.
+//! Both threads are in the ordinary scheduling class, and give up after [`PAIR_TIME_MAX`]: other programs may hold
+//! the cores for as long as they like.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use crate::Error;
 /// Time in which a pair of cores is measured at most, half of it for hops.
 pub const PAIR_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// Round trips of a batch: long beside the two looks at the clock, short beside a turn of the scheduler.
+/// Round trips of a batch: long compared to two readings of the clock, short compared to a time slice.
 const BATCH_ROUNDS: u64 = 200;
 
 /// Batches of a pair.
@@ -35,7 +36,7 @@ const WAKES_MAX: usize = 101;
 /// core sleeps as well.
 const RECEIVER_SLEEP: Duration = Duration::from_micros(300);
 
-/// Spins between two looks at the clock.
+/// Spins between two readings of the clock.
 const SPINS_PER_LOOK: u32 = 1 << 12;
 
 /// Cost of a message between two cores at one distance; `None` where it could not be measured.
@@ -141,7 +142,7 @@ impl Alone {
     }
 }
 
-/// Nanoseconds of one way in each batch; none if a thread could not be pinned.
+/// Nanoseconds of one way in each batch; empty if a thread could not be pinned.
 fn hops(a: usize, b: usize) -> Vec<f64> {
     let (ping, pong) = (Alone::default(), Alone::default());
     let deadline = Instant::now() + PAIR_TIME_MAX / 2;

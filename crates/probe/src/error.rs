@@ -1,4 +1,4 @@
-//! What can go wrong while a target is made ready or measured.
+//! Errors while a target is made ready or measured.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused something.
+    /// A call on a file failed.
     #[error(transparent)]
     Io(#[from] sakiyomi_io::Error),
-    /// What the system refused.
+    /// Another system call failed.
     #[error(transparent)]
     System(#[from] sakiyomi_os::Error),
     /// A write failed.
@@ -18,9 +18,9 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: usize,
         /// Why not.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum Error {
         .0.display()
     )]
     NotOurs(PathBuf),
-    /// There is nothing to read.
+    /// The file is empty.
     #[error("{} is empty; name a file with something in it, or a directory for a test file", .0.display())]
     Empty(PathBuf),
     /// No file can be made there.
@@ -41,10 +41,10 @@ pub enum Error {
     TestFile {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// There is not enough room for the test file.
+    /// The file system has too little free space for the test file.
     #[error(
         "a test file of {wanted} bytes does not fit into {}, where {free} are free; give a smaller --size or free some",
         path.display()
@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
         /// The test file's size.
         wanted: u64,
-        /// What is free.
+        /// Free bytes.
         free: u64,
     },
     /// No process of this user may make such a large file.
@@ -64,13 +64,13 @@ pub enum Error {
     FileLimit {
         /// The test file's size.
         wanted: u64,
-        /// What is allowed.
+        /// The largest file that is allowed, in bytes (`RLIMIT_FSIZE`).
         limit: u64,
     },
-    /// There is no file system in memory.
-    #[error("{} is no file system in memory (tmpfs); mount one there to use --on", .0.display())]
+    /// The directory is not in a file system in memory.
+    #[error("{} is not a file system in memory (tmpfs); mount one there to use --on", .0.display())]
     NoTmpfs(PathBuf),
-    /// The file is smaller than what it is to be read in.
+    /// The file is smaller than the smallest block.
     #[error("{} has {size} bytes, and the smallest block wanted {block}; name a larger file or give smaller blocks", path.display())]
     TooSmall {
         /// The file.
@@ -80,18 +80,18 @@ pub enum Error {
         /// The block.
         block: usize,
     },
-    /// Not all of it leaves the page cache.
+    /// Some pages of the file do not leave the page cache.
     #[error("{cached} bytes of {} stay in the page cache, so that it is never cold: another program has them mapped, or its file system lies in memory", path.display())]
     NotCold {
         /// The file.
         path: PathBuf,
-        /// What stays.
+        /// Bytes that stay in the page cache.
         cached: u64,
     },
-    /// It may be in the page cache or not.
+    /// The residency of the file's pages is not visible to this user.
     #[error(
-        "whether {} has left the page cache is told only to its owner and who may write to it; name a file of your own, or \
-         measure it --direct or --cached",
+        "only its owner, and users who may write to it, can learn whether {} has left the page cache; name a file of your own, \
+         or measure it --direct or --cached",
         .0.display()
     )]
     Unseen(PathBuf),

@@ -1,7 +1,7 @@
 //! Operations kept in flight on one file: the load of a run.
 //!
-//! It drives an engine without a stream above it: no block is handed to anybody, and each operation that completes is
-//! submitted again for another place, with its memory. What is measured is the engine.
+//! Drives an engine without a stream above it: no block is handed over, and each operation that completes is
+//! submitted again for another offset, with its memory. So the figures are those of the engine.
 
 use std::hint::black_box;
 use std::io;
@@ -20,7 +20,7 @@ use crate::latency::Latencies;
 use crate::sequence::Sequence;
 use crate::setting::{CacheState, Operation, Setting};
 
-/// Bytes that are transferred between two looks at the clock.
+/// Bytes that are transferred between two readings of the clock.
 const CLOCK_BYTES: usize = 64 << 10;
 
 /// Bytes of a page, of which one is touched to have it in memory.
@@ -58,8 +58,8 @@ impl Load {
     /// Opens a file for a setting, with an engine and memory of its own.
     ///
     /// # Errors
-    /// If it cannot be opened so, the block does not suit direct I/O, there is not enough memory, or the system does not
-    /// offer the engine.
+    /// If it cannot be opened so, the block does not suit direct I/O, there is not enough memory, or the system does
+    /// not offer the engine.
     pub(crate) fn open(path: &Path, setting: &Setting, seed: u64) -> Result<Load, Error> {
         let access = setting.cache.access();
         let file = match setting.op.writes() {
@@ -93,8 +93,8 @@ impl Load {
         self.grant
     }
 
-    /// Runs for `period`, or until all blocks were transferred once if the sequence is not endless; then waits for what
-    /// is in flight, and after buffered writes for the file to be on its medium. Returns the bytes transferred.
+    /// Runs for `period`, or until all blocks were transferred once if the sequence is not endless; then waits for
+    /// what is in flight, and after buffered writes for the file to be on its medium. Returns the bytes transferred.
     ///
     /// # Errors
     /// If an operation fails, and what `go_on` says.
@@ -243,7 +243,7 @@ mod tests {
         Setting { engine, op, block: BLOCK, cache, random: true, buffers }
     }
 
-    /// One pass over a file; none if the machine lacks the engine.
+    /// One pass over a file; `None` if the machine lacks the engine.
     fn one_pass(path: &Path, setting: &Setting) -> Option<(u64, Latencies)> {
         let mut load = match Load::open(path, setting, 7) {
             Err(Error::Io(error @ sakiyomi_io::Error::Method { .. })) => {

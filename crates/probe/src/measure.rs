@@ -14,10 +14,10 @@ use crate::latency::Latencies;
 use crate::load::{GoOn, Load};
 use crate::setting::{CacheState, Setting};
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was granted of what was asked for.
+    /// The resources that were granted.
     pub grant: Grant,
     /// Bytes transferred.
     pub bytes: u64,
@@ -33,8 +33,8 @@ impl Run {
     }
 }
 
-/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The times
-/// of single operations are added to `latencies`.
+/// Reads or writes for about `period`; shorter if the file ends and its beginning would be found in the cache. The
+/// times of single operations are added to `latencies`.
 ///
 /// # Errors
 /// If it cannot be done so, and what `go_on` says.
@@ -55,7 +55,7 @@ pub(crate) fn run(
     Ok(Run { grant, bytes, usage })
 }
 
-/// An error, which may be that this user is not told what of a file is in the cache.
+/// Maps a denied query of the file's residency to [`Error::Unseen`].
 fn unseen(error: sakiyomi_io::Error, file: &FilePath) -> Error {
     match error {
         sakiyomi_io::Error::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -81,7 +81,7 @@ fn prepare_cache(file: &FilePath, cache: CacheState, go_on: GoOn<'_>) -> Result<
             return Err(Error::NotCold { path: file.to_owned(), cached: left.cached_bytes() });
         }
     } else if !page_cache::residency(source.file(), all).is_ok_and(|found| found.is_whole()) {
-        // Reading waits for what is read, as asking for it to be fetched does not.
+        // A read waits for its pages, a fetch does not.
         for block in ReadStream::open(file, &ReadOptions::default())? {
             go_on()?;
             block?;

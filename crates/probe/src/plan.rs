@@ -1,4 +1,4 @@
-//! Which settings are measured, and in which order.
+//! The settings that are measured, and their order.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -6,7 +6,7 @@ use sakiyomi_io::{EngineKind, EngineSpec};
 
 use crate::setting::{Buffers, CacheState, Operation, Setting};
 
-/// What somebody wants to know.
+/// A request for measurements.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Engines with their depths.
@@ -17,22 +17,22 @@ pub struct Wanted {
     pub blocks: Vec<usize>,
     /// How the page cache is used.
     pub cache: Vec<CacheState>,
-    /// What stands for direct access with mappings, which cannot bypass the page cache.
+    /// Replaces direct access for mappings, which cannot bypass the page cache.
     pub mapped: CacheState,
     /// The memory of the operations.
     pub buffers: Vec<Buffers>,
-    /// At random places.
+    /// Whether offsets are random.
     pub random: bool,
     /// Whether the control runs that verdicts need are measured as well.
     pub control_runs: bool,
 }
 
-/// What is measured: first what was asked for, then the control runs.
+/// The settings to measure: first the requested ones, then the control runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Each once.
+    /// The settings, each once.
     pub settings: Vec<Setting>,
-    /// How many of them were asked for.
+    /// Number of requested settings, which come first.
     pub asked: usize,
 }
 
@@ -68,8 +68,8 @@ impl Plan {
         Plan { settings, asked }
     }
 
-    /// The order of a round, in which each setting is measured once; another one in every round, so that none is always
-    /// behind the same neighbour.
+    /// The order of a round, in which each setting is measured once; another one in every round, so that none is
+    /// always behind the same neighbour.
     #[must_use]
     pub fn round(&self, round: u64, seed: u64) -> Vec<usize> {
         let mut random = Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(round));
@@ -88,7 +88,7 @@ fn add(settings: &mut Vec<Setting>, setting: Setting) {
     }
 }
 
-/// The setting that this comes to for its engine. What makes no difference shall not be measured twice.
+/// The setting as its engine can run it, so that equal ones are measured once.
 fn possible(setting: Setting, mapped: CacheState) -> Setting {
     let kind = setting.engine.kind;
     let is_mapped = !kind.uses_buffers();

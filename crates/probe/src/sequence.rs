@@ -9,17 +9,17 @@ pub(crate) struct Sequence {
     block: u64,
     count: u64,
     index: u64,
-    /// How many times all blocks were given.
+    /// Number of passes through all blocks so far.
     pass: u64,
-    /// Of the order of the first pass, if they are shuffled.
+    /// Seed of the order of the first pass, if the blocks are shuffled.
     seed: Option<u64>,
     shuffle: Option<Shuffle>,
     is_endless: bool,
 }
 
 impl Sequence {
-    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and that
-    /// is another one in each pass.
+    /// Blocks of `block` bytes that a file of `size` bytes holds: in order, or in an order that a seed decides and
+    /// that is another one in each pass.
     pub(crate) fn new(size: u64, block: u64, seed: Option<u64>, is_endless: bool) -> Sequence {
         let count = size / block;
         let mut sequence = Sequence { block, count, index: 0, pass: 0, seed, shuffle: None, is_endless };

@@ -16,7 +16,7 @@ pub enum Operation {
     Write,
     /// Both, in an order that the seed decides.
     Mix {
-        /// How many of 100 operations are reads, 1 to 99.
+        /// Percentage of operations that are reads, 1 to 99.
         reads_percent: u8,
     },
 }
@@ -115,7 +115,7 @@ impl Buffers {
         matches!(self, Buffers::Registered | Buffers::HugeRegistered)
     }
 
-    /// What this comes to for an engine: one that cannot register buffers does not.
+    /// The buffers as an engine can have them: they are registered only if the engine can do that.
     #[must_use]
     pub fn for_engine(self, kind: EngineKind) -> Buffers {
         match self {
@@ -138,14 +138,14 @@ pub struct Setting {
     pub block: usize,
     /// How the page cache is used.
     pub cache: CacheState,
-    /// At random places instead of one block after the other.
+    /// Whether blocks are accessed at random instead of one after the other.
     pub random: bool,
     /// The memory of the operations.
     pub buffers: Buffers,
 }
 
 impl Setting {
-    /// The same with twice as many in flight; none if there cannot be more. One thread becomes two.
+    /// The same with twice as many in flight; `None` if there cannot be more. One thread becomes two.
     #[must_use]
     pub fn doubled(self) -> Option<Setting> {
         let kind = match self.engine.kind {
@@ -157,7 +157,7 @@ impl Setting {
         (depth <= DEPTH_MAX).then_some(Setting { engine: EngineSpec { kind, depth }, ..self })
     }
 
-    /// The same with the best memory; none if it already has that, or brings its own.
+    /// The same with the best memory; `None` if it already has that, or brings its own.
     #[must_use]
     pub fn with_best_buffers(self) -> Option<Setting> {
         let kind = self.engine.kind;

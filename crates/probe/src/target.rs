@@ -1,4 +1,4 @@
-//! What is read or written: a file of the user's, which is only read, a test file of our own, a file in memory, or a
+//! Targets of a measurement: a file of the user's, which is only read, a test file of our own, a file in memory, or a
 //! loop device over one.
 //!
 //! Test files have no name from the moment they are opened, so that nothing is left behind however we end. They hold
@@ -23,19 +23,19 @@ use crate::Error;
 /// Something to read, or to read and write.
 #[derive(Debug)]
 pub struct Target {
-    /// What results call it: `path`, `tmpfs`, `loop`.
+    /// Its name in results: `path`, `tmpfs`, `loop`.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description of a few words.
     pub what: String,
-    /// Where it can be opened.
+    /// The path at which it can be opened.
     pub path: PathBuf,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// Whether it is a test file of our own, so that it may be written to.
     pub is_ours: bool,
-    /// Where it lies.
+    /// The device that it lies on.
     pub device: Device,
-    /// Whether `O_DIRECT` works on it; what the system said if not.
+    /// Whether `O_DIRECT` works on it; the system's error if not.
     pub direct: Result<(), String>,
     /// Whether it lies in the page cache itself, which cannot be emptied of it.
     pub in_memory: bool,
@@ -44,7 +44,7 @@ pub struct Target {
     _file: Option<File>,
 }
 
-/// Where a target lies: what a measurement of it holds for.
+/// The device of a target, for which its measurements hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// The type of the file system; empty for block devices.
@@ -58,7 +58,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// That of a file, a directory or a block device.
+    /// The device of a file, of a directory, or of a block device.
     ///
     /// # Errors
     /// If there is nothing at `path`.
@@ -99,7 +99,7 @@ impl Target {
     /// A test file in memory: the CPU is the only limit.
     ///
     /// # Errors
-    /// If there is no file system in memory, or too little room in it.
+    /// If `/dev/shm` is not a file system in memory, or has too little room.
     pub fn in_memory(size: u64, watch: Watch<'_>) -> Result<Target, Error> {
         let file = file_in_memory(size, watch)?;
         let what = format!("test file in {SHARED_MEMORY}, in memory");
@@ -107,8 +107,8 @@ impl Target {
         Ok(Target { device: Device::of(Path::new(SHARED_MEMORY)).unwrap_or_default(), ..found })
     }
 
-    /// A loop device over a test file in memory, to be written to if `writes`: a block device that is as fast as the CPU lets it be, and whose work is
-    /// done by threads of the kernel, as that of real ones is.
+    /// A loop device over a test file in memory, writable if `writes`: a block device whose only limit is the CPU,
+    /// and whose work is done by threads of the kernel, as that of real ones is.
     ///
     /// # Errors
     /// As for [`Target::in_memory`], and if this user may set up no loop device.
@@ -117,7 +117,7 @@ impl Target {
         let device = LoopDevice::attach(&own_path(&file), false, !writes)?;
         let what = format!("{} over a test file in memory", device.path().display());
         let found = target("loop", what, (device.path().to_owned(), Some(file)))?;
-        // Which of the loop devices was free tells nothing about it.
+        // The number of the loop device is arbitrary, so it does not identify the target.
         let identity = Device { name: "loop".to_owned(), ..Device::default() };
         Ok(Target { device: identity, _device: Some(device), ..found })
     }

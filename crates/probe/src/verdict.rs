@@ -1,9 +1,9 @@
-//! What limits a case: the storage, the CPU, or that too little is in flight. From figures alone.
+//! The limit of a case: the storage, the CPU, or too little in flight. Judged from figures alone.
 //!
-//! That the storage is the limit is concluded only from what would have shown otherwise: with twice as much in flight and
-//! with better memory it must give no more, while no core was busy. A core is the limit of a path if one thread of it was
-//! hardly ever off its core, or if all cores together were full of this work. Everything else waits: for round trips, or
-//! for work that better memory would spare.
+//! The storage counts as the limit only if that could have been refuted: with twice the depth and with better memory
+//! it must give no more, while no core was busy. A core is the limit of a path if one of its threads was hardly ever
+//! off its core, or if all cores together were full of this work. Every other case is limited by waiting: for round
+//! trips, or for work that better memory would avoid.
 
 use sakiyomi_io::EngineKind;
 
@@ -32,7 +32,7 @@ pub enum Verdict {
 /// A verdict and the reason for it, one sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// What limits it.
+    /// The limiting resource.
     pub verdict: Verdict,
     /// Why, and what would help.
     pub reason: String,
@@ -49,22 +49,22 @@ pub struct Busiest {
     pub of_kernel: bool,
 }
 
-/// What a verdict is made from. Shares are of one core.
+/// The figures that a verdict is made from. Shares are of one core.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// What was measured.
+    /// The setting that was measured.
     pub setting: Setting,
     /// The busiest thread.
     pub thread: Busiest,
-    /// Of the busiest core, whoever used it.
+    /// Share of the busiest core, whichever process used it.
     pub core: f64,
-    /// Of all our threads and the kernel's.
+    /// Share of all our threads and the kernel's together.
     pub ours: f64,
-    /// How many cores there are.
+    /// Number of cores.
     pub cores: usize,
-    /// Gain in throughput of twice the depth; none if it was not or cannot be measured.
+    /// Gain in throughput of twice the depth; `None` if it was not or cannot be measured.
     pub double_depth: Option<f64>,
-    /// Gain of the best buffers; none if these are the best.
+    /// Gain of the best buffers; `None` if these are the best.
     pub better_buffers: Option<f64>,
 }
 

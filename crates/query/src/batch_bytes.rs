@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
-use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, OffsetSizeTrait, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 
 /// Bytes of the rows of a batch.
@@ -24,6 +24,41 @@ fn view_bytes<T: ByteViewType + ?Sized>(column: &GenericByteViewArray<T>) -> usi
     let length = |view: &u128| *view as u32 as usize;
     let values: usize = column.views().iter().map(length).filter(|&length| length > 12).sum();
     size_of_val(&column.views()[..]) + values
+}
+
+/// Bytes that a copy of any row of a batch has at most, about.
+pub(crate) fn row_bytes_max(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(value_bytes_max).sum()
+}
+
+fn value_bytes_max(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Utf8 => longest(column.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => longest(column.as_string::<i64>().value_offsets()),
+        DataType::Binary => longest(column.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => longest(column.as_binary::<i64>().value_offsets()),
+        // Copies share their values.
+        DataType::Utf8View | DataType::BinaryView => size_of::<u128>(),
+        DataType::Dictionary(keys, _) => keys.primitive_width().unwrap_or_default(),
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or_default(),
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            longest(list.value_offsets()).saturating_mul(value_bytes_max(list.values()).max(1))
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            longest(list.value_offsets()).saturating_mul(value_bytes_max(list.values()).max(1))
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(value_bytes_max).sum(),
+        other => other.primitive_width().unwrap_or(OTHER_VALUE_BYTES),
+    }
+}
+
+/// Bytes of a value of a type that says nothing of them.
+const OTHER_VALUE_BYTES: usize = 64;
+
+fn longest<T: OffsetSizeTrait>(offsets: &[T]) -> usize {
+    offsets.windows(2).map(|pair| (pair[1] - pair[0]).as_usize()).max().unwrap_or_default()
 }
 
 /// The batch with its strings copied together: a slice of views keeps, and is written with, all values of its source.
@@ -63,6 +98,7 @@ mod tests {
         let rows = batch.slice(500, 10);
         // 8 bytes, 4 + 26 bytes, 16 + 26 bytes; and the end of the last string.
         assert_eq!(batch_bytes(&rows), 10 * (8 + 30 + 42) + 4);
+        assert_eq!(row_bytes_max(&rows), 8 + 26 + 16);
         let compact = compact(&rows).unwrap();
         assert_eq!(compact, rows);
         assert!(compact.column(2).get_array_memory_size() < 2_000);

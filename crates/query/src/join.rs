@@ -14,7 +14,7 @@
 //! | `cursor.rs` | a side of a merge join: its batches, checked to be in order |
 //! | `scan.rs` | the inner loop of the merge join, over slices of keys |
 //! | `group.rs` | groups over several batches: a block nested loop, in memory or from a spill |
-//! | `pairs.rs`, `assemble.rs` | pairs of rows, and the batches that are gathered from them |
+//! | `pairs.rs`, `assemble.rs`, `result.rs` | pairs of rows, and the batches that are gathered from them |
 //! | `merge.rs` | the merge join |
 //! | `operator.rs`, `ahead.rs` | the whole join: sides that are sorted or hashed on threads of their own |
 //! | `hash.rs`, `hash/` | the hash join: tables, probes, partitions |
@@ -39,6 +39,7 @@ mod layout;
 mod merge;
 mod operator;
 mod pairs;
+mod result;
 mod scan;
 
 pub use condition::{Condition, KeyPair};

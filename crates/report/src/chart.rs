@@ -4,8 +4,8 @@
 //! wide and narrow (`layout`), so that its text can be read on a phone.
 //!
 //! Two runs of a comparison are drawn one above the other with the same scales, so that heights can be compared. All
-//! charts over time have the same left and right edge and the same time axis. The drawing is complete without a script;
-//! the page's cursor only reads the numbers out.
+//! charts over time have the same left and right edge and the same time axis. The drawing is complete without a
+//! script; the page's cursor only reads the numbers out.
 
 pub(crate) mod axis;
 pub(crate) mod bars;
@@ -66,7 +66,7 @@ pub struct Chart {
     pub name: &'static str,
     /// The heading, which the picture also carries.
     pub title: &'static str,
-    /// What to look for, in a sentence.
+    /// A sentence that says how to read the chart.
     pub caption: String,
     /// A complete SVG document that fills the width it is given.
     pub svg: String,

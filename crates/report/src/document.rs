@@ -1,4 +1,4 @@
-//! A result with what is known about the run that made it.
+//! A result with data about the run that made it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::number::{bytes, duration, plural, round_count, times};
 pub struct Document<R, C = Run> {
     /// Name and version of the result's schema: [`Present::SCHEMA`](crate::Present::SCHEMA).
     pub schema: String,
-    /// How, when and where the result was made.
+    /// The command, the time and the machine of a result.
     pub run: C,
     /// The result itself.
     pub result: R,
@@ -22,12 +22,12 @@ pub struct Run {
     pub command: Vec<String>,
     /// The version of sakiyomi.
     pub version: String,
-    /// The commit that sakiyomi was built from, abbreviated; none for a build outside a git checkout.
+    /// The commit that sakiyomi was built from, abbreviated; `None` for a build outside a git checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// How long it took.
     pub wall_ns: u64,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Commands simulated in a second of wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB` …
+    /// How long it took, where, and by which build: `took 7.70 s, 130 × real time`, `Example CPU, 4 cores, 16.0 GiB`
+    /// …
     pub(crate) fn origin(&self) -> Vec<String> {
         let ratio = self.simulated_per_wall_ratio.map(|ratio| format!("{} × real time", times(ratio)));
         let rate = self.commands_per_s.map(|rate| format!("{} commands/s", round_count(rate.round())));
@@ -71,7 +72,7 @@ pub struct Machine {
     pub kernel: String,
     /// The processor's model.
     pub cpu: String,
-    /// How many processors were usable.
+    /// Number of usable processors.
     pub cores: u64,
     /// Main memory.
     pub memory_bytes: u64,

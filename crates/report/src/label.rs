@@ -7,7 +7,7 @@ pub(crate) fn class_named(name: &str) -> Option<Class> {
     Class::ALL.into_iter().find(|class| class.name() == name)
 }
 
-/// What a read of this class is called.
+/// The name of a read class.
 pub(crate) fn read(class: ReadClass) -> &'static str {
     match class {
         ReadClass::FullHit => "full hit",
@@ -18,7 +18,7 @@ pub(crate) fn read(class: ReadClass) -> &'static str {
     }
 }
 
-/// What a command of this class is called.
+/// The name of a command class.
 pub(crate) fn class(class: Class) -> &'static str {
     match class {
         Class::Read(class) => read(class),

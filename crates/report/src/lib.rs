@@ -1,10 +1,10 @@
 //! Results as people and programs read them: JSON, terminal text, HTML pages with charts, and Markdown.
 //!
-//! This crate never knows where results come from. It takes plain data ([`Document`], of a type in [`result`]) and gives
-//! strings back; it reads no clock and touches no file.
+//! This crate never knows where results come from. It takes plain data ([`Document`], of a type in [`result`]) and
+//! gives strings back; it reads no clock and touches no file.
 //!
-//! A result's type is its JSON, and implements [`Present`]: it says once, in [`section`]s, what readers see of it. The
-//! renderers draw any [`Report`] and know no result.
+//! A result's type is its JSON, and implements [`Present`]: it says once, in [`section`]s, what readers see of it.
+//! The renderers draw any [`Report`] and know no result.
 //!
 //! | what | where |
 //! |---|---|
@@ -28,9 +28,9 @@
 //!                                             └──► serde ──► JSON
 //! ```
 //!
-//! A result's type is its JSON. It implements `Present`: a title, a verdict in sentences, settings, sections (groups of figures,
-//! tables, notes) and charts. Values are typed (`value.rs`), so that each renderer writes, aligns, sorts and compares them by
-//! itself. No renderer knows a result, and no result knows a renderer (`tests/it/tidy.rs`).
+//! A result's type is its JSON. It implements `Present`: a title, a verdict in sentences, settings, sections (groups
+//! of figures, tables, notes) and charts. Values are typed (`value.rs`), so that each renderer writes, aligns, sorts
+//! and compares them by itself. No renderer knows a result, and no result knows a renderer (`tests/it/tidy.rs`).
 //!
 //! | file of `report` | contents |
 //! |---|---|
@@ -46,15 +46,15 @@
 //! | `chart/layout.rs`, `frame.rs` | the two widths of every chart; title, legend, grid and labels in either |
 //! | `chart/lines.rs`, `bars.rs`, `over_time.rs` | kinds of charts that several results share; `over_time/columns.rs` joins spans too narrow to draw |
 //!
-//! `report` may use only `model`, so that the conversion from a library's type stands in the command that has both. **A new
-//! figure touches its type and one place more.** The time that a mount spent flushing, say, is
+//! `report` may use only `model`, so that the conversion from a library's type stands in the command that has both.
+//! **A new figure touches its type and one place more.** The time that a mount spent flushing, say, is
 //!
 //! - in `report/src/result/mount.rs` a field, `pub flushing_ns: u64`, and beside it in `Present::settings` a line,
 //!   `Fact::time("Flushing", self.flushing_ns)`;
 //! - in `cli/src/command/mount/result.rs` its value.
 //!
-//! The JSON, the terminal, the page and the Markdown then have it, and a figure of a simulation is also in every comparison. A chart
-//! or a sentence of the verdict that needs it is a place of its own.
+//! The JSON, the terminal, the page and the Markdown then have it, and a figure of a simulation is also in every
+//! comparison. A chart or a sentence of the verdict that needs it is a place of its own.
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod chart;

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a scaled unit.
 //!
-//! What is not finite is written as a dash, so that no `NaN` ever reaches a reader.
+//! Values that are not finite are written as a dash, so that no `NaN` ever reaches a reader.
 
 mod sort_key;
 
@@ -203,7 +203,7 @@ pub(crate) fn signed_percent(ratio: f64) -> String {
     }
 }
 
-/// How many times one thing is another: `2.1`, `61`, `11,427`.
+/// A factor: `2.1`, `61`, `11,427`.
 #[must_use]
 pub fn times(factor: f64) -> String {
     if !factor.is_finite() {
@@ -224,7 +224,7 @@ pub(crate) fn per_second(rate: f64) -> String {
     }
 }
 
-/// A bare number with so many decimals; none that is far too large to be meant.
+/// A bare number with `places` decimals; a dash if it is 10^9 or more, which is never meant.
 pub(crate) fn decimal(value: f64, places: usize) -> String {
     if value.abs() < 1e9 { format!("{value:.places$}").replace('-', "−") } else { NONE.to_owned() }
 }
@@ -242,7 +242,7 @@ fn percent_to(decimals: usize, ratio: f64) -> String {
     }
 }
 
-/// The part over the whole; 0 where there is no whole.
+/// The part over the whole; 0 if the whole is 0.
 #[must_use]
 pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }

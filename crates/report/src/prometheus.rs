@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use crate::result::{IorateDevice, IorateOwner, IorateResult, IorateTarget};
 use crate::words::one_line;
 
-/// A regulated device, and each who uses it.
+/// A regulated device, and each of its owners.
 #[must_use]
 pub fn iorate(result: &IorateResult) -> String {
     let device = labels(&[("mount", &result.mount), ("device", &result.device.name)]);
-    // A number that was given again belongs to who has it now: no series may come twice.
+    // A process number may be reused; only its latest owner is shown, since no series may come twice.
     let latest: BTreeMap<&IorateTarget, &IorateOwner> =
         result.owners.iter().map(|owner| (&owner.target, owner)).collect();
     let owners: Vec<(String, &IorateOwner)> =
@@ -89,7 +89,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// All samples of one name, which have to stand together; nothing where there are none.
+/// Writes all samples of one name, which have to stand together; nothing without samples.
 fn family<'a>(text: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = (&'a str, f64)>) {
     let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
     let mut samples = samples.into_iter().filter(|(_, value)| value.is_finite()).peekable();
@@ -118,7 +118,7 @@ fn labels(labels: &[(&str, &str)]) -> String {
     format!("{{{}}}", labels.join(","))
 }
 
-/// A label's value may hold anything but these as they are. What could move a cursor is no use to anybody.
+/// The text of a label's value. Control characters, which could move a cursor, are replaced.
 fn escaped(value: &str) -> String {
     one_line(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

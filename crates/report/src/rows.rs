@@ -40,7 +40,7 @@ impl<T> Rows<T> {
         if is_shown { more(self) } else { self }
     }
 
-    /// The last column goes where there is no room, before those of a lower rank.
+    /// The last column is left out if there is no room, before columns of a lower rank.
     pub(crate) fn spare(mut self, rank: u8) -> Rows<T> {
         self.table.columns.iter_mut().rev().take(1).for_each(|column| column.spare = rank);
         self

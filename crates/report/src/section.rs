@@ -1,4 +1,5 @@
-//! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own way.
+//! Contents of a report, said once by its result: figures, tables and notes, which every renderer draws in its own
+//! way.
 
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub trait Present {
     /// The answer, in sentences.
     fn verdict(&self) -> Vec<Finding>;
 
-    /// How it was measured or simulated.
+    /// Settings of the measurement or simulation.
     fn settings(&self) -> Vec<Fact>;
 
     /// Its figures, in the order of reading; empty ones are left out of the report.
@@ -51,11 +52,11 @@ pub struct Report<'a> {
     pub title: String,
     /// The answer.
     pub verdict: Vec<Finding>,
-    /// How it was done.
+    /// Settings of the run.
     pub settings: Vec<Fact>,
     /// The figures, in the order of reading.
     pub sections: Vec<Section>,
-    /// Runs that made the results, each with its name; none for a state that was asked for.
+    /// Runs that made the results, each with its name; empty for a queried state.
     pub runs: Vec<(&'static str, &'a Run)>,
     /// The words that are used.
     pub glossary: Glossary,
@@ -218,7 +219,7 @@ pub struct Table {
     pub name: String,
     /// Subject of the rows; neighbouring tables with the same heading belong together.
     pub heading: &'static str,
-    /// Of several tables under a heading, the name of this one, and the settings that its rows share.
+    /// If there are several tables under a heading, the name of this one, and the settings that its rows share.
     pub caption: (String, String),
     /// The columns.
     pub columns: Vec<Column>,
@@ -241,7 +242,7 @@ pub struct Column {
     pub is_text: bool,
     /// Whether a summary can do without it.
     pub is_detail: bool,
-    /// Where there is no room for all, columns with the highest rank go first; those with 0 stay.
+    /// If there is no room for all columns, those of the highest rank are left out first; columns of rank 0 stay.
     pub spare: u8,
     /// The direction in which its figures should go.
     pub aim: Aim,
@@ -252,11 +253,11 @@ pub struct Column {
 pub struct Row {
     /// Its cells.
     pub cells: Vec<Cell>,
-    /// How it stands out.
+    /// Its emphasis.
     pub emphasis: Emphasis,
 }
 
-/// How a row stands out.
+/// The emphasis of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
     /// Not at all.
@@ -268,7 +269,7 @@ pub enum Emphasis {
     Off,
 }
 
-/// A value with what goes with it.
+/// A value with its annotations.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     /// The value.
@@ -307,7 +308,7 @@ pub enum Tone {
     Better,
     /// A change for the worse.
     Worse,
-    /// It differs from what it stands beside.
+    /// It differs from the value beside it.
     Differs,
     /// The storage is the limit.
     StorageBound,

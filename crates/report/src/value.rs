@@ -39,7 +39,7 @@ pub enum Value {
     PerSecond(f64),
     /// Seconds of CPU time for a GB.
     CpuPerGb(f64),
-    /// A bare number with so many decimals.
+    /// A bare number, and the number of its decimals.
     Number(f64, usize),
 }
 
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// In its base unit (seconds, bytes, one), by which tables are sorted; none for what has no number.
+    /// The value in its base unit (seconds, bytes, one), by which tables are sorted; `None` without a number.
     pub(crate) fn sort_key(&self) -> Option<f64> {
         match *self {
             Value::Nothing | Value::Keys(_) => None,
@@ -155,7 +155,7 @@ pub enum Aim {
 const CHANGE_MIN_RATIO: f64 = 0.005;
 
 impl Aim {
-    /// Whether going from one value to another is an improvement; none where it hardly matters.
+    /// Whether going from one value to another is an improvement; `None` if it hardly matters.
     pub(crate) fn is_better(self, from: &Value, to: &Value) -> Option<bool> {
         let (from, to) = (from.amount(), to.amount());
         let is_noticeable = (to - from).abs() > from.abs().max(to.abs()) * CHANGE_MIN_RATIO;

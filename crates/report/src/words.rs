@@ -29,7 +29,7 @@ pub(crate) fn list(parts: &[String]) -> String {
 /// Characters of a command line that are shown.
 pub(crate) const COMMAND_MAX: usize = 300;
 
-/// The words of a command, up to about so many characters: what a shell has made of a pattern may be thousands of names.
+/// The words of a command, up to about `longest` characters: a shell may expand a pattern to thousands of names.
 pub(crate) fn command_line(words: &[String], longest: usize) -> String {
     let mut title = String::new();
     for (index, word) in words.iter().enumerate() {

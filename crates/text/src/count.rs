@@ -1,12 +1,12 @@
 //! Counting lines, words, characters and columns of a text from its parts, in any order: what `wc` counts.
 //!
 //! A part is counted without knowing what is before and behind it. As in the word count of Kohagura & Kono (2014,
-//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts are
-//! put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting together
-//! is associative, so that parts may be counted in any order, and neighbours merged as they meet.
+//! section 2.1) it hands over its head and tail, so that a word that a boundary cuts is counted once when two parts
+//! are put together ([`Counter::join`]); here a character, a tab stop or the longest line may be cut as well. Putting
+//! together is associative, so that parts may be counted in any order, and neighbours merged as they meet.
 //!
-//! What a word is follows GNU: what is printable and no space begins or continues one, a space ends it, and anything
-//! else (control characters, bytes that are no character) does neither.
+//! Words are those of GNU: a printable character other than a space begins or continues a word, a space ends it, and
+//! anything else (control characters, invalid bytes) does neither.
 
 mod columns;
 mod kernel;
@@ -24,7 +24,7 @@ use sakiyomi_os::ctype::{Characters, Class, Encoding};
 use columns::Columns;
 use utf8::{Decoded, FOLLOWING_MAX_BYTES, cut_off, decode, is_following};
 
-/// What is to be counted. Bytes and lines cost nothing beside any of the others.
+/// The figures to count. Bytes and lines cost nothing beside any of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Words.
@@ -58,19 +58,20 @@ pub struct Counter {
     utf8: bool,
     /// Whether a space that does not break a line ends a word, as GNU has it unless `POSIXLY_CORRECT` is set.
     no_break_ends: bool,
-    /// What each byte is, as a character of its own.
+    /// The kind of each byte, as a character of its own.
     bytes: [Kind; PAGE_CODES],
-    /// What each character of two or three bytes is, so many at a time, when one of them is met.
+    /// The kinds of characters of two or three bytes, [`PAGE_CODES`] at a time, determined when one of them first
+    /// occurs.
     pages: Vec<OnceLock<Box<[Kind; PAGE_CODES]>>>,
     arch: pulp::Arch,
 }
 
-/// What a character means for words and columns.
+/// The effect of a character on words and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It begins or continues a word, and takes so many columns.
+    /// It begins or continues a word, and takes this many columns.
     Word(u8),
-    /// It ends a word, and takes so many columns.
+    /// It ends a word, and takes this many columns.
     Space(u8),
     Tab,
     Newline,
@@ -89,7 +90,7 @@ fn is_no_break(code: u32) -> bool {
 }
 
 impl Counter {
-    /// A counter for some characters; none if their encoding is neither one of single bytes nor UTF-8.
+    /// A counter for some characters; `None` if their encoding is neither one of single bytes nor UTF-8.
     #[must_use]
     pub fn new(characters: Arc<Characters>, wanted: Wanted, no_break_ends: bool) -> Option<Counter> {
         let utf8 = match characters.encoding() {
@@ -152,7 +153,7 @@ impl Counter {
         }
     }
 
-    /// How many bytes at the start may be the rest of a character that began before.
+    /// Number of bytes at the start that may be the rest of a character of the part before.
     fn head_of(&self, part: &[u8]) -> usize {
         let most = if self.utf8 { FOLLOWING_MAX_BYTES.min(part.len()) } else { 0 };
         part[..most].iter().take_while(|&&byte| is_following(byte)).count()
@@ -209,7 +210,8 @@ impl Counter {
         core
     }
 
-    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few are.
+    /// Counts plain pieces in vectors, and of the others each character that is odd, in smaller pieces so that few
+    /// are.
     fn in_pieces(&self, bytes: &[u8], core: &mut Core) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -256,7 +258,7 @@ impl Counter {
         tally.plain
     }
 
-    /// What the first character is, and how many bytes it has; none for a byte that belongs to no character.
+    /// The kind of the first character, and its length in bytes; `None` for a byte that belongs to no character.
     #[inline(always)]
     fn first_of(&self, bytes: &[u8]) -> (Option<Kind>, usize) {
         if !self.utf8 || bytes[0] < 0x80 {

@@ -1,14 +1,13 @@
 //! Lines that a pattern matches, in blocks of whole lines: what `grep` looks for.
 //!
-//! Patterns are those of the crate `regex`: no back-references, no look-around, and in time linear in the text. A line
-//! matches if the pattern is found in it, without the newline that ends it.
+//! Patterns are those of the crate `regex`: no back-references, no look-around, and in time linear in the text. A
+//! line matches if the pattern is found in it, without the newline that ends it.
 //!
-//! A block is searched as one text, not line by line, so that the search can leap over all that cannot match. That may
-//! find what goes across a newline; the line in which it begins is then searched by itself, and the search goes on
-//! behind that line. No line is missed: whatever matches within a line also matches in the block, so that nothing is
-//! found behind it before. Patterns that look at the ends of the whole text are searched for line by line. Where whole
-//! words are wanted, the block is searched for what may be some, and then the line, as bytes that are no character end a
-//! word.
+//! A block is searched as one text, not line by line, so that the search can skip text that cannot match. A match may
+//! then cross a newline; the line in which it begins is searched by itself, and the search goes on behind that line.
+//! No line is missed: a match within a line also is a match in the block, so that the search finds nothing behind it
+//! first. Patterns with anchors of the whole text are searched line by line. To match whole words, the block is
+//! searched for candidates, and then their line, since invalid bytes end a word.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,10 +15,10 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// How patterns are meant.
+/// The meaning of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meaning {
-    /// They are texts, not regular expressions.
+    /// Patterns are literal texts, not regular expressions.
     pub fixed: bool,
     /// Upper and lower case are the same.
     pub ignore_case: bool,
@@ -36,7 +35,7 @@ pub struct Meaning {
 pub struct Searcher {
     /// Finds something in every line that matches, and perhaps in others.
     regex: Regex,
-    /// If matches are to be whole words: what is before one, the match as first group, and what is behind it.
+    /// To match whole words: the bound before a match, the match as first group, and the bound behind it.
     words: Option<Regex>,
     line_by_line: bool,
     invert: bool,
@@ -49,13 +48,14 @@ const REGEX_MAX_BYTES: usize = 256 << 20;
 const INVALID_BYTE: u8 = 0xff;
 
 impl Searcher {
-    /// For lines that one of the patterns matches; those of several lines are several, and without any there is no match.
+    /// For lines that match one of the patterns; a pattern of several lines is several patterns, and without any, no
+    /// line matches.
     ///
     /// # Errors
-    /// If a pattern is none.
+    /// If a pattern is invalid.
     pub fn new(patterns: &[impl AsRef<str>], meaning: Meaning) -> Result<Searcher, regex::Error> {
         let patterns: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.as_ref().split('\n')).collect();
-        // Each alone first, so that `a)(b` is no pattern.
+        // Each is compiled alone first, so that `a)(b` is invalid.
         patterns.iter().filter(|_| !meaning.fixed).try_for_each(|pattern| Regex::new(pattern).map(drop))?;
         let of = |pattern: &&str| {
             let pattern = if meaning.fixed { regex::escape(pattern) } else { (*pattern).to_owned() };
@@ -73,7 +73,7 @@ impl Searcher {
         let between = |bound: &str| format!("(?:^|{bound})({one_of_them})(?:{bound}|$)");
         let candidates = match meaning {
             Meaning { whole_lines: true, .. } => format!("^(?:{one_of_them})$"),
-            // Behind a byte that is no ASCII it is not known whether a word ends there.
+            // A byte beyond ASCII may bound a word: the search of the line decides.
             Meaning { whole_words: true, .. } => between(r"[^\w\n]|(?-u:[\x80-\xff])"),
             _ => one_of_them.clone(),
         };
@@ -107,7 +107,7 @@ impl Searcher {
         }
     }
 
-    /// How many lines are wanted.
+    /// Number of wanted lines.
     #[must_use]
     pub fn count(&self, block: &[u8]) -> u64 {
         let (mut at, mut matching) = (0, 0);
@@ -125,12 +125,12 @@ impl Searcher {
             let found = self.candidate(block, at)?;
             let start = memrchr(b'\n', &block[at..found.start]).map_or(at, |newline| at + newline + 1);
             if start == block.len() {
-                // Behind the last newline there is no line.
+                // No line begins behind the last newline.
                 return None;
             }
             let newline = memchr(b'\n', &block[start..]).map_or(block.len(), |newline| start + newline);
             let end = block.len().min(newline + 1);
-            // What is found within a line is found in it by itself too.
+            // A match within a line also is one in the line alone.
             let is_within = found.end <= newline && !self.line_by_line && self.words.is_none();
             if is_within || self.matches(&block[start..end]) {
                 return Some((start, end));
@@ -140,7 +140,7 @@ impl Searcher {
         None
     }
 
-    /// Where the next match may be: no line before it matches.
+    /// The next candidate of a match: no line before it matches.
     fn candidate(&self, block: &[u8], from: usize) -> Option<Range<usize>> {
         if self.line_by_line { Some(from..from) } else { Some(self.regex.find_at(block, from)?.range()) }
     }
@@ -169,7 +169,7 @@ impl Searcher {
             if !word.is_empty() {
                 wanted(&line[word.range()]);
             }
-            // What is behind this word may be before the next one.
+            // The character behind this word may bound the next word as well.
             at = word.end().max(at + 1);
         }
     }
@@ -188,15 +188,15 @@ fn unbroken(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(unbroken)
 }
 
-/// How many lines there are, the last one with or without its end.
+/// Number of lines, the last one with or without its end.
 #[must_use]
 pub fn lines(block: &[u8]) -> u64 {
     let open = block.last().is_some_and(|&last| last != b'\n');
     memchr_iter(b'\n', block).count() as u64 + u64::from(open)
 }
 
-/// Whether a pattern could mean the ends of the text, which are not those of a line then: by `\A`, `\z`, or flags that
-/// are turned off. Now and then that is taken for granted wrongly, which only costs time.
+/// Whether a pattern may have anchors of the whole text, which differ from those of a line: `\A`, `\z`, or flags that
+/// are turned off. A false positive only costs time.
 fn looks_at_ends_of_text(pattern: &str) -> bool {
     let turned_off = pattern.match_indices("(?").any(|(at, _)| {
         let flags = &pattern[at + 2..];

@@ -1,4 +1,4 @@
-//! How a task is described: its name, lane and priority, what it waits for, its inputs, its function.
+//! Description of a task: its name, lane and priority, its predecessors, its inputs, its function.
 
 use std::error::Error;
 
@@ -20,7 +20,7 @@ impl<'env> Tasks<'env> {
 #[must_use = "nothing happens until it is spawned"]
 pub struct Builder<'t, 'env> {
     tasks: &'t Tasks<'env>,
-    /// Of who waits for it.
+    /// Bounds the live tasks, if the caller waits for room before it makes one.
     room: Option<&'t Room>,
     name: Name,
     lane: Lane,
@@ -33,13 +33,13 @@ impl<'t, 'env> Builder<'t, 'env> {
         Builder { tasks, room, name, lane: Lane::Compute, priority: Priority::Normal, before: Few::new() }
     }
 
-    /// Which thread runs it.
+    /// Sets the threads that may run it.
     pub fn on(mut self, lane: Lane) -> Builder<'t, 'env> {
         self.lane = lane;
         self
     }
 
-    /// How urgent it is among those that are active.
+    /// Sets its priority among the active tasks.
     pub fn priority(mut self, priority: Priority) -> Builder<'t, 'env> {
         self.priority = priority;
         self

@@ -1,7 +1,8 @@
-//! What a task waits for, and what waits for it: the edges of the graph, from the side of one task.
+//! Dependencies of one task: the tasks that it waits for, and those that wait for it.
 //!
-//! A task counts those that it waits for, and holds those that wait for it. Its end closes the list under the lock under
-//! which others come into it: who comes later finds that it has ended. `model.rs` has loom try every order.
+//! A task counts its predecessors, and holds its successors. Its end closes the list of successors under the lock
+//! under which others join it: a task that comes later finds that it has ended. `model.rs` checks every interleaving
+//! with loom.
 
 use std::mem;
 
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 use super::failure::Failure;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, lock};
 
-/// Few tasks wait for more than two, or are waited for by more: so many need no allocation of their own.
+/// Few tasks have more than two predecessors or successors: up to two need no allocation of their own.
 pub(super) type Few<T> = SmallVec<[T; 2]>;
 
 /// A hold on something with edges.
@@ -19,9 +20,9 @@ pub(super) trait Linked: Clone {
 }
 
 pub(super) struct Edges<T> {
-    /// How many it waits for: its own making, and tasks before it.
+    /// Number of predecessors that have not ended, and one while the task is being made.
     missing: AtomicU32,
-    /// Known to who runs it, since all that could break it have ended before.
+    /// Visible to the thread that runs it, since every task that could break it has ended before.
     broken: AtomicBool,
     // The next two change under the lock of `state`.
     watched: AtomicBool,
@@ -30,20 +31,20 @@ pub(super) struct Edges<T> {
 }
 
 struct State<T> {
-    /// Those that wait for it.
+    /// The tasks that wait for it.
     after: Few<T>,
     /// Why it is not to be run, or what it failed with.
     failure: Option<Box<Failure>>,
 }
 
-/// What follows from a task's end.
+/// The consequences of a task's end.
 pub(super) struct End<T> {
     pub(super) after: Few<T>,
     pub(super) is_watched: bool,
 }
 
 impl<T: Linked> Edges<T> {
-    /// Of a task that is being made, and waits for so many others.
+    /// Edges of a task that is being made, with `before` predecessors.
     pub(super) fn new(before: usize) -> Edges<T> {
         let no = || AtomicBool::new(false);
         let (broken, watched, ended) = (no(), no(), no());
@@ -56,13 +57,13 @@ impl<T: Linked> Edges<T> {
         lock(&self.state)
     }
 
-    /// It waits for one more, which has not ended.
+    /// Adds a predecessor, which has not ended.
     pub(super) fn wait_for_one_more(&self) {
         self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `next`, which has counted this one among those that it waits for, is told of its end; unless it has ended already:
-    /// then `false`.
+    /// Adds `next`, which has counted this task among its predecessors, as a successor; returns `false` if this task
+    /// has ended already.
     pub(super) fn then(&self, next: &T) -> bool {
         let mut state = self.state();
         if !self.ended.load(Ordering::Relaxed) {
@@ -76,12 +77,12 @@ impl<T: Linked> Edges<T> {
         false
     }
 
-    /// It has so many less to wait for; says whether that was all.
+    /// Removes `of` predecessors; returns whether they were the last.
     pub(super) fn let_go(&self, of: u32) -> bool {
         self.missing.fetch_sub(of, Ordering::AcqRel) == of
     }
 
-    /// It is not to be run, because of this.
+    /// Marks the task as not to be run, because of this failure.
     fn break_with(&self, failure: Failure) {
         self.state().failure.get_or_insert_with(|| Box::new(failure));
         self.broken.store(true, Ordering::Release);
@@ -91,7 +92,7 @@ impl<T: Linked> Edges<T> {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Somebody sleeps until it ends.
+    /// Records that a thread sleeps until it ends.
     pub(super) fn watch(&self) {
         let _state = self.state();
         self.watched.store(true, Ordering::Relaxed);

@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Names of tasks are for people, in failures.
 pub type Name = Cow<'static, str>;
 
-/// A task that has not ended well: the first one, if others depended on it.
+/// The failure of a task: the first one, if others depended on it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Its name; `all` if no single one is to blame.
     pub task: Name,
     /// Why.
     pub cause: Cause,
-    /// Which of all failures it is, of which there are copies.
+    /// Number of the failure, which its copies share.
     number: usize,
 }
 
-/// How many failures there were, with that of all tasks that are cancelled.
+/// Number of failures so far, counting that of cancelled tasks as one.
 static FAILURES: AtomicUsize = AtomicUsize::new(1);
 /// Number of the failure of a cancelled run: it precedes those of all tasks.
 const CANCELLED_TASK: usize = 0;
 
-/// Why a task has not ended well.
+/// The cause of a failure.
 #[derive(Clone, Debug)]
 pub enum Cause {
     /// It returned this error.
@@ -54,7 +54,7 @@ impl Failure {
         self.number == other.number
     }
 
-    /// Of a task that panicked with this.
+    /// The failure of a task that panicked with this payload.
     pub(crate) fn of_panic(task: impl Into<Name>, panic: &(dyn Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

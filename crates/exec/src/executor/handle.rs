@@ -29,7 +29,7 @@ impl<'env, T> Handle<'env, T> {
         Handle { task: Arc::new(Function { core, work: Mutex::new(Work::ToDo(function)) }) }
     }
 
-    /// The task as those see it who do not take its output.
+    /// The task without the type of its output.
     pub(super) fn of_any(&self) -> Task<'env> {
         Arc::clone(&self.task) as Task<'env>
     }
@@ -64,7 +64,7 @@ impl<T> Clone for SharedHandle<'_, T> {
     }
 }
 
-/// What a task is given, or the caller waits for: outputs of tasks, alone, in tuples of up to four, or in a `Vec`.
+/// Inputs of a task, or outputs that the caller waits for: of one task, in tuples of up to four, or in a `Vec`.
 pub trait Inputs<'env> {
     /// The outputs.
     type Given;
@@ -142,7 +142,7 @@ trait Gives<'env, T>: Run<'env> {
     fn take(&self) -> T;
 }
 
-/// A function, and what came of it.
+/// A function, then its output.
 struct Function<'env, F, T> {
     core: Core<'env>,
     work: Mutex<Work<F, T>>,
@@ -171,7 +171,7 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        // Nobody else wants the lock before it has ended.
+        // The lock is free: outputs are taken only after the task has ended.
         let mut work = lock(&self.work);
         let Work::ToDo(function) = work.take() else { panic!("a task is run once") };
         *work = Work::Done(function(tasks)?);

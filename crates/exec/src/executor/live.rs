@@ -1,4 +1,4 @@
-//! How many tasks are live, counted by each thread for itself, and who sleeps until there are fewer.
+//! Number of live tasks, counted by each thread for itself, and the caller that sleeps until it falls.
 
 use crate::sync::{AtomicUsize, Ordering, fence};
 
@@ -6,9 +6,9 @@ use crate::sync::{AtomicUsize, Ordering, fence};
 const NOTHING_AWAITED: usize = usize::MAX;
 
 pub(super) struct Live {
-    /// Of each thread, and of those that are none of the run's.
+    /// One for each thread of the run, and the last for all other threads.
     counts: Box<[Counts]>,
-    /// The caller sleeps until no more than so many are live.
+    /// The caller sleeps until at most this many are live.
     awaited: AtomicUsize,
 }
 
@@ -32,16 +32,16 @@ impl Live {
     /// Says whether the caller is to be woken.
     pub(super) fn count_ended(&self, thread: Option<usize>) -> bool {
         self.count(thread, |counts| &counts.ended);
-        // Either the caller sees, after its own fence, that there are fewer, or this thread sees what it waits for.
+        // Either the caller, after its own fence, sees that there are fewer, or this thread sees the awaited number.
         fence(Ordering::SeqCst);
         let awaited = self.awaited.load(Ordering::Relaxed);
         awaited != NOTHING_AWAITED && self.number() <= awaited
     }
 
-    /// One more, by this thread of the run or one that is none.
+    /// Counts one more, by this thread of the run, or by a thread of another.
     fn count(&self, thread: Option<usize>, which: impl Fn(&Counts) -> &AtomicUsize) {
         if let Some(thread) = thread {
-            // Nobody else writes to it.
+            // This thread is the only writer of its counts.
             let count = which(&self.counts[thread]);
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
         } else {
@@ -49,14 +49,14 @@ impl Live {
         }
     }
 
-    /// How many there are, or more: those that have ended are counted first, and each was made before.
+    /// Upper bound of the number of live tasks: the ended ones are counted first, and each was made before.
     pub(super) fn number(&self) -> usize {
         let ended: usize = self.counts.iter().map(|counts| counts.ended.load(Ordering::Acquire)).sum();
         let made: usize = self.counts.iter().map(|counts| counts.made.load(Ordering::Acquire)).sum();
         made - ended
     }
 
-    /// While `work` sleeps, who ends a task looks whether no more than `most` are live.
+    /// During `work`, every thread that ends a task checks whether at most `most` are live.
     pub(super) fn awaiting<R>(&self, most: usize, work: impl FnOnce() -> R) -> R {
         self.awaited.store(most, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! A model check of what tasks of different threads say to each other: loom runs each of these in every order in which
-//! threads can take locks and wake up, up to a number of times that one is stopped in favour of another.
+//! A model check of what tasks of different threads say to each other: loom runs each of these in every order in
+//! which threads can take locks and wake up, up to a number of times that one is stopped in favour of another.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -83,7 +83,7 @@ fn a_caller_that_waits_until_few_are_live_is_woken() {
             let run = Arc::new(Tasks::new(std::sync::Arc::new(Pool::new(1, &[1]))));
             run.count_made();
             run.count_made();
-            // One of the run's, and one that is none.
+            // A thread of the run, and another one.
             let ends = [Some(1), None].map(|index| {
                 let run = Arc::clone(&run);
                 thread::spawn(move || {

@@ -1,13 +1,13 @@
-//! Which thread a thread is: of which executor, and of which run.
+//! The position of the current thread: its executor, its run, and its number in each.
 
 use std::cell::Cell;
 
 use crate::queues::Server;
 use crate::sync::thread_local;
 
-/// Which run, and which of its threads.
+/// A run, and the number of a thread in it.
 type OfRun = Cell<(usize, usize)>;
-/// Which executor, and which of its threads, if of any.
+/// An executor, and the role and number of a thread in it.
 type OfExecutor = Cell<Option<(usize, Server, usize)>>;
 
 #[cfg(not(all(test, loom)))]
@@ -31,7 +31,7 @@ impl Place {
         Place(PLACE.with(|place| place.replace((run, thread))))
     }
 
-    /// Which of this run's threads this one is, if it is one.
+    /// The number of the current thread in this run; `None` for any other thread.
     pub(super) fn within(run: usize) -> Option<usize> {
         let (now, thread) = PLACE.with(Cell::get);
         (now == run).then_some(thread)

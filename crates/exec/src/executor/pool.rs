@@ -1,7 +1,7 @@
 //! An executor's threads: which runs are active, and which of them a thread serves.
 //!
-//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one run
-//! as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
+//! Each run has queues of its own, so that its failure, its end and its caller concern no other. A thread serves one
+//! run as long as this has tasks for it, but for no more than a turn while others are active, and then the next.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -28,8 +28,8 @@ pub(super) trait Served {
     /// A task that no other thread may run.
     fn find_only_bound(&self, server: Server, look: Look) -> Option<Found<Self::Task>>;
 
-    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one of
-    /// them, it is enough.
+    /// Runs a task on the run's `index`th thread, and others after it, until there are no more for it or, after one
+    /// of them, it is enough.
     fn serve(&self, server: Server, index: usize, task: Self::Task, enough: impl FnMut() -> bool);
 }
 
@@ -37,14 +37,14 @@ pub(super) trait Served {
 pub(super) struct Pool<R> {
     id: usize,
     sleep: Sleep,
-    /// Threads that compute, with the caller, who is number 0 and has no seat here.
+    /// Compute threads, with the caller, which is number 0 and has no seat here.
     computing: usize,
     /// The threads of each lane, by their numbers.
     lanes: Box<[Range<usize>]>,
     runs: Mutex<Vec<Arc<R>>>,
     /// Grows whenever they change.
     version: AtomicUsize,
-    /// How many there are.
+    /// Number of active runs.
     active: AtomicUsize,
     /// Whether a thread of a lane was refused a higher priority.
     pub(super) refused: AtomicBool,
@@ -56,7 +56,8 @@ const TURN_TASKS: usize = 16;
 static POOLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);
 
 impl<R: Served> Pool<R> {
-    /// For `computing` threads, of which a run's caller is the first, and lanes of so many.
+    /// A pool of `computing` threads, the first of which is the caller of a run, and of lanes with these numbers of
+    /// threads.
     pub(super) fn new(computing: usize, lanes: &[usize]) -> Pool<R> {
         let mut next = computing;
         let lanes: Box<[Range<usize>]> = lanes
@@ -87,7 +88,7 @@ impl<R: Served> Pool<R> {
         self.lanes.len()
     }
 
-    /// How many threads there are, the caller included.
+    /// Number of threads, the caller included.
     pub(super) fn threads(&self) -> usize {
         self.lanes.last().map_or(self.computing, |lane| lane.end)
     }
@@ -173,9 +174,9 @@ impl<R: Served> Pool<R> {
         run.serve(server, index, found.task, enough);
     }
 
-    /// Serves a run on its caller's thread until it is enough, which is to be followed by a wake of the caller. Only
-    /// this run's tasks are run here, whatever others there are: they may take as long as they like, and want locks that
-    /// this caller holds. But a caller that is one of the executor's threads goes on running what no other thread may.
+    /// Serves a run on its caller's thread until `enough` holds; a change that makes it true must wake the caller.
+    /// Runs only tasks of this run, even if others are active: their tasks may take long, and may want locks that
+    /// this caller holds. But a caller that is a thread of the executor still runs the tasks that only it may run.
     pub(super) fn serve_until(&self, run: &R, enough: impl Fn() -> bool) {
         let home = Home::within(self.id);
         let home_seat = home.map(|(_, index)| index - 1);
@@ -206,7 +207,7 @@ impl<R: Served> Pool<R> {
 struct Known<R> {
     runs: Vec<Arc<R>>,
     version: usize,
-    /// Which is looked at first.
+    /// The run at which the search begins.
     first: usize,
 }
 
@@ -235,7 +236,7 @@ impl<R: Served> Known<R> {
         look: Look,
         find: impl Fn(&R) -> Option<Found<T>>,
     ) -> Option<(Arc<R>, Found<T>)> {
-        // The last look is one under the lock: whoever adds a run after it sees that this thread sleeps.
+        // The last look takes the lock: a thread that adds a run after it sees that this thread sleeps.
         if look == Look::Last || self.version != pool.version.load(Ordering::Relaxed) {
             let runs = lock(&pool.runs);
             self.version = pool.version.load(Ordering::Relaxed);

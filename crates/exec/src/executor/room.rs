@@ -1,4 +1,4 @@
-//! Room for more tasks: the caller's, who works until there is some.
+//! Limit of live tasks: a caller that reaches it runs tasks until half of the room is free.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use super::tasks::Tasks;
 
 pub(super) struct Room {
     live_max: usize,
-    /// How many more are made before it looks how many are live.
+    /// Tasks that may be made before the live ones are counted again.
     known: Cell<usize>,
 }
 

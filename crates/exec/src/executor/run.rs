@@ -1,4 +1,4 @@
-//! The run as its caller sees it, who may wait; and as a value, which lasts until it is finished or dropped.
+//! The run for its caller, which may wait; and as a value, which lasts until it is finished or dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::pool::Pool;
 use super::room::Room;
 use super::tasks::{Task, Tasks};
 
-/// The run as its caller sees it, who may wait, and whose tasks are bounded. All that [`Tasks`] has, it has too.
+/// The run for its caller, which may wait, and whose tasks are bounded. It has all methods of [`Tasks`].
 pub struct Caller<'env> {
     tasks: Arc<Tasks<'env>>,
     room: Room,
@@ -71,8 +71,8 @@ impl<'env> Caller<'env> {
     }
 }
 
-/// A run that goes on between the calls of whoever has it, such as an operator that is asked for one batch after another.
-/// It ends when it is finished; dropped before, it is cancelled, and what has begun is awaited.
+/// A run that goes on between calls of its owner, such as an operator that is asked for one batch after another. It
+/// ends when it is finished; dropping it cancels it, and waits for the tasks that have begun.
 ///
 /// Its executor is kept by `E`: a reference, or an `Arc` for a run that is moved wherever its owner goes.
 ///

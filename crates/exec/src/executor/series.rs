@@ -44,7 +44,7 @@ impl<'env> Tasks<'env> {
     {
         assert!(at_a_time > 0, "no task may be live at a time");
         let name = name.into();
-        // Ends when all those have that make up the series, and this function has let go.
+        // Ends when all tasks of the series have ended, and this function has released its hold.
         let end =
             Handle::new(self.core(name.clone(), Lane::Compute, Priority::High, 0), |_: &Tasks<'env>| Ok(()));
         self.count_made();
@@ -96,16 +96,16 @@ impl<'env, I, T: Iterator<Item = I>, F> Series<'env, T, F> {
         if self.end.core().edges.is_broken() || tasks.is_cancelled() {
             return None;
         }
-        // Who has panicked when asked is not asked again.
+        // An iterator that has panicked poisons the lock, and is not called again.
         self.items.lock().ok()?.next()
     }
 }
 
-/// One of the tasks of a series that are live at the same time. It is run again with the next item: nothing is
-/// allocated for each.
+/// A task of a series. Several are live at the same time; each is run again with the next item, so that no item needs
+/// an allocation.
 struct OneOfSeries<'env, I, T, F> {
     core: Core<'env>,
-    /// What it does next.
+    /// The next item.
     turn: Mutex<Turn<'env, I, T, F>>,
 }
 
@@ -123,7 +123,7 @@ where
     }
 
     fn run(&self, tasks: &Tasks<'env>) -> Result<bool, Cause> {
-        // Nobody else wants the lock before it has ended.
+        // The lock is free: one thread at a time runs the task.
         let mut turn = lock(&self.turn);
         let (item, series) = turn.take().expect("an item for each time");
         (series.what)(item, tasks).map_err(Cause::failed)?;

@@ -1,4 +1,4 @@
-//! The run: active tasks in their queues, their execution, and what follows from a task's end.
+//! The run: active tasks in their queues, their execution, and the consequences of a task's end.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::queues::{For, Found, Priority, Queues, Server};
 use crate::sleep::{Look, Seat};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// Which threads may run a task.
+/// The threads that may run a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lane {
     /// Any of those that compute.
     #[default]
     Compute,
-    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too high
-    /// is counted round.
+    /// The threads of this I/O lane, which compute nothing: its tasks may wait, for a disk or for room. A number too
+    /// high is counted round.
     Io(usize),
-    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high is
-    /// counted round.
+    /// Always the same of those that compute, by its number; 0 is the run's caller while it waits. A number too high
+    /// is counted round.
     Pinned(usize),
 }
 
-/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread allocates
-/// and another frees is what an empty task costs most.
+/// A task, of whatever function. It is one allocation, with its function and later its output: what one thread
+/// allocates and another frees is what an empty task costs most.
 pub(super) type Task<'env> = Arc<dyn Run<'env> + 'env>;
 
-/// What the threads that run tasks need of them.
+/// The operations of a task that the executor needs.
 pub(super) trait Run<'env>: Send + Sync {
     fn core(&self) -> &Core<'env>;
 
@@ -42,7 +42,7 @@ pub(super) trait Run<'env>: Send + Sync {
     fn discard(&self);
 }
 
-/// What all tasks have. With a small function it is no larger than two cache lines.
+/// Fields of every task. With a small function a task is no larger than two cache lines.
 pub(super) struct Core<'env> {
     name: Name,
     lane: Bound,
@@ -73,14 +73,14 @@ pub struct Tasks<'env> {
     seat: Arc<Seat>,
     live: Live,
     cancelled: AtomicBool,
-    /// What the caller was not given yet: the first ones.
+    /// The first failures that the caller has not received.
     failures: Mutex<Vec<Failure>>,
 }
 
-/// How many runs there were.
+/// Number of runs so far.
 static RUNS: AtomicUsize = AtomicUsize::new(1);
 
-/// How many tasks the caller runs before it looks how many are live.
+/// Tasks that the caller runs before it counts the live ones again.
 const TASKS_PER_LOOK: usize = 16;
 /// Failures that are kept at the same time, of which the run returns the first.
 const FAILURES_KEPT: usize = 1 << 10;
@@ -127,7 +127,8 @@ impl<'env> Tasks<'env> {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on each.
+    /// Whether the threads of I/O lanes have the higher priority that they asked for. Known once a task has run on
+    /// each.
     #[must_use]
     pub fn io_is_urgent(&self) -> bool {
         !self.pool.refused.load(Ordering::Relaxed)
@@ -154,12 +155,12 @@ impl<'env> Tasks<'env> {
         Place::enter(self.id, index)
     }
 
-    /// This thread is the run's caller until what is returned is dropped, unless it is so already.
+    /// This thread is the run's caller until the returned value is dropped, unless it is so already.
     pub(super) fn enter_as_caller(&self) -> Option<Place> {
         (self.thread() != Some(0)).then(|| self.enter(0))
     }
 
-    /// Which of this run's threads this one is, if it is one.
+    /// The number of the current thread in this run; `None` for any other thread.
     fn thread(&self) -> Option<usize> {
         Place::within(self.id)
     }
@@ -175,7 +176,7 @@ impl<'env> Tasks<'env> {
         self.live.awaiting(most, || self.work_until(|| self.live() <= most));
     }
 
-    /// Runs so many tasks on the caller's thread; `false` if there are fewer that it need not wait for.
+    /// Runs `many` tasks on the caller's thread; returns `false` if it finds fewer without sleeping.
     fn work_at_once(&self, many: usize) -> bool {
         let mut done = 0;
         while done < many {
@@ -191,7 +192,7 @@ impl<'env> Tasks<'env> {
         true
     }
 
-    /// Runs tasks on the caller's thread until it is enough. What makes it enough wakes the caller.
+    /// Runs tasks on the caller's thread until `enough` holds. The thread that makes it true wakes the caller.
     pub(super) fn work_until(&self, enough: impl Fn() -> bool) {
         self.pool.serve_until(self, enough);
     }
@@ -200,7 +201,7 @@ impl<'env> Tasks<'env> {
     fn execute(&self, task: Task<'env>) -> Option<Task<'env>> {
         let core = task.core();
         let result = match self.reason_to_spare(core) {
-            // What it borrows and holds is dropped all the same.
+            // Values that its function borrows and owns are dropped all the same.
             Some(failure) => self.noted(Failure::catch(&core.name, || task.discard())).and(Err(failure)),
             None => match Failure::catch(&core.name, || task.run(self)) {
                 Ok(Ok(true)) => return self.keep(task),
@@ -258,14 +259,14 @@ impl<'env> Tasks<'env> {
         None
     }
 
-    /// Who holds a task last drops its output, if nobody took it.
+    /// Dropping the last reference to a task drops its output, if it was not taken, and that can panic.
     fn part_with(&self, task: Task<'env>) {
         let name = task.core().name.clone();
         let _ = self.noted(Failure::catch(&name, || drop(task)));
     }
 
-    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the queue,
-    /// unless another task takes precedence.
+    /// The next task of thread `me`, which has just made `task` active: `task` itself, without passing through the
+    /// queue, unless another task takes precedence.
     fn instead_of(&self, me: usize, task: Task<'env>) -> Task<'env> {
         match self.queues.find_pressing(me) {
             None => task,
@@ -276,7 +277,7 @@ impl<'env> Tasks<'env> {
         }
     }
 
-    /// Of a task that waits for so many others.
+    /// The core of a task with `before` predecessors.
     pub(super) fn core(&self, name: Name, lane: Lane, priority: Priority, before: usize) -> Core<'env> {
         let lane = match lane {
             Lane::Compute => Bound::Any,
@@ -290,7 +291,7 @@ impl<'env> Tasks<'env> {
         self.live.count_made(self.thread());
     }
 
-    /// So many of those that a task waits for are gone; the last make it active.
+    /// Removes `of` predecessors of a task; once it has none left it becomes active.
     pub(super) fn release(&self, task: Task<'env>, of: u32) {
         if task.core().edges.let_go(of) {
             self.push(task);

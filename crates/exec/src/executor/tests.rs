@@ -91,7 +91,7 @@ fn an_error_reaches_who_waits_with_the_name_of_its_task() {
         let failure = tasks.wait(count).unwrap_err();
         assert_eq!(failure.to_string(), "the task `read block 3` failed");
         assert_eq!(failure.source().unwrap().to_string(), "no such block");
-        // One that is made later, too.
+        // The error also reaches a task that is made later.
         let broken = tasks.task("broken").try_spawn(|_| Err::<u8, _>("broken"));
         let order = tasks.task("order").wait_for(&broken).spawn(|_| ());
         tasks.wait(broken).unwrap_err();
@@ -280,7 +280,7 @@ impl Drop for Fragile<'_> {
 fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
     for threads in [1, 2] {
         let dropped = AtomicUsize::new(0);
-        // An output that nobody takes, whoever holds it last.
+        // An output that is not taken, whichever thread drops the last reference.
         let failure = Threads::new(threads).run(|tasks| {
             for _ in 0..100 {
                 tasks.task("output").spawn(|_| Fragile(&dropped)).forget();
@@ -289,7 +289,7 @@ fn what_panics_when_it_is_dropped_fails_its_task_and_nothing_hangs() {
         if let Err(failure) = failure {
             assert_eq!(failure.to_string(), "the task `output` panicked: fragile");
         }
-        // What a function holds, when it is run and when it is not.
+        // Values that a function owns, when it is run and when it is not.
         let failure = Threads::new(threads)
             .run(|tasks| {
                 let held = Fragile(&dropped);
@@ -365,7 +365,7 @@ fn items_that_panic_end_their_task_blocks_and_no_others() {
                 tasks.wait(all).unwrap_err().to_string()
             })
         }));
-        // Who makes the first ones is the caller.
+        // The caller's thread takes the first items.
         if let Ok(result) = result {
             assert_eq!(result.unwrap(), format!("the task `block` panicked: item {panicking}"));
             assert!(panicking >= 4);
@@ -617,6 +617,6 @@ fn the_caller_waits_for_many_and_for_what_is_shared() {
             assert_eq!(tasks.wait(both).unwrap_err().to_string(), "the task `one` failed");
         })
         .unwrap_err();
-    // What the caller was not given is the run's.
+    // Failures that the caller did not receive are the run's.
     assert_eq!(failure.to_string(), "the task `other` failed");
 }

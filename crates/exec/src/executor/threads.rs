@@ -1,4 +1,4 @@
-//! Which threads an executor has, and how they are started.
+//! The threads of an executor, and their start.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ pub struct Threads {
     live_max: usize,
 }
 
-/// More than the kernel gives a process, unless it is told to.
+/// More than the kernel allows a process by default.
 const THREADS_MAX: usize = i16::MAX as usize;
 /// Tasks that are live at the same time, unless said otherwise: few enough to stay in a core's cache.
 const LIVE_MAX: usize = 1 << 10;
@@ -32,8 +32,8 @@ const IO_NICE: i32 = -10;
 const IO_TIME_SLICE: Duration = Duration::from_micros(100);
 
 impl Threads {
-    /// This many threads that compute, at least one and no more than 32,767; a run's caller is one of them while it waits.
-    /// One I/O lane of one thread comes on top.
+    /// `computing` compute threads, at least one and no more than 32,767; the caller of a run is one of them while it
+    /// waits. One I/O lane of one thread is added.
     #[must_use]
     pub fn new(computing: usize) -> Threads {
         Threads {
@@ -44,8 +44,8 @@ impl Threads {
         }
     }
 
-    /// I/O lanes with this many threads each, in place of one with one: [`Lane::Io`](super::Lane::Io)`(0)` has the first
-    /// number. A lane has at least one thread, and there is at least one lane.
+    /// I/O lanes with this many threads each, in place of one with one: [`Lane::Io`](super::Lane::Io)`(0)` has the
+    /// first number. A lane has at least one thread, and there is at least one lane.
     ///
     /// ```
     /// use sakiyomi_exec::executor::{Failure, Lane, Threads};
@@ -67,15 +67,15 @@ impl Threads {
         self
     }
 
-    /// The threads that compute stay on these cores, each on one: number n of [`Lane::Pinned`](super::Lane::Pinned) on
-    /// the nth, counted round. Callers are not moved.
+    /// The threads that compute stay on these cores, each on one: number n of [`Lane::Pinned`](super::Lane::Pinned)
+    /// on the nth, counted round. Callers are not moved.
     #[must_use]
     pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Threads {
         self.cores = cores.into_iter().collect();
         self
     }
 
-    /// How many tasks a run's caller may have made that have not ended, at least one.
+    /// Sets the limit of live tasks that a run's caller may have made, at least one.
     #[must_use]
     pub fn live_max(mut self, tasks: usize) -> Threads {
         self.live_max = tasks.max(1);

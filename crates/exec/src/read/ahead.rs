@@ -1,4 +1,4 @@
-//! Having the kernel fetch what is read soon, where it does not read far enough ahead by itself.
+//! Asks the kernel to fetch ahead on devices for which its own read-ahead is too short.
 
 use std::fs::{File, Metadata};
 use std::ops::Range;
@@ -13,18 +13,18 @@ const FETCH_MIN_BYTES: u64 = 1 << 20;
 /// A read-ahead of the kernel's own that is enough, in bytes, for any device that is not very slow to answer.
 const READ_AHEAD_ENOUGH: u64 = 2 << 20;
 
-/// How the kernel reads from a device, in bytes.
+/// The kernel's reads from a device, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
-    /// How much it fetches at a time when it is asked.
+    /// Bytes that it fetches for one request.
     pub(super) piece: u64,
-    /// How far it reads ahead by itself, if it says so.
+    /// Its own read-ahead; `None` if it does not report it.
     read_ahead: Option<u64>,
 }
 
 impl Device {
-    /// Whether the kernel should be asked to fetch, while those who compute will soon have nothing to do or not. What it
-    /// reads by itself is in larger pages, and costs the CPU less.
+    /// Whether to ask the kernel to fetch ahead; `work_is_low` says that compute threads may soon starve. The
+    /// kernel's own read-ahead uses larger folios, and costs less CPU.
     pub(super) fn needs_help(&self, work_is_low: bool) -> bool {
         work_is_low && self.read_ahead.is_none_or(|bytes| bytes < READ_AHEAD_ENOUGH)
     }
@@ -52,7 +52,7 @@ impl Devices {
     }
 }
 
-/// What of a range has been fetched ahead.
+/// Progress of fetching ahead through a range.
 pub(super) struct Ahead<'f> {
     file: &'f File,
     piece: u64,
@@ -65,14 +65,14 @@ impl<'f> Ahead<'f> {
         Ahead { file, piece: device.piece, rest: range }
     }
 
-    /// What is read is here now.
+    /// Fetches ahead of offset `at`, up to which the range has been read.
     pub(super) fn keep(&mut self, at: u64) {
-        // Others may have brought some meanwhile.
+        // The pages in between may have been read without being fetched ahead.
         self.rest.start = self.rest.start.max(at).min(self.rest.end);
         let to = (at + FETCH_AHEAD_BYTES).min(self.rest.end);
         if to == self.rest.end || to >= self.rest.start + FETCH_MIN_BYTES {
             let range = self.rest.start..to;
-            // What is refused here is read all the same.
+            // A fetch is only advice: if it is refused, the range is read all the same.
             if !range.is_empty() && page_cache::fetch_in_pieces(self.file, range, self.piece).is_err() {
                 self.rest.start = self.rest.end;
             }

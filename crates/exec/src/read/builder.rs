@@ -1,11 +1,11 @@
-//! How files are to be read: what a caller can set.
+//! Options of a blocked read.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use sakiyomi_io::{Access, EngineSpec};
 
-/// Who reads what is not in memory.
+/// The thread that reads bytes that are not in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoThread {
     /// A thread that does nothing else, with a raised priority where that is allowed: the paper's `IO_0`.
@@ -78,8 +78,8 @@ impl BlockedRead {
         self
     }
 
-    /// How all of it is read; otherwise as is best: what is in memory is mapped, or copied if that is faster, and the
-    /// rest is brought by the I/O thread.
+    /// Reads all bytes by this engine. By default resident bytes are mapped, or copied if that is faster, and the I/O
+    /// thread loads the others.
     pub fn method(mut self, method: EngineSpec) -> BlockedRead {
         self.method = Some(method);
         self
@@ -91,7 +91,7 @@ impl BlockedRead {
         self
     }
 
-    /// Who reads.
+    /// The thread that reads.
     pub fn io_thread(mut self, io: IoThread) -> BlockedRead {
         self.io = io;
         self

@@ -1,18 +1,18 @@
-//! Why a blocked read has no result.
+//! Errors of a blocked read.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::executor::Failure;
 
-/// What can go wrong.
+/// An error of a blocked read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was named cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot open {}", path.display())]
     Open {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -20,10 +20,10 @@ pub enum Error {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] sakiyomi_io::Error),
-    /// What is small, or has no offsets, as a pipe, cannot be read.
+    /// A small file, or one without offsets, such as a pipe, cannot be read.
     #[error("cannot read {}", path.display())]
     Stream {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -35,7 +35,7 @@ pub enum Error {
     LongRecord {
         /// The file.
         path: PathBuf,
-        /// What there is room for, in bytes.
+        /// The longest possible record, in bytes.
         most: u64,
     },
     /// The function that maps has failed.

@@ -1,4 +1,4 @@
-//! How those who compute have the bytes of a file that are in memory, or that they wait for themselves.
+//! How compute threads get the bytes of a file that are in memory, or that they load themselves.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use sakiyomi_io::{Block, Buffer, BufferPool, Memory};
 use super::plan::cut;
 use super::tuner::{Transfer, Tuner};
 
-/// Of one file.
+/// Transfers from one file.
 pub(super) struct Fetch {
     pub(super) single: Arc<Single>,
     /// Bytes that are copied at a time.
@@ -37,18 +37,18 @@ impl Fetch {
         Fetch { single, copied, buffers, is_free: true, tuner: Mutex::new(Tuner::of(bytes)) }
     }
 
-    /// How a piece is had, and how much of it before this is asked again.
+    /// The transfer for the next bytes of a piece, and their range; then this is called again.
     pub(super) fn next(&self, piece: &Range<u64>) -> (Transfer, Range<u64>) {
         let (transfer, length) = self.tuner().next(piece.end - piece.start);
         (transfer, piece.start..piece.start + length)
     }
 
-    /// So many bytes were had so, and worked on.
+    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&self, transfer: Transfer, bytes: u64, time: Duration) {
         self.tuner().took(transfer, bytes, time);
     }
 
-    /// Maps a part; none if it cannot be mapped but may be copied, which is tried then and for all that comes after.
+    /// Maps a part; `None` if it cannot be mapped but may be copied: this and all later parts are then copied.
     pub(super) fn map(&self, part: Range<u64>) -> Result<Option<Block>, sakiyomi_io::Error> {
         match self.single.map(part) {
             Err(_) if self.is_free => {
@@ -88,7 +88,7 @@ impl Buffers {
         Buffers { threads, kept: Arc::default() }
     }
 
-    /// One of at least `size` bytes, for a thread that has none.
+    /// A buffer of at least `size` bytes, for a thread that holds none.
     fn take(&self, size: usize) -> Result<Buffer, sakiyomi_io::Error> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match kept.take().filter(|&(had, _)| had >= size) {

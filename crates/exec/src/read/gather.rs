@@ -1,5 +1,5 @@
-//! Results on their way to who wants them: put together as neighbours meet, or one after the other; and files in their
-//! order in any case.
+//! Results on their way to the caller: reduced as neighbours meet, or handed over one after the other; and files
+//! always in their order.
 //!
 //! The place of a result is a range of numbers; those of a whole file have no gaps.
 
@@ -15,7 +15,7 @@ use super::semaphore::Permit;
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 pub(super) type Take<'g, T> = Box<dyn FnMut(usize, Event<T>) -> Result<Wanted, Error> + Send + 'g>;
 
-/// Where the results of all files go.
+/// Receives the results of all files.
 pub(super) struct Sink<'g, T> {
     /// Whether those of a file become one.
     put_together: Option<PutTogether<'g, T>>,
@@ -31,7 +31,7 @@ struct Turns<'g, T> {
     take: Take<'g, T>,
     /// Nothing is handed over any more.
     broken: bool,
-    /// Of the file with which it ended: were it given back, the next would be thought to have its turn.
+    /// Permit of the file whose end was refused: if it were released, the next file would be allowed to begin.
     last: Option<Permit>,
 }
 
@@ -43,7 +43,7 @@ struct Waiting<T> {
 }
 
 impl<'g, T> Sink<'g, T> {
-    /// For files of which the first byte that is read is `start`.
+    /// For files that are read from offset `start` on.
     pub(super) fn new(
         put_together: Option<PutTogether<'g, T>>,
         start: u64,
@@ -72,7 +72,7 @@ impl<'g, T> Sink<'g, T> {
 impl<T> Turns<'_, T> {
     fn hand_over(&mut self) -> Result<(), Error> {
         while let Some(file) = self.files.get_mut(&self.now).filter(|_| !self.broken) {
-            // Unless it ends well, that nobody is called again.
+            // Stays set if `take` fails or panics, so that it is not called again.
             self.broken = true;
             while let Some((end, result, _permit)) = file.results.remove(&file.next) {
                 file.next = end;
@@ -99,7 +99,7 @@ impl<T> Turns<'_, T> {
     }
 }
 
-/// Where the results of a file go.
+/// Receives the results of a file.
 pub(super) struct Gather<'s, 'g, T> {
     sink: &'s Sink<'g, T>,
     index: usize,
@@ -108,15 +108,15 @@ pub(super) struct Gather<'s, 'g, T> {
 }
 
 impl<T> Gather<'_, '_, T> {
-    /// Whether nobody wants any more.
+    /// Whether the caller wants no more results of this file.
     pub(super) fn is_enough(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
     }
 
-    /// Takes the result of a place, if it has one. The permit is given back when nothing of it is left here.
+    /// Takes the result of a place, if it has one. The permit is released when the result has left.
     ///
     /// # Errors
-    /// Of who takes results.
+    /// Those of the caller's function.
     pub(super) fn put(
         &self,
         place: Range<u64>,
@@ -135,10 +135,10 @@ impl<T> Gather<'_, '_, T> {
         }
     }
 
-    /// No more will come.
+    /// Ends the file: it gets no more results.
     ///
     /// # Errors
-    /// Of who takes results.
+    /// Those of the caller's function.
     pub(super) fn end(self, end: Result<Report, Error>, permit: Permit) -> Result<(), Error> {
         let Gather { sink, index, runs, .. } = self;
         let whole = runs.filter(|_| end.is_ok()).and_then(Runs::into_result);
@@ -154,7 +154,7 @@ impl<T> Gather<'_, '_, T> {
 /// Puts neighbours together.
 struct Runs<'g, T> {
     put_together: PutTogether<'g, T>,
-    /// By their first place: the end, and what is there.
+    /// By their first place: the end of a run, and its result.
     runs: Mutex<BTreeMap<u64, (u64, Option<T>)>>,
 }
 

@@ -1,5 +1,5 @@
-//! How the I/O thread loads what is not in memory: into the page cache, from which the threads that compute fetch it like
-//! the resident parts; or into buffers, if an engine was chosen or the page cache does not keep what is loaded.
+//! Loading of cold parts by the I/O thread: into the page cache, from which the compute threads fetch them like the
+//! resident parts; or into buffers, if an engine was chosen or the page cache does not keep the pages.
 
 use std::ops::Range;
 use std::path::Path;
@@ -21,8 +21,8 @@ use super::stream::{Bytes, Stream, fill_buffer};
 use super::work::FileGuard;
 use crate::executor::Tasks;
 
-/// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all threads
-/// end together; the most is mapped at once where the file system has pages as large.
+/// Bytes loaded into the page cache before they are dispatched: the least, so that processing begins soon and all
+/// threads end together; the most is mapped at once where the file system has pages as large.
 const LOADED_BYTES: Range<u64> = 256 << 10..2 << 20;
 /// Largest alignment of direct transfers that devices ask for, in bytes.
 const ALIGNMENT_MAX: usize = 64 << 10;
@@ -60,8 +60,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(())
     }
 
-    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or cannot be
-    /// loaded. Reading that into buffers tells why not.
+    /// Loads a part of a file into the page cache piece by piece; returns the rest if pages do not stay there or
+    /// cannot be loaded. Reading the rest into buffers finds the error.
     fn load_into_cache(
         &self,
         tasks: &Tasks<'w>,
@@ -110,8 +110,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(())
     }
 
-    /// Many files share one engine and one budget: to set up a ring for each takes longer than to read a small file. A
-    /// single one has an engine of its own, which it drives without a lock and whose buffers the kernel may know.
+    /// Many files share one engine and one budget: to set up a ring for each takes longer than to read a small file.
+    /// A single one has an engine of its own, which it drives without a lock and whose buffers the kernel may know.
     fn open_stream(
         &mut self,
         path: &Path,
@@ -142,8 +142,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         ReadStream::open(path, &options)
     }
 
-    /// The engine of all files, opened when it is needed. There is memory for the blocks that are read ahead and for those
-    /// that have a permit.
+    /// The engine of all files, opened when it is needed. There is memory for the blocks that are read ahead and for
+    /// those that have a permit.
     fn shared_io(&mut self, engine: EngineSpec) -> Result<&Io, sakiyomi_io::Error> {
         let read = self.work.read;
         if self.io.is_none() {
@@ -156,8 +156,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         Ok(self.io.as_ref().expect("just opened"))
     }
 
-    /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all earlier
-    /// blocks processed: they may be enough, and the writer may wait for the result.
+    /// Reads an input without offsets, and makes a task of each block. Before it waits for a writer, it has all
+    /// earlier blocks processed: they may be enough, and the writer may wait for the result.
     pub(super) fn load_stream(
         &self,
         tasks: &Tasks<'w>,

@@ -18,10 +18,10 @@ use super::work::Work;
 /// Bytes that are fetched of each file that is opened ahead.
 const FETCHED_OF_ONE: u64 = 4 << 20;
 
-/// What is read.
+/// An input to read.
 pub(super) enum Input<'f> {
     Path(&'f Path),
-    /// Of what is called so.
+    /// A stream, and the name for it.
     Stream(&'f Path, Stream<'f>),
 }
 
@@ -52,18 +52,18 @@ impl Opened {
         Ok(Opened { file, metadata, plan, fetched: 0 })
     }
 
-    /// Has the kernel fetch what will be read first.
+    /// Asks the kernel to fetch the part that will be loaded first.
     fn fetch_beginning(&mut self, devices: &mut Devices) {
         let Some(first) = self.plan.as_ref().and_then(|plan| plan.cold.first()) else { return };
         let device = devices.of(&self.file, &self.metadata);
         let range = first.start..first.end.min(first.start + FETCHED_OF_ONE);
         self.fetched = range.end - range.start;
-        // What is refused here is read all the same.
+        // A fetch is only advice: if it is refused, the part is read all the same.
         let _ = page_cache::fetch_in_pieces(&self.file, range, device.piece);
     }
 }
 
-/// What comes next, in its order.
+/// The inputs that come next, in order.
 pub(super) struct LookAhead<'w> {
     inputs: Peekable<vec::IntoIter<Input<'w>>>,
     opened: VecDeque<(&'w Path, Opened)>,
@@ -79,7 +79,7 @@ impl<'w> LookAhead<'w> {
         self.opened.is_empty() && self.inputs.peek().is_none()
     }
 
-    /// Opens the files that come next, as long as they are regular ones: others may wait for somebody.
+    /// Opens the next files as long as they are regular ones: to open another kind may block, as with a FIFO.
     pub(super) fn look<T: Send>(&mut self, work: &Work<'_, T>, devices: &mut Devices) {
         while self.opened.len() < work.files.most() && self.fetched < FETCH_AHEAD_BYTES {
             let Some(&Input::Path(path)) = self.inputs.peek() else { return };

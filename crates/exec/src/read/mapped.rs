@@ -1,4 +1,4 @@
-//! What is done with the blocks, and what becomes of the results.
+//! How blocks are mapped, and how the results are delivered.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -51,7 +51,7 @@ impl Records {
     }
 }
 
-/// Files to be read, and what is done with their blocks.
+/// Files to be read, and the function that maps their blocks.
 #[must_use = "nothing is read until it is reduced or written"]
 pub struct Mapped<F> {
     read: BlockedRead,
@@ -62,8 +62,8 @@ pub struct Mapped<F> {
 type PutTogether<'g, T> = &'g (dyn Fn(T, T) -> T + Sync);
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Puts results together with an associative function, in the order of the files and of what is in them; `nothing`
-    /// is for no bytes at all. An error of one file is that of all.
+    /// Reduces the results with an associative function, in the order of the files and of their bytes; `nothing` is
+    /// the result of no bytes. An error of one file is that of all.
     ///
     /// # Errors
     /// If a file cannot be read, or a record is too long.
@@ -71,7 +71,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(None, nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], of what has no offsets: a pipe, a terminal.
+    /// As [`Mapped::reduce`], for an input without offsets: a pipe, a terminal.
     ///
     /// # Errors
     /// If it cannot be read, or a record is too long.
@@ -84,11 +84,11 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.reduce_all(Some(Stream::of(from)), nothing, &put_together)
     }
 
-    /// As [`Mapped::reduce`], but each file by itself: `each` is given a file's number, from 0, and its result, or why
-    /// there is none; file after file, as soon as it is there. An error of its own ends the reading.
+    /// As [`Mapped::reduce`], but for each file separately: `each` gets a file's number, from 0, and its result, or
+    /// the error that it has instead; file after file, as soon as it is there. An error of `each` ends the reading.
     ///
     /// # Errors
-    /// What `each` says, or if `map` panics; not those of files.
+    /// Those of `each`, or if `map` panics; not those of files.
     pub fn reduce_each(
         self,
         nothing: impl Fn() -> T + Send,
@@ -134,7 +134,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Hands over results in the order of the files and of what is in them, each as soon as those before it were. An
+    /// Hands over the results in the order of the files and of their bytes, each as soon as those before it were. An
     /// error ends the reading.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(None, take)
     }
 
-    /// As [`Mapped::in_order`], of what has no offsets.
+    /// As [`Mapped::in_order`], for an input without offsets.
     ///
     /// # Errors
     /// If it cannot be read, a record is too long, or `take` says so.
@@ -155,8 +155,8 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of(from)), take)
     }
 
-    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of all
-    /// that has come are handed over.
+    /// As [`Mapped::in_order_stream`], of an open file such as stdin; before more of it is waited for, the results of
+    /// all that has come are handed over.
     ///
     /// # Errors
     /// If it cannot be read, a record is too long, or `take` says so.
@@ -168,11 +168,11 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         self.all_in_order(Some(Stream::of_file(from, true)), take)
     }
 
-    /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end the
-    /// others, and the rest of a file may be left out; an error of `take` ends the reading.
+    /// As [`Mapped::in_order`], but with the number of the file, from 0, and its end. The error of one does not end
+    /// the others, and the rest of a file may be left out; an error of `take` ends the reading.
     ///
     /// # Errors
-    /// What `take` says, or if `map` panics; not those of files.
+    /// Those of `take`, or if `map` panics; not those of files.
     pub fn each_in_order(
         self,
         mut take: impl FnMut(usize, Event<T>) -> io::Result<Wanted> + Send,
@@ -211,7 +211,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
 }
 
 impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
-    /// Has everything read and mapped, with results and ends given to `take`.
+    /// Reads and maps all inputs; `take` gets results and ends.
     fn run(
         &self,
         from: Option<Stream<'_>>,
@@ -238,7 +238,7 @@ impl<T: Send, F: Fn(usize, &[u8]) -> T + Sync> Mapped<F> {
         Ok(all)
     }
 
-    /// Reads what the paths name; says whether the I/O thread was urgent, if there was one.
+    /// Reads the files of the paths; returns whether the I/O thread got its priority, if there was one.
     fn of_paths(&self, work: Work<'_, T>) -> Result<Option<bool>, Error> {
         if let [path] = &self.read.paths[..] {
             let is_small = std::fs::metadata(path).is_ok_and(|metadata| schedule::is_small(&metadata));

@@ -1,4 +1,4 @@
-//! What is in memory and what is not, and so who brings it.
+//! The parts of a file that are in memory, and those that must be loaded.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use sakiyomi_io::page_cache::residency;
 pub(super) struct Plan {
     pub(super) resident: Vec<Range<u64>>,
     pub(super) cold: Vec<Range<u64>>,
-    /// The file has been pushed out of memory before: what is brought now would push out what is resident.
+    /// The file was evicted before: loading parts of it would evict the resident ones.
     pub(super) is_too_large: bool,
 }
 
@@ -69,8 +69,8 @@ fn bytes_of(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// What is handed over at a time at most, in bytes, a power of two: so little that of `bytes` there are sixteen pieces for
-/// each thread, unless they became too small to be worth it, and of what there is `room` for at the same time, two.
+/// Upper bound of a piece in bytes, a power of two: small enough that `bytes` give each thread sixteen pieces, unless
+/// they became too small to pay, and that two pieces for each thread fit in `room`.
 pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
     let threads = threads as u64;
     let most = (bytes / (16 * threads)).max(PIECE_MIN_BYTES).min(room / (2 * threads));
@@ -80,9 +80,9 @@ pub(super) fn piece_max(bytes: u64, room: u64, threads: usize) -> u64 {
 /// Smaller pieces take longer to map than to process.
 const PIECE_MIN_BYTES: u64 = 256 << 10;
 
-/// A range in pieces that are small at its beginning and its end, so that who works on them begins soon and all end
-/// together, and of up to a quarter of what was before or comes in between. Both sizes are powers of two, and pieces begin
-/// at multiples of their size where they can.
+/// Cuts a range into pieces that are small at its beginning and its end, so that threads begin soon and end together;
+/// in between, a piece has up to a quarter of the bytes on its shorter side. `sizes` are powers of two, and pieces
+/// begin at multiples of their size where they can.
 pub(super) fn tapered(range: Range<u64>, sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> + Send {
     let mut at = range.start;
     std::iter::from_fn(move || {

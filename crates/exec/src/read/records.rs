@@ -1,4 +1,5 @@
-//! Records that boundaries cut: each block gives its whole records, and its edges are put together with its neighbours'.
+//! Records that boundaries cut: each block gives its whole records, and its edges are put together with its
+//! neighbours'.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,8 +11,8 @@ use memchr::{memchr, memrchr};
 pub(super) struct Cut(pub(super) u8);
 
 impl Cut {
-    /// The end of a record that began before, whole records, and the start of one that goes on; none if no record ends
-    /// in the block.
+    /// The end of a record that began before, whole records, and the start of one that goes on; `None` if no record
+    /// ends in the block.
     pub(super) fn split<'b>(&self, block: &'b [u8]) -> Option<(&'b [u8], &'b [u8], &'b [u8])> {
         let first = memchr(self.0, block)? + 1;
         let last = memrchr(self.0, block)? + 1;
@@ -19,7 +20,8 @@ impl Cut {
     }
 }
 
-/// A record that was put together, and where it belongs: at the boundary at this byte, before the records that follow.
+/// A record that was put together, and where it belongs: at the boundary at this byte, before the records that
+/// follow.
 pub(super) type Joined = (u64, Vec<u8>);
 
 /// More bytes of a record were found than are allowed.
@@ -49,7 +51,7 @@ struct Edge {
 #[derive(Debug)]
 pub(super) struct Joiner {
     most: u64,
-    /// Where the first block begins.
+    /// Offset of the first block.
     start: u64,
     runs: BTreeMap<u64, Run>,
 }

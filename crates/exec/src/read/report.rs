@@ -1,4 +1,4 @@
-//! What a blocked read did, and what it hands over while it does it.
+//! The report of a blocked read, and the events that it delivers meanwhile.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use sakiyomi_io::EngineSpec;
 
 use super::error::Error;
 
-/// What a blocked read did.
+/// Counters and times of a blocked read.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Bytes read.
@@ -15,18 +15,18 @@ pub struct Report {
     pub resident_bytes: u64,
     /// Bytes that were worked on where the page cache has them; the others were copied.
     pub mapped_bytes: u64,
-    /// How those that were not were read; none if all were.
+    /// The engine that read the others; `None` if all were in memory.
     pub method: Option<EngineSpec>,
-    /// From start to end.
+    /// Time from start to end.
     pub elapsed: Duration,
     /// Time in the function that maps, of all threads.
     pub computing: Duration,
-    /// Whether the I/O thread has the priority that it asked for; none if there was none.
+    /// Whether the I/O thread got the priority that it requested; `None` without an I/O thread.
     pub io_is_urgent: Option<bool>,
 }
 
 impl Report {
-    /// What was done besides.
+    /// Adds the counters and times of `more`.
     pub fn add(&mut self, more: &Report) {
         self.bytes += more.bytes;
         self.resident_bytes += more.resident_bytes;
@@ -38,12 +38,12 @@ impl Report {
     }
 }
 
-/// What comes of a file, as it comes.
+/// An event of a file, in the order of its bytes.
 #[derive(Debug)]
 pub enum Event<T> {
     /// The next result.
     Result(T),
-    /// There are no more: what was done, or why not.
+    /// The end of the file: its report, or its error.
     End(Result<Report, Error>),
 }
 

@@ -53,7 +53,7 @@ struct Later<'w> {
 pub(super) struct Scheduler<'w, 'g, T> {
     pub(super) work: &'w Work<'g, T>,
     files: LookAhead<'w>,
-    /// How many of them were begun.
+    /// Number of files begun.
     begun: usize,
     pub(super) devices: Devices,
     buffers: Buffers,
@@ -77,8 +77,8 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
             self.begun += 1;
             let rest = match input {
                 Err(Input::Stream(_, mut from)) => self.load_stream(tasks, &file, &mut from).map(|()| None),
-                // It was not opened ahead, so it may wait for somebody, as a FIFO does; perhaps it need not be read at
-                // all. Or those before it have the descriptors that it needs.
+                // The input was not opened ahead. Opening it may block, as with a FIFO, so all earlier files end
+                // first: perhaps the caller then wants no more, or they hold the descriptors that it needs.
                 Err(Input::Path(_)) if !self.work.files.wait_for_others() => return,
                 Err(Input::Path(path)) => match Opened::open(self.work, path) {
                     Ok(opened) => self.dispatch(tasks, &file, opened),
@@ -102,7 +102,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Dispatches a file's blocks; returns what is to be loaded after the resident ones.
+    /// Dispatches a file's blocks; returns the parts to load after the resident ones.
     fn dispatch(
         &mut self,
         tasks: &Tasks<'w>,
@@ -145,7 +145,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         if range.is_empty() {
             return Ok(None);
         }
-        // It may have changed since it was opened; and a block device is looked at here.
+        // The file may have changed since it was opened; and a block device has no plan yet.
         let plan = plan.filter(|plan| plan.covers(&range));
         let plan = match plan {
             None if self.work.is_usual() => Plan::of(single.file().file(), range.clone()),
@@ -188,7 +188,7 @@ impl<'w, 'g, T: Send> Scheduler<'w, 'g, T> {
         }
     }
 
-    /// Threads that compute fetch what is resident; this thread loads what is not.
+    /// Compute threads fetch the resident parts; this thread loads the cold ones.
     fn dispatch_dedicated(
         &mut self,
         tasks: &Tasks<'w>,

@@ -40,12 +40,12 @@ impl Semaphore {
         Semaphore { shared: Arc::new(Shared { most, state: Mutex::default(), room: Condvar::new() }) }
     }
 
-    /// Waits for a permit; none if the semaphore is closed.
+    /// Waits for a permit; `None` if the semaphore is closed.
     pub(super) fn permit(&self) -> Option<Permit> {
         self.permits(1)
     }
 
-    /// Waits for `count` permits at once, or for all if there are fewer; none if the semaphore is closed.
+    /// Waits for `count` permits at once, or for all if there are fewer; `None` if the semaphore is closed.
     pub(super) fn permits(&self, count: usize) -> Option<Permit> {
         let count = count.clamp(1, self.shared.most);
         let mut state = self.shared.lock();

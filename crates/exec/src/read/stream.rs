@@ -1,4 +1,4 @@
-//! Bytes of a block, wherever they come from, and blocks of what is read from its beginning to its end.
+//! Bytes of a block, whatever their source, and blocks of inputs that are read from beginning to end.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -10,11 +10,11 @@ use sakiyomi_io::{Block, Buffer};
 
 /// A block's bytes.
 pub(super) enum Bytes {
-    /// Of a file.
+    /// From a file.
     Block(Block),
-    /// Of a stream.
+    /// From a stream.
     Buffer(Buffer),
-    /// Of a small file.
+    /// From a small file.
     Small(SmallBuf),
 }
 
@@ -117,7 +117,7 @@ impl Read for Stream<'_> {
 #[derive(Clone, Default)]
 pub(super) struct SmallBufs(Arc<Mutex<Vec<Box<[u8]>>>>);
 
-/// What was read of a small file. Its memory is used again when it is dropped.
+/// The content of a small file. Its memory is reused when it is dropped.
 pub(super) struct SmallBuf {
     bytes: Box<[u8]>,
     filled: usize,

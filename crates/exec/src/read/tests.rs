@@ -319,7 +319,7 @@ fn what_is_brought_is_worked_on_where_it_is() {
     assert_eq!(pread.map(<[u8]>::len).reduce(0, |first, next| first + next).unwrap().1.mapped_bytes, 0);
 }
 
-/// A file that has offsets and a size, but no pages: what is brought does not stay, and cannot be mapped either.
+/// A file that has offsets and a size, but no pages: loaded bytes do not stay, and cannot be mapped either.
 #[test]
 fn what_the_page_cache_does_not_keep_is_read_into_buffers() {
     let path = Path::new("/sys/kernel/btf/vmlinux");
@@ -388,7 +388,7 @@ fn all_blocks_before_an_error_have_results() {
     }
 }
 
-/// What a program does to a file while it is read, on the first call of the function that maps.
+/// Reads a file that `change` modifies on the first call of the function that maps.
 fn changed_meanwhile(
     way: &BlockedRead,
     text: &[u8],
@@ -415,7 +415,7 @@ fn a_file_that_shrinks_is_an_error_and_one_that_grows_or_goes_is_not() {
         for cold in [false, true] {
             let cut =
                 |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(1).unwrap();
-            // Whoever has all of it already in its buffers is told nothing.
+            // A read whose buffers already hold the whole file notices nothing.
             match changed_meanwhile(&way, &text, cold, cut) {
                 Ok((read, _)) => assert!(read == text, "{way:?}"),
                 Err(Error::Io(sakiyomi_io::Error::Shrunk { .. })) => {}

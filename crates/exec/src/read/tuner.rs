@@ -1,4 +1,4 @@
-//! Whether what is in memory is mapped or copied: which of the two is faster differs from machine to machine.
+//! Whether resident bytes are mapped or copied: which of the two is faster differs from machine to machine.
 //!
 //! Mapping copies nothing, but its pages are entered into tables that all threads share, and taken out again (Crotty,
 //! Leis & Pavlo 2022 on what that comes to on many cores). Copying costs memory bandwidth, and leaves a block in its
@@ -6,14 +6,15 @@
 
 use std::time::Duration;
 
-/// How a thread gets the bytes that it works on.
+/// The way in which a thread gets the bytes that it processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transfer {
     Mmap,
     Copy,
 }
 
-/// Receives how long pieces took, from the transfer to the end of their processing; tells how the next one is transferred.
+/// Receives the time of each piece, from its transfer to the end of its processing, and chooses the transfer of the
+/// next one.
 #[derive(Debug)]
 pub(super) struct Tuner {
     settled: Option<Transfer>,
@@ -23,20 +24,20 @@ pub(super) struct Tuner {
 
 /// Trials of each transfer. The shortest time counts, because every disturbance makes a trial longer.
 const TRIALS_PER_TRANSFER: usize = 5;
-/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes half
-/// as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
+/// Bytes of a trial: enough to take longer than making a mapping (with 1 MiB, copying seemed faster where it takes
+/// half as long again). Both transfers are tried on as many bytes, so that both are disturbed equally often.
 const TRIAL_BYTES: u64 = 2 << 20;
 /// Files from this size on are tried: the trials cost at most a hundredth of that.
 const TUNED_MIN_BYTES: u64 = 256 << 20;
-/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a trial's
-/// mapping.
+/// Copying must take less than this part of the time of mapping: the difference may be chance or the cost of a
+/// trial's mapping.
 const COPY_MAX_RATIO: f64 = 0.9;
 
 #[derive(Debug, Default)]
 struct Trials {
     begun: usize,
     ended: usize,
-    /// In nanoseconds a byte.
+    /// Shortest time, in nanoseconds per byte.
     least: Option<f64>,
 }
 
@@ -52,7 +53,7 @@ impl Trials {
 }
 
 impl Tuner {
-    /// For so many bytes: if they are few, they are mapped and nothing is tried.
+    /// A tuner for `bytes` bytes: few bytes are mapped without trials.
     pub(super) fn of(bytes: u64) -> Tuner {
         let settled = (bytes < TUNED_MIN_BYTES).then_some(Transfer::Mmap);
         Tuner { settled, map: Trials::default(), copy: Trials::default() }
@@ -63,12 +64,13 @@ impl Tuner {
         Tuner { settled: Some(transfer), ..Tuner::of(0) }
     }
 
-    /// What is not to be tried any more.
+    /// Ends the trials with this transfer.
     pub(super) fn settle(&mut self, transfer: Transfer) {
         self.settled = Some(transfer);
     }
 
-    /// Of a piece of `length` bytes: how it is had, and how many bytes of it before this is asked again.
+    /// The transfer for a piece of `length` bytes, and the number of its bytes for which it holds; then this is
+    /// called again.
     pub(super) fn next(&mut self, length: u64) -> (Transfer, u64) {
         if let Some(transfer) = self.settled {
             return (transfer, length);
@@ -82,7 +84,7 @@ impl Tuner {
         (transfer, TRIAL_BYTES)
     }
 
-    /// So many bytes were had so, and worked on.
+    /// Records the `time` from the transfer of `bytes` bytes to the end of their processing.
     pub(super) fn took(&mut self, transfer: Transfer, bytes: u64, time: Duration) {
         if self.settled.is_some() || bytes != TRIAL_BYTES {
             return;

@@ -1,4 +1,4 @@
-//! What the tasks of a blocked read share, and what each does with its block.
+//! State shared by the tasks of a blocked read, and the processing of a block.
 
 use std::any::Any;
 use std::io::Read;
@@ -22,7 +22,7 @@ use super::stream::{Bytes, SmallBufs};
 use super::tuner::Transfer;
 use crate::executor::Failure;
 
-/// A file up to this size is read at once by who works on it: a hand-over would take longer.
+/// A file up to this size is read in one call by the thread that processes it: a hand-over would take longer.
 pub(super) const SMALL_FILE_MAX: usize = 256 << 10;
 /// Files that are worked on or whose results wait for their turn, and as many that are opened ahead, at most.
 const FILES_MAX: u64 = 64;
@@ -34,7 +34,7 @@ const DESCRIPTORS_PER_FILE: u64 = 4;
 /// The offset of a failure that concerns no block: beyond every block that was handed over.
 const BEHIND_ALL: u64 = u64::MAX - 1;
 
-/// What the tasks share.
+/// State shared by the tasks.
 pub(super) struct Work<'g, T> {
     pub(super) read: &'g BlockedRead,
     map: &'g (dyn Fn(usize, &[u8]) -> T + Sync),
@@ -73,14 +73,14 @@ impl<'g, T: Send> Work<'g, T> {
         self.stopped.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Waits for permits for this many bytes and their results; none if the read was stopped.
+    /// Waits for permits for this many bytes and their results; `None` if the read was stopped.
     pub(super) fn room_for(&self, bytes: u64) -> Option<Permit> {
         let most = self.blocks.most() as u64;
         let count = (bytes * most).div_ceil(self.read.bytes_ahead());
         self.blocks.permits(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// How a file is read that is not in memory.
+    /// The engine for files that are not in memory.
     pub(super) fn method(&self) -> EngineSpec {
         let usual = if self.read.access == Access::Direct { EngineKind::Pread } else { EngineKind::Read };
         self.read.method.unwrap_or(EngineSpec::usual(usual))
@@ -116,7 +116,7 @@ impl<'g, T: Send> Work<'g, T> {
         })))
     }
 
-    /// Reads what has little in it with no other thread.
+    /// Reads a small input on this thread.
     pub(super) fn alone(self, path: &Path, from: &mut dyn Read) -> Result<(), Error> {
         let permit = self.files.permit().expect("the first");
         self.file(0, path, permit).read_small(from, None);
@@ -139,7 +139,7 @@ pub(super) struct FileJob<'w, 'g, T> {
     bytes: AtomicU64,
     mapped_bytes: AtomicU64,
     computing_ns: AtomicU64,
-    /// What was in memory, in bytes, and how the rest was read.
+    /// Resident bytes, and the engine that read the others.
     plan: Mutex<(u64, Option<EngineSpec>)>,
 }
 
@@ -173,7 +173,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.joiner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was found out before it is read.
+    /// Records the residency that was found before the file is read.
     pub(super) fn note_plan(&self, resident_bytes: u64, method: Option<EngineSpec>) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = (resident_bytes, method);
     }
@@ -183,8 +183,8 @@ impl<T: Send> FileJob<'_, '_, T> {
         self.fail_at(BEHIND_ALL, error);
     }
 
-    /// Stops reading this file at an offset. Of several failures the one with the lowest offset is reported, so that
-    /// the outcome does not depend on which thread was first.
+    /// Stops reading this file at an offset. If there are several failures, the one with the lowest offset is
+    /// reported, so that the outcome does not depend on which thread was first.
     fn fail_at(&self, offset: u64, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.as_ref().is_none_or(|&(first, _)| offset < first) {
@@ -224,15 +224,15 @@ impl<T: Send> FileJob<'_, '_, T> {
         }
     }
 
-    /// Hands over what came of a place.
+    /// Hands over the result of a place, if there is one.
     fn put(&self, place: Range<u64>, result: Option<T>, permit: Option<Permit>) {
         if let Err(error) = self.gather.put(place, result, permit) {
             self.work.stop(error);
         }
     }
 
-    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as those in
-    /// /proc, have more in them than their size says.
+    /// Reads a file from its beginning to its end, `SMALL_FILE_MAX` bytes at a time, and works on them here. Some, as
+    /// those in /proc, have more in them than their size says.
     pub(super) fn read_small(&self, from: &mut (impl Read + ?Sized), mut permit: Option<Permit>) {
         let mut offset = 0;
         while !self.is_over() {
@@ -299,7 +299,7 @@ impl<T: Send> FileJob<'_, '_, T> {
         if bytes.are_mapped() {
             self.mapped_bytes.fetch_add(end - start, Ordering::Relaxed);
         }
-        // At each boundary there are two places: that of the record that it cuts, and that of what follows.
+        // At each boundary there are two places: that of the record that it cuts, and that of the records behind.
         let (place, result, joined) = match self.work.cut.map(|cut| cut.split(&bytes)) {
             None => (2 * start..2 * end, Some(self.mapped(&bytes)), Vec::new()),
             Some(None) => (2 * start..2 * end, None, self.joined_by(start..end, &bytes, None)?),
@@ -370,7 +370,7 @@ impl<T: Send> FileJob<'_, '_, T> {
     }
 }
 
-/// As many files as there may be descriptors for.
+/// Number of files for which there are descriptors.
 fn files_max() -> usize {
     let room = sakiyomi_io::open_files_max().saturating_sub(DESCRIPTORS_RESERVED);
     (room / DESCRIPTORS_PER_FILE).clamp(1, FILES_MAX) as usize

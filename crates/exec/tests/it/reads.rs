@@ -44,6 +44,6 @@ fn many_files_are_read_by_one_engine_in_each_files_order() {
         .unwrap();
     assert!(read.into_iter().eq((0..100).map(text)));
     assert_eq!(report.method, Some(method));
-    // Those of one engine, not of as many as there are files.
+    // The threads of one engine, not of one for each file.
     assert!((1..=3).contains(&threads.into_inner().unwrap().len()));
 }

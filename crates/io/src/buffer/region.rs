@@ -20,7 +20,7 @@ pub(super) struct Region {
     length: usize,
 }
 
-// SAFETY: a region is memory and nothing else. Who may touch which part is the pool's to say.
+// SAFETY: a region is memory and nothing else. The pool decides which thread may touch which part.
 unsafe impl Send for Region {}
 // SAFETY: as above; its methods give an address only.
 unsafe impl Sync for Region {}
@@ -36,7 +36,7 @@ impl Region {
             return Ok((region, Granted::Ordinary));
         }
         let whole = length.next_multiple_of(HUGE_PAGE_BYTES);
-        // A control group may refuse to hand out what is reserved.
+        // A control group may refuse reserved huge pages when they are touched.
         let reserved = Region::map(whole, MapFlags::HUGETLB);
         if let Ok(region) = reserved.and_then(|region| region.populate(0..whole).map(|()| region)) {
             return Ok((region, Granted::ReservedHuge));
@@ -111,7 +111,8 @@ impl Region {
         let before = loose.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
         let after = HUGE_PAGE_BYTES - before;
         let start = loose.start.as_ptr();
-        // SAFETY: what is cut off in front and behind lies within the mapping just made, which nobody knows of yet.
+        // SAFETY: the parts cut off in front and behind lie within the mapping just made, to which no reference
+        // exists yet.
         unsafe {
             if before > 0 {
                 munmap(start.cast(), before)?;
@@ -127,12 +128,12 @@ impl Region {
 
     fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         debug_assert!(range.start <= range.end && range.end <= self.length.next_multiple_of(page_size()));
-        // SAFETY: the range is within this mapping. Of the advices used here only `LinuxDontNeed` discards data; the
-        // safety conditions of `discard` cover it.
+        // SAFETY: the range is within this mapping. Among the advices used here only `LinuxDontNeed` discards data;
+        // the safety conditions of `discard` cover it.
         Ok(unsafe { madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }?)
     }
 
-    /// How much of it is huge pages, as far as the kernel tells.
+    /// Bytes of it in huge pages, as `/proc/self/smaps` reports them.
     fn huge_bytes(&self) -> usize {
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes_at(&smaps, self.start.as_ptr().addr())
@@ -164,7 +165,8 @@ pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Memory that can be had without pushing others out, and is allowed, in bytes; [`u64::MAX`] if the system does not tell.
+/// Bytes that this process can and may allocate without evicting others; [`u64::MAX`] if the system does not report
+/// it.
 #[must_use]
 pub fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -47,7 +47,8 @@ impl AccountState {
     }
 }
 
-/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not used.
+/// Smallest slots that are worth huge pages: below it, a huge page would hold many slots that are backed and not
+/// used.
 const HUGE_SLOT_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
 /// Size of an arena for small slots: a few mappings instead of thousands.
 const SMALL_ARENA_BYTES: usize = 1 << 20;
@@ -67,11 +68,11 @@ pub(super) struct State {
     /// Bytes of accounts in use, by the party that will release them.
     holders: Vec<(Holder, usize)>,
     waiting: Vec<ThreadNumber>,
-    /// How many times anything was released.
+    /// Number of releases so far.
     releases: u64,
 }
 
-/// A thread. Unlike the standard library's number it is had without counting references.
+/// A thread. Unlike the standard library's ID, getting its number counts no references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThreadNumber(u64);
 
@@ -295,7 +296,7 @@ impl State {
         self.holders[at].1 -= size;
     }
 
-    /// Whether anybody but this thread has something to release, and does not wait as well.
+    /// Whether another party than this thread holds memory, and does not wait for memory itself.
     pub(super) fn others_can_release(&self, me: ThreadNumber) -> bool {
         self.holders.iter().filter(|(_, bytes)| *bytes > 0).any(|(holder, _)| match holder {
             Holder::Elsewhere => true,

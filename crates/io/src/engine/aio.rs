@@ -1,5 +1,5 @@
-//! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only: through the
-//! page cache the kernel transfers within `io_submit`.
+//! `aio:N`: Linux native asynchronous I/O with N operations in flight. It is asynchronous for direct I/O only:
+//! through the page cache the kernel transfers within `io_submit`.
 //!
 //! No library that is kept up covers it, so the three calls and their structures stand here (`linux/aio_abi.h`).
 #![allow(unsafe_code)]
@@ -53,7 +53,7 @@ const DATA_SYNC_OPCODE: u16 = 3;
 struct Aio {
     context: libc::c_ulong,
     slots: Slots,
-    /// What the kernel is asked for, by slot. It is copied when it is handed over.
+    /// The control blocks, by slot. The kernel copies them when they are submitted.
     controls: Box<[Control]>,
     /// Slots that were not handed over yet.
     queued: Vec<usize>,
@@ -108,7 +108,7 @@ impl Aio {
                 Ok(count) => drop(self.queued.drain(..count)),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // The kernel's own queue is full: what has ended makes room.
+                    // The kernel's own queue is full: reaping completed operations makes room.
                     Some(libc::EAGAIN) if self.slots.in_flight() > self.queued.len() => return Ok(()),
                     Some(libc::EAGAIN | libc::ENOMEM) => return Err(error),
                     code => {
@@ -125,8 +125,8 @@ impl Aio {
     fn submit_some(&mut self) -> io::Result<usize> {
         let mut controls: Vec<*mut Control> =
             self.queued.iter().map(|&slot| &raw mut self.controls[slot]).collect();
-        // SAFETY: each pointer is to a control of our own; the memory that it names is a buffer in `slots`, which is released
-        // when the operation has completed, and the operation keeps its file open.
+        // SAFETY: each pointer is to a control of our own; the memory that it names is a buffer in `slots`, which is
+        // released when the operation has completed, and the operation keeps its file open.
         check(unsafe {
             libc::syscall(libc::SYS_io_submit, self.context, controls.len(), controls.as_mut_ptr())
         })
@@ -175,7 +175,7 @@ impl Engine for Aio {
             let missing = wanted.saturating_sub(completions.len());
             let with_kernel = self.slots.in_flight() - self.queued.len();
             if with_kernel > 0 && (missing > 0 || !self.queued.is_empty()) {
-                // At least one makes room for what is queued.
+                // At least one completion makes room for the queued operations.
                 self.reap_events(missing.clamp(1, with_kernel), completions)?;
             }
             if completions.len() >= wanted && self.queued.is_empty() {

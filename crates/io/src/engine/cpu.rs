@@ -12,14 +12,14 @@ use crate::stats::EngineCpu;
 /// The threads of an engine, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct EngineThreads {
-    /// Those of this process that an engine has started; none if its calls run on the threads of its callers.
+    /// Threads of this process that the engine has started; `None` if its calls run on the threads of its callers.
     own: Option<Arc<Mutex<Vec<i32>>>>,
-    /// The kernel's.
+    /// The kernel's thread that polls for a ring.
     kernel: Option<i32>,
 }
 
 impl EngineThreads {
-    /// Of an engine with threads of its own, each of which calls [`EngineThreads::enlist`].
+    /// For an engine with threads of its own, each of which calls [`EngineThreads::enlist`].
     pub(super) fn listed() -> EngineThreads {
         EngineThreads { own: Some(Arc::default()), kernel: None }
     }
@@ -31,7 +31,7 @@ impl EngineThreads {
         }
     }
 
-    /// Of a ring for which a thread of the kernel polls (`IORING_SETUP_SQPOLL`).
+    /// For a ring for which a thread of the kernel polls (`IORING_SETUP_SQPOLL`).
     pub(super) fn of_ring(descriptor: RawFd) -> EngineThreads {
         let about = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
         let thread = about.lines().find_map(|line| line.strip_prefix("SqThread:"));

@@ -1,4 +1,5 @@
-//! `uring:N` and `uring-sqpoll:N`: io_uring with N operations in flight, with registered files and buffers if possible.
+//! `uring:N` and `uring-sqpoll:N`: io_uring with N operations in flight, with registered files and buffers if
+//! possible.
 //!
 //! Operations are submitted together when the caller reaps, one system call for all of them.
 #![allow(unsafe_code)]
@@ -67,7 +68,8 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     if sqpoll {
         return IoUring::builder().setup_sqpoll(SQPOLL_IDLE_MS).build(entries);
     }
-    // Completions are reaped when the caller waits for them, so the kernel need not interrupt the thread (Linux 5.19).
+    // Completions are reaped when the caller waits for them, so the kernel need not interrupt the thread (Linux
+    // 5.19).
     let quiet = IoUring::builder().setup_coop_taskrun().build(entries);
     match quiet {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
@@ -75,8 +77,8 @@ fn ring(depth: usize, sqpoll: bool) -> io::Result<IoUring> {
     }
 }
 
-/// Registers all buffers, so that the kernel need not look up their pages for each operation. It refuses if they are too
-/// many, or more than may be locked in memory; then they are used as others are.
+/// Registers all buffers, so that the kernel need not look up their pages for each operation. It refuses if they are
+/// too many, or more than may be locked in memory; then they are used as others are.
 fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     let areas: Vec<libc::iovec> = pool.areas().collect();
     if areas.iter().any(|area| area.iov_len > REGISTERED_MAX_BYTES) {
@@ -86,8 +88,8 @@ fn register(ring: &IoUring, pool: &BufferPool) -> bool {
     unsafe { ring.submitter().register_buffers(&areas) }.is_ok()
 }
 
-/// Files that the kernel has looked up beforehand, by their places in its table. A file stays there while it is attached
-/// or an operation uses its place: the kernel looks the place up when it takes the operation from the queue.
+/// Files that the kernel has looked up beforehand, by their places in its table. A file stays there while it is
+/// attached or an operation uses its place: the kernel looks the place up when it takes the operation from the queue.
 struct FileTable {
     /// Each with the number of its users: attachments and operations. Empty if the kernel has no table.
     places: Vec<Option<(Arc<IoFile>, usize)>>,
@@ -259,8 +261,9 @@ impl Uring {
     }
 }
 
-/// When the thread that submitted an operation has ended, the kernel completes it with one of these errors. Nothing else
-/// here can cause them: the memory is ours, and only a dropped ring cancels. The operation was in effect interrupted.
+/// When the thread that submitted an operation has ended, the kernel completes it with one of these errors. Nothing
+/// else here can cause them: the memory is ours, and only a dropped ring cancels. The operation was in effect
+/// interrupted.
 fn interrupted_if_orphaned(result: i32) -> i32 {
     if matches!(-result, libc::ECANCELED | libc::EFAULT) { -libc::EINTR } else { result }
 }
@@ -287,8 +290,8 @@ impl Engine for Uring {
         let needs_call = !self.ring.params().is_setup_sqpoll();
         if needs_call && at_least == 0 && self.queued <= self.slots.count() / SLOTS_PER_QUEUED {
             // They go with the next ones; enough others are in flight meanwhile. The kernel's own thread takes them
-            // without a call, and may post a completion before it frees the queue's entry: for it the queue must be seen
-            // empty here.
+            // without a call, and may post a completion before it frees the queue's entry: for it the queue must be
+            // seen empty here.
             return Ok(());
         }
         while self.queued > 0 || completions.len() - before < at_least {

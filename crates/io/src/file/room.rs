@@ -1,4 +1,4 @@
-//! How much a file system has left for files, and whether it lies in memory.
+//! Free space of file systems, and whether they lie in memory.
 
 use std::fs::File;
 use std::io;
@@ -27,8 +27,8 @@ pub fn is_tmpfs(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// What a file system has left, in bytes; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which then has no blocks
-/// at all.
+/// Free space of a file system, in bytes; [`u64::MAX`] if it has no limit, as a tmpfs of size 0, which reports no
+/// blocks at all.
 ///
 /// # Errors
 /// Those of `statvfs`.

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::{Access, flags_of};
 
-/// Opens a file without a name for reading and writing; none if the file system has no such files (`O_TMPFILE`).
+/// Opens a file without a name for reading and writing; `None` if the file system has no such files (`O_TMPFILE`).
 pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option<File>> {
     match open(directory, flags | OFlags::TMPFILE) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => Ok(None),
@@ -20,7 +20,7 @@ pub(crate) fn open_unnamed(directory: &Path, flags: OFlags) -> io::Result<Option
     }
 }
 
-/// Creates a file without a name for reading and writing. Where the file system has no such files, it is created under a
+/// Creates a file without a name for reading and writing. If the file system has no such files, the file gets a
 /// hidden name that is removed at once.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ fn entry_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Creates a file under a hidden name beside a path.
+/// Creates a file under a hidden name in the directory of `path`.
 pub(crate) fn create_hidden(path: &Path, flags: OFlags) -> io::Result<(File, PathBuf)> {
     let name = hidden_name(path)?;
     let opened = open(&name, flags | OFlags::CREATE | OFlags::EXCL);
@@ -60,7 +60,7 @@ pub(crate) fn create_hidden(path: &Path, flags: OFlags) -> io::Result<(File, Pat
     Ok((opened?, name))
 }
 
-/// A name beside a path that no other file of this process has.
+/// A name in the directory of `path` that no other file of this process has.
 pub(crate) fn hidden_name(path: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();

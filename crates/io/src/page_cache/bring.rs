@@ -13,8 +13,8 @@ use crate::engine::CALL_MAX;
 /// Reads files into the page cache and no further, from their beginnings to their ends.
 ///
 /// The kernel reads ahead as for any program, in windows that grow up to the device's `read_ahead_kb`, and with large
-/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does, whose
-/// pages are single ones, and mapping them next to nothing.
+/// folios where the file system has them: then it costs the CPU less than a tenth of what [`super::fetch`] does,
+/// whose pages are single ones, and mapping them next to nothing.
 #[derive(Debug)]
 pub struct Bringer {
     nowhere: File,
@@ -22,16 +22,17 @@ pub struct Bringer {
 
 impl Bringer {
     /// # Errors
-    /// If there is no `/dev/null`.
+    /// If `/dev/null` cannot be opened.
     pub fn new() -> Result<Bringer, Error> {
         let nowhere = File::options().write(true).open("/dev/null");
         let failed = |source| Error::System { what: "open /dev/null".into(), source };
         nowhere.map(|nowhere| Bringer { nowhere }).map_err(failed)
     }
 
-    /// Reads a range, and waits for it; what is there already costs little. What the file does not have is left out.
+    /// Reads a range into the page cache, and waits for it; pages in memory already cost little. Skips the part
+    /// behind the file's end.
     ///
-    /// Nobody keeps pages in memory: whether they still are, [`super::residency`] says.
+    /// The pages are not locked in memory: [`super::residency`] tells whether they still are there.
     ///
     /// # Errors
     /// If the range cannot be read, or its file system does not have `sendfile`.

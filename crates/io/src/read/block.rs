@@ -43,7 +43,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset + self.within.start as u64
@@ -67,9 +67,9 @@ impl Block {
         matches!(self.held.payload(), Payload::Mapping(_))
     }
 
-    /// Declares that it will be released whatever the thread that took it from the stream does next, as when it is sent
-    /// to another thread. Otherwise a stream that has no memory left takes that thread to be waiting for itself
-    /// ([`Error::AllHeld`]).
+    /// Declares that the block will be released whatever the thread that took it from the stream does next, for
+    /// example because it is sent to another thread. Otherwise a stream without memory takes that thread to be
+    /// waiting for itself ([`Error::AllHeld`]).
     #[must_use]
     pub fn send(mut self) -> Block {
         if let Held::One(Payload::Buffer(buffer)) = &mut self.held {
@@ -78,8 +78,8 @@ impl Block {
         self
     }
 
-    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks: then
-    /// zeros were read, and the stream gives the error in the place of its next block as well.
+    /// Whether its bytes are the file's. Only a mapping can lose them after it was handed out, if the file shrinks:
+    /// then zeros were read, and the stream gives the error in the place of its next block as well.
     ///
     /// # Errors
     /// [`Error::Shrunk`], or [`Error::Read`] if a page could not be fetched.

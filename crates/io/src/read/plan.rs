@@ -1,4 +1,4 @@
-//! Which reads are made for the ranges that are wanted.
+//! Plan of the reads for the ranges that are wanted.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::file::IoFile;
 /// A range that is wanted of a file.
 pub type FileRange = (Arc<IoFile>, Range<u64>);
 
-/// One read, and the ranges that it brings.
+/// One read, and the ranges that it covers.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) file: Arc<IoFile>,
@@ -55,8 +55,8 @@ impl Plan {
         }
     }
 
-    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size; one
-    /// that is larger by itself is read whole.
+    /// The next read, of about `block` bytes. Ranges that are near each other become one read of at most that size;
+    /// one that is larger by itself is read whole.
     pub(super) fn next(&mut self, block: usize) -> Option<Planned> {
         if self.is_at_end() {
             return None;

@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::engine::Op;
 use crate::write::progress::is_interruption;
 
-/// What one read asks for, and which part of it was wanted.
+/// The range of one read, and the part of it that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where the read begins, in bytes; a multiple of the alignment.
+    /// Offset of the read in bytes; a multiple of the alignment.
     pub(super) offset: u64,
-    /// How many bytes it asks for; a multiple of the alignment, so that it may reach beyond the file's end.
+    /// Length of the read in bytes; a multiple of the alignment, so that it may reach beyond the file's end.
     pub(super) length: usize,
     /// The bytes wanted, counted from `offset`.
     pub(super) within: Range<usize>,
@@ -19,7 +19,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Widens a range of a file of `size` bytes to the alignment; or where the file ends, if it does not have the range.
+    /// Widens a range of a file of `size` bytes to the alignment; or where the file ends, if it does not have the
+    /// range.
     pub(super) fn checked(range: Range<u64>, alignment: u64, size: u64) -> Result<Span, u64> {
         if range.end > size || usize::try_from(range.end - range.start).is_err() {
             return Err(size);
@@ -37,16 +38,16 @@ impl Span {
     }
 }
 
-/// What follows from a call.
+/// The next step after a call.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The read is started again, behind what it has got.
+    /// The read is submitted again for the bytes that are missing.
     GoOn,
     /// Everything is there.
     Whole,
     /// The file ends here, where it did not when it was opened.
     Shrunk {
-        /// In bytes from the file's start.
+        /// Offset in bytes from the file's start.
         at: u64,
     },
     /// It cannot be read.
@@ -56,7 +57,7 @@ pub(super) enum Next {
 /// Consecutive calls that may transfer nothing without an error.
 const RETRIES_MAX: u32 = 1000;
 
-/// How far a read has come.
+/// The progress of a read.
 #[derive(Debug)]
 pub(super) struct Progress {
     span: Span,
@@ -90,7 +91,7 @@ impl Progress {
         let wanted = self.span.within.end;
         let got = op.done;
         if got >= wanted {
-            // What the file has gained meanwhile is not wanted.
+            // Bytes beyond the wanted range are cut off: the file may have grown meanwhile.
             op.rewind(wanted);
             return Next::Whole;
         }

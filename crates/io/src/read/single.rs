@@ -1,4 +1,4 @@
-//! Single blocks, fetched by whoever asks, on their own thread: for bytes that are in memory, where a hand-over between
+//! Single blocks, fetched on the thread of the caller: for bytes that are in memory, where a hand-over between
 //! threads would cost more than it hides.
 
 use std::ops::Range;
@@ -37,8 +37,8 @@ impl Single {
         &self.file
     }
 
-    /// A range of more than no bytes, mapped; its pages come when they are touched. What it lost while it was looked
-    /// at is told by [`Block::intact`].
+    /// A non-empty range, mapped; its pages are read when they are touched. [`Block::intact`] tells whether the file
+    /// lost some of them meanwhile.
     ///
     /// # Errors
     /// If the file no longer has all of it, or it cannot be mapped.

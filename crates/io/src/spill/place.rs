@@ -18,7 +18,7 @@ const UNIT_BYTES: usize = 4096;
 pub struct SpillStats {
     /// Bytes written so far, those that pad the ends of runs included.
     pub written_bytes: u64,
-    /// Bytes that occupy space now. What is allocated ahead of the writers is not counted.
+    /// Bytes that occupy space now. Space allocated ahead of the writers is not counted.
     pub live_bytes: u64,
     /// The most bytes that occupied space at the same time.
     pub peak_bytes: u64,
@@ -65,7 +65,7 @@ impl Space {
         let mut state = self.lock();
         match punched {
             Ok(()) => state.stats.live_bytes -= length,
-            // It occupies space until the spill is dropped, which is no reason to fail.
+            // The space is occupied until the spill is dropped, which is not an error.
             Err(_) => state.has_holes = false,
         }
     }

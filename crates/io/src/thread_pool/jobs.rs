@@ -21,7 +21,7 @@ pub struct JobPool<J: Job> {
 }
 
 impl<J: Job> JobPool<J> {
-    /// A pool of so many threads, where at most `queue_max` jobs wait for one; neither is 0.
+    /// A pool of `threads` threads, where at most `queue_max` jobs wait for a thread; neither may be 0.
     ///
     /// # Errors
     /// If a thread cannot be started.

@@ -1,5 +1,5 @@
-//! A model check of [`super`]: loom runs each of these in every order in which threads can take locks and wake up, up to
-//! a number of times that one is stopped in favour of another, and tells of one in which nobody can go on.
+//! A model check of [`super`]: loom runs each scenario in every order in which threads can take locks and wake up, up
+//! to a limit of preemptions, and reports a deadlock.
 
 use super::*;
 use loom::model::Builder;
@@ -25,13 +25,13 @@ pub(super) mod system {
     }
 }
 
-/// What a caller does.
+/// A step of the caller.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Start,
-    /// Waits for so many, or with 0 looks what is there and leaves.
+    /// Waits for this many jobs; with 0, reaps those that have ended without waiting.
     Finish(usize),
-    /// From now on it is taken to be gone for so long.
+    /// From now on the pool takes the caller to be gone for this long between visits.
     Away(Duration),
 }
 
@@ -130,7 +130,7 @@ fn it_can_be_dropped_whatever_is_left() {
     }
 }
 
-/// Counts what has been performed.
+/// Counts the jobs that have been performed.
 struct Count(Arc<Mutex<usize>>);
 
 impl Job for Count {

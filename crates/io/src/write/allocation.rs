@@ -1,7 +1,7 @@
-//! Blocks of the file system that are allocated ahead of what is written.
+//! Blocks of the file system that are allocated ahead of writes.
 //!
-//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are allocated
-//! already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
+//! Direct writes that make a file longer go one after the other on ext4, whatever the depth; where blocks are
+//! allocated already they are concurrent (Linux 6.18: of 8 writes, 1 and 8 were with the device).
 
 use std::io;
 
@@ -18,12 +18,12 @@ const AHEAD_MAX_BYTES: u64 = 256 << 20;
 /// No more than one part in this many of the free space is allocated ahead: it must not be kept from others.
 const FREE_PARTS: u64 = 16;
 
-/// How far a file has been allocated ahead.
+/// The part of a file that has been allocated ahead.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    /// None if no more is to be allocated: there is little room, or the file system cannot.
+    /// `None` if no more is to be allocated: space is short, or the file system cannot allocate ahead.
     to: Option<u64>,
-    /// Whether the file was made longer than what is written.
+    /// Whether the file was extended beyond the written bytes.
     extended: bool,
     /// Largest size of a file (`RLIMIT_FSIZE`). A write beyond it would end the process with SIGXFSZ.
     limit: u64,
@@ -58,12 +58,13 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Refuses what would exceed the limit of the process.
+    /// Refuses a write beyond the file size limit of the process (`EFBIG`).
     pub(crate) fn check_limit(&self, end: u64) -> io::Result<()> {
         if end > self.limit { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
     }
 
-    /// Bytes up to `end` are about to be written. Only concurrency depends on it: if there is no room, the write fails.
+    /// Allocates ahead for writes up to `end`. Only their concurrency depends on it: if there is no room, the write
+    /// fails.
     pub(crate) fn ahead_of(&mut self, file: &IoFile, end: u64) {
         let Some(from) = self.to.filter(|&to| end > to) else { return };
         let ahead = end.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES);
@@ -75,7 +76,7 @@ impl Allocation {
         self.extended |= is_done;
     }
 
-    /// Returns what was allocated beyond the file's end.
+    /// Frees the blocks allocated beyond the file's end.
     pub(crate) fn trim(&mut self, file: &IoFile) -> io::Result<()> {
         if !std::mem::take(&mut self.extended) {
             return Ok(());

@@ -10,9 +10,9 @@ const INTERRUPTIONS_MAX: u32 = 1000;
 /// Calls in a row that may transfer less than a unit of the alignment.
 const FRUITLESS_MAX: u32 = 8;
 
-/// Whether the operation of a completion is to be submitted again, because it is a write of which bytes are missing. Any
-/// other completion is final. That of a write then releases its memory here, so that others can have it although its
-/// stream has not looked at the completion.
+/// Whether to submit the operation of a completion again, because it is a write of which bytes are missing. Any other
+/// completion is final. A final write releases its memory here, so that others can have it before its stream has
+/// looked at the completion.
 pub(crate) fn continues(completion: &mut Completion) -> bool {
     let Completion { op, result, service } = completion;
     if op.kind != OpKind::Write {

@@ -1,5 +1,5 @@
-//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the place of
-//! those that it cannot give.
+//! Whatever the method, the block, the depth and the faults: a stream gives the file's bytes, or an error in the
+//! place of those that it cannot give.
 
 use std::fs::{self, File};
 
@@ -151,7 +151,7 @@ proptest! {
         let options = ReadOptions { block: 1000, order: Order::Arrival, hold, ..ReadOptions::default() };
         let faults = Faults { seed, late_of_256: 200, ..Faults::default() };
         let mut blocks = faulty(&bytes, faults, depth, 1, &options);
-        // As many as are promised can be kept while the next ones come.
+        // The caller can keep `hold` blocks while the next ones come.
         let kept: Vec<Block> = blocks.by_ref().take(hold).map(Result::unwrap).collect();
         let all = kept.into_iter().map(Ok).chain(blocks);
         prop_assert!(joined(all, 40_000).unwrap() == bytes);
@@ -219,7 +219,7 @@ fn a_mapped_file_that_shrinks_is_an_error_and_the_program_lives() {
         let mut blocks = ReadStream::open(file.path(), &options).unwrap();
         let first = blocks.next().unwrap().unwrap();
         File::options().write(true).open(file.path()).unwrap().set_len(5000).unwrap();
-        // What is touched now is no longer there.
+        // These pages are no longer in the file.
         let sum: u64 = first.iter().map(|&byte| u64::from(byte)).sum();
         assert!(sum > 0 && matches!(first.intact(), Err(Error::Shrunk { at: 5000, .. })));
         drop(first);

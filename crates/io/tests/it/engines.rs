@@ -28,8 +28,8 @@ fn any_kind() -> impl Strategy<Value = EngineKind> {
     prop::sample::select(writing.collect::<Vec<_>>())
 }
 
-/// Performs all steps with as many in flight as there are slots, never two at once on the same block, and compares the
-/// data read and the final content of the files with a model.
+/// Performs all steps with as many in flight as there are slots, never two at once on the same block, and compares
+/// the data read and the final content of the files with a model.
 fn perform(
     engine: &mut dyn Engine,
     pool: &BufferPool,

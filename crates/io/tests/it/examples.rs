@@ -54,7 +54,7 @@ fn plain_sums(bytes: &[u8], columns: &[u64], chunk_bytes: usize) -> Vec<u64> {
     sums
 }
 
-/// What goes wrong beside what is to be gone on from.
+/// A fault that ends the run, on top of those that it must survive.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Nothing,

@@ -38,7 +38,7 @@ fn direct_or_skip(test: &str, made: Result<IoFile, Error>) -> Option<Arc<IoFile>
     }
 }
 
-/// How bytes are handed over.
+/// The way in which bytes are handed over.
 #[derive(Clone, Debug)]
 enum Step {
     Buffer(usize),
@@ -233,7 +233,7 @@ fn memory_of_completed_writes_is_there_for_readers_though_the_writer_does_nothin
             buffer.append(&[1; 64 << 10]);
             writer.submit(buffer).unwrap();
         }
-        // Larger than what is guaranteed, so that memory of the writes is needed.
+        // Larger than the guarantee, so that memory of the writes is needed.
         assert_eq!(reader.next().unwrap().unwrap().len(), 300_000);
         drop(reader);
         assert_eq!(writer.finish().unwrap().bytes, 6 * (64 << 10));

@@ -57,7 +57,7 @@ pub(super) fn value(reply: ReplyXattr, size: u32, value: io::Result<Vec<u8>>) {
 }
 
 impl Files {
-    /// Answers with what was made under a new name.
+    /// Replies with a file that was made under a new name.
     pub(super) fn made_known(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! What the kernel is told of a file, and what it may change.
+//! Attributes of files: reported to the kernel, and changed for it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -70,7 +70,7 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// What is to be changed of a file but its size.
+/// A change of a file's attributes other than its size.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) mode: Option<u32>,
@@ -123,7 +123,7 @@ fn seen_by_all(names: &[u8]) -> Vec<u8> {
     seen.flatten().copied().collect()
 }
 
-/// A directory's access control list for what is made in it, if it has one.
+/// A directory's default access control list, if it has one.
 pub(super) fn default_acl(node: &Node) -> Option<Vec<u8>> {
     get_xattr(node, OsStr::new("system.posix_acl_default")).ok()
 }

@@ -19,7 +19,7 @@ pub(super) struct Read {
     pub(super) open: Arc<Open>,
     pub(super) direct: Option<Arc<DirectFiles>>,
     pub(super) offset: u64,
-    /// As long as is asked for, then as what was read.
+    /// As long as requested, and after the read as long as the bytes read.
     pub(super) bytes: Vec<u8>,
     pub(super) reply: ReplyData,
 }
@@ -45,7 +45,7 @@ impl BackingIo for Read {
     }
 }
 
-/// Reads what the file has, up to the length of the buffer, through the page cache.
+/// Reads up to the length of the buffer, through the page cache.
 fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -64,17 +64,17 @@ fn read_buffered(file: &File, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()
 pub(super) fn read_cached(file: &File, offset: u64, bytes: &mut [u8]) -> bool {
     let size = bytes.len();
     let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);
-    // A short read is the end of the file, or of what is cached: the slow path can tell.
+    // A short read is the end of the file, or of the cached pages: the slow path finds out.
     read == Ok(size)
 }
 
-/// How a write is to be performed.
+/// Options of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteHow {
     /// It ends when it is on the medium.
     pub(super) synced: bool,
-    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves that
-    /// to us.
+    /// It clears set-user-id: the issuer is not root but this process is, and without a page cache the kernel leaves
+    /// that to us.
     pub(super) kills_privileges: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is in files: each access takes the drive's time and does the backing file's I/O.
+//! Data of files: each access takes the drive's time and does the backing file's I/O.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,8 +24,8 @@ impl From<NoSpace> for io::Error {
 }
 
 impl Files {
-    /// How the backing file is opened for somebody who asked for `flags`. Offsets come with each access, so that
-    /// appending is the kernel's affair; and the kernel reads around what it writes back.
+    /// Access mode of the backing file for an open with `flags`. Offsets come with each access, so appending is up to
+    /// the kernel; and with write-back the kernel also reads, to fill the pages that it writes to in part.
     pub(super) fn backing_access(&self, flags: OFlags) -> OFlags {
         match flags & OFlags::ACCMODE {
             access if access == OFlags::WRONLY && self.options.writeback => OFlags::RDWR,
@@ -87,8 +87,8 @@ impl Files {
         }
     }
 
-    /// Where there is no device, what is in memory is answered here and now; the reply is given back where that cannot
-    /// be. Nothing is allocated, and no lock is met that another thread holds, but for the places of a trace.
+    /// Without a device, answers a read from the page cache at once; otherwise returns the reply. Allocates nothing,
+    /// and takes no lock that another thread holds, except for the places of a trace.
     fn read_at_once(
         &self,
         request: &mut IoRequest,
@@ -192,7 +192,7 @@ impl Files {
         /// `SEEK_HOLE` of lseek(2).
         const SEEK_HOLE: i32 = 4;
         if self.options.writeback {
-            // The backing file does not have what the kernel holds back: to the kernel, then, all is data.
+            // The backing file lacks the kernel's dirty pages: the kernel then treats all bytes as data.
             return Err(rustix::io::Errno::NOSYS.into());
         }
         let open = self.open.get(handle)?;
@@ -211,7 +211,8 @@ impl Files {
         }
     }
 
-    /// The kernel does not know a file any more, which is given then; if it has no name either, its blocks are free.
+    /// Drops `lookups` references of the kernel to a file; returns it after the last, when its blocks are freed if it
+    /// has no name.
     pub(super) fn forgotten(&self, number: u64, lookups: u64) -> Option<Arc<Node>> {
         let node = self.nodes.forget(number, lookups)?;
         if node.is_gone() {
@@ -222,7 +223,7 @@ impl Files {
     }
 }
 
-/// Gives the data of a file that is not known yet its places.
+/// Places the data of a file that the layout does not know yet.
 pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || frontend.layout().read().knows(id) {
         return Ok(());
@@ -230,7 +231,7 @@ pub(crate) fn adopt(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -
     place_data(frontend, id, file, stat)
 }
 
-/// Gives all data of a file that has no place one.
+/// Places all data of a file that has no place yet.
 pub(crate) fn place_data(frontend: &Frontend, id: FileId, file: &File, stat: &Stat) -> io::Result<()> {
     let size = stat.st_size.max(0) as u64;
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! Backing files around the page cache: where rates are kept on the device itself, each access is to go to it.
 //!
 //! The device wants addresses, offsets and lengths that are multiples of something, and programs ask for anything: a
-//! read gets what lies around it as well; a write that does not fit goes through the page cache.
+//! read is widened to the alignment; a write that does not fit goes through the page cache.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = (1 << 20) + 2 * ALIGNMENT_MAX_BYTES;
 /// Largest alignment that is supported; devices do not require more.
 const ALIGNMENT_MAX_BYTES: usize = 4096;
 
-/// What all direct files of a mount share.
+/// State that all direct files of a mount share.
 #[derive(Debug)]
 pub(crate) struct DirectFiles {
     pool: BufferPool,
@@ -35,10 +35,10 @@ pub(crate) struct DirectFiles {
 /// File systems that take `O_DIRECT` and have no device: tmpfs, ramfs (linux/magic.h).
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// What was asked of the device, and how.
+/// Counts of requests to the device, and how they were made.
 #[derive(Debug, Default)]
 pub(crate) struct Issued {
-    /// The most that one request to the device has; 0 if that is not known.
+    /// Largest request of the device in bytes; 0 if it is not known.
     most: u64,
     requests: AtomicU64,
     /// Some file could not be opened around the page cache.
@@ -53,12 +53,12 @@ pub(super) struct Direct {
 }
 
 impl Issued {
-    /// On a device whose requests have so many bytes at most.
+    /// For a device whose largest request is `most` bytes.
     pub(crate) fn new(most: u64) -> Issued {
         Issued { most, ..Issued::default() }
     }
 
-    /// How many requests the device has been asked for, at most.
+    /// Upper bound of the requests to the device.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -75,10 +75,10 @@ impl Issued {
 }
 
 impl DirectFiles {
-    /// For so many threads at a time, in a backing directory.
+    /// For `threads` threads at a time, in a backing directory.
     ///
     /// # Errors
-    /// If there is not that much memory.
+    /// If there is not enough memory.
     pub(crate) fn new(
         threads: usize,
         root: &OwnedFd,
@@ -92,7 +92,7 @@ impl DirectFiles {
         })
     }
 
-    /// What was asked of the device.
+    /// Counts of requests to the device.
     pub(crate) fn issued(&self) -> Arc<Issued> {
         Arc::clone(&self.issued)
     }
@@ -112,8 +112,8 @@ impl DirectFiles {
         direct
     }
 
-    /// Reads what the file has from `offset` on into `bytes`, and says how much; none where it has to go through the page
-    /// cache.
+    /// Reads from `offset` on into `bytes`, and returns the number of bytes read; `None` if the read must go through
+    /// the page cache.
     pub(super) fn read(&self, direct: &Direct, offset: u64, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         let alignment = direct.alignment as u64;
         let start = offset / alignment * alignment;

@@ -1,4 +1,4 @@
-//! What the kernel has opened.
+//! Files and directories that the kernel has open.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use crate::per_thread::PerThread;
 #[derive(Debug)]
 pub(super) struct Handles<T> {
     table: Mutex<(HashMap<u64, Arc<T>>, u64)>,
-    /// What each thread has used of the table and is still in it.
+    /// Entries of the table that each thread has used, as long as they are in it.
     used: PerThread<BTreeMap<u64, Arc<T>>>,
 }
 
@@ -45,7 +45,7 @@ impl<T> Handles<T> {
         self.lock().0.get(&number).cloned().ok_or_else(|| rustix::io::Errno::BADF.into())
     }
 
-    /// Does something short with what is open, without meeting other threads that do so.
+    /// Runs a short function on an open entry, without contention between threads.
     pub(super) fn with<R>(&self, number: u64, work: impl FnOnce(&T) -> R) -> io::Result<R> {
         self.used.with(|used| match used.entry(number) {
             Entry::Occupied(known) => Ok(work(known.get())),
@@ -77,7 +77,7 @@ pub(super) struct Listing(Mutex<Place>);
 #[derive(Debug)]
 struct Place {
     directory: Dir,
-    /// The place after what was last taken; 0 is the beginning.
+    /// The place after the entry last taken; 0 is the beginning.
     at: u64,
     /// An entry that had no room in the last answer.
     left: Option<DirEntry>,

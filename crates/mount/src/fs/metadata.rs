@@ -1,5 +1,5 @@
-//! What names and attributes cost, where that is asked for: an answer waits until the drive has done what a file system
-//! would have to.
+//! Cost of names and attributes, if it is emulated: a reply waits until the drive has done the I/O that a file system
+//! would have to do.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,7 +14,7 @@ use super::nodes::Node;
 use crate::layout::{FileId, Metadata, Part, Work};
 
 impl Files {
-    /// Answers when what `parts` says was looked at.
+    /// Replies after the drive has read `parts`.
     pub(super) fn looked(
         &self,
         request: &Request,
@@ -24,7 +24,7 @@ impl Files {
         self.after(request, |metadata| metadata.look(&parts()), answer);
     }
 
-    /// Answers with `done` when what `parts` says was changed; what could not be done was only looked at.
+    /// Replies with `done` after the drive has changed `parts`; if `done` is an error, after it has only read them.
     pub(super) fn changed<T: Send + 'static>(
         &self,
         request: &Request,
@@ -40,7 +40,7 @@ impl Files {
         self.after(request, work, move || answer(done));
     }
 
-    /// Answers when what `parts` says is safe.
+    /// Replies after the drive has synced `parts`.
     pub(super) fn safe(
         &self,
         request: &Request,
@@ -75,7 +75,7 @@ impl Files {
         self.nodes.get(number).map_or(Vec::new(), parts)
     }
 
-    /// Whose name it is, before it is taken away; asked only where that costs something.
+    /// The file of a name, before it is removed; looked up only if that is charged.
     pub(super) fn named(&self, parent: u64, name: &OsStr) -> Option<FileId> {
         self.frontend.metadata(|_| ())?;
         let parent = self.nodes.get(parent).ok()?;

@@ -1,4 +1,4 @@
-//! Names in directories: what is made, moved and taken away.
+//! Names in directories: creating, moving and removing files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::nodes::{Node, Owner, give_to};
 use super::{Files, attributes};
 
-/// Who asks for something to be made.
+/// The process that creates a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
     pub(super) user: u32,
@@ -24,8 +24,8 @@ type Found = (Arc<Node>, Stat);
 /// The set-group-ID bit of a mode: new files in such a directory get its group.
 const SET_GROUP_BIT: u32 = 0o2000;
 
-/// What a directory's default access control list leaves of the mode of a new file in it (acl(5), object creation), the
-/// list as the kernel stores it: after four bytes of version, entries of tag, permissions and who.
+/// The mode bits that a directory's default access control list allows a new file in it (acl(5), object creation).
+/// `list` is in the kernel's format: after four bytes of version, entries of tag, permissions and identifier.
 fn most_allowed(list: &[u8]) -> u32 {
     /// `ACL_USER_OBJ` (linux/posix_acl.h).
     const OWNER_TAG: u16 = 0x01;
@@ -45,7 +45,7 @@ fn most_allowed(list: &[u8]) -> u32 {
 }
 
 impl Files {
-    /// Gives a new name's file to the caller, and then the mode that was asked for: until then it is nobody else's.
+    /// Gives a new file to the caller, and then sets the requested mode: until then no other user has access.
     fn hand_over(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<()> {
         let directory = parent.stat()?;
         let inherits = directory.st_mode & SET_GROUP_BIT != 0;
@@ -64,7 +64,7 @@ impl Files {
         Ok(rustix::fs::chmodat(parent.place()?, name, mode, AtFlags::empty())?)
     }
 
-    /// Looks up what was just made and is to be the caller's; what cannot be made his is taken away again.
+    /// Looks up a new file, and gives it to the caller; if that fails, removes it again.
     fn made(&self, parent: &Node, name: &OsStr, mode: u32, caller: Caller) -> io::Result<Found> {
         let made = self.hand_over(parent, name, mode, caller).and_then(|()| self.nodes.lookup(parent, name));
         if made.is_err()
@@ -73,7 +73,7 @@ impl Files {
             let kind = rustix::fs::statat(&place, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| FileType::from_raw_mode(stat.st_mode));
             let flags = if kind == Ok(FileType::Directory) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // The first error is what the caller is told.
+            // The caller gets the first error.
             let _ = rustix::fs::unlinkat(place, name, flags);
         }
         made
@@ -97,7 +97,7 @@ impl Files {
             Ok(file) => Ok((self.made(&parent, name, mode, caller)?, File::from(file))),
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => {
                 let (node, stat) = self.nodes.lookup(&parent, name)?;
-                // The kernel is not told of a file that could not be opened.
+                // The kernel does not learn of a file that could not be opened.
                 let opened = node.open(access).inspect_err(|_| drop(self.forgotten(node.number, 1)));
                 Ok(((node, stat), File::from(opened?)))
             }
@@ -162,7 +162,7 @@ impl Files {
     pub(super) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> io::Result<()> {
         let (old, new) = (self.nodes.get(from.0)?, self.nodes.get(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        // Who had the new name has it no more.
+        // The file that had the new name loses it.
         self.nodes.unnamed(&new, to.1, || {
             Ok(rustix::fs::renameat_with(old.place()?, from.1, new.place()?, to.1, flags)?)
         })

@@ -1,6 +1,6 @@
 //! Files that the kernel knows, each by a descriptor that holds its place: hard links are one node, and a node stays
-//! what it is however its names change, or when it has none any more. Of too many descriptors the oldest are closed, where
-//! their files can be opened again by what their file system knows them by.
+//! the same however its names change, or when it has none any more. If there are too many descriptors, the oldest are
+//! closed, provided that their files can be opened again by the handles of their file system.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,8 +16,8 @@ use crate::layout::FileId;
 /// Number of the mounted directory's node (`FUSE_ROOT_ID`).
 pub(crate) const ROOT_NODE: u64 = 1;
 
-/// Numbers from here on are given to files of other file systems that are mounted below the backing directory, because
-/// their own numbers may occur twice.
+/// Numbers from here on are given to files of other file systems that are mounted below the backing directory,
+/// because their own numbers may occur twice.
 const FOREIGN_NODES_FROM: u64 = 1 << 63;
 
 /// Descriptors that are closed when none is left: more than needed, because other threads need some as well.
@@ -28,7 +28,7 @@ const DESCRIPTORS_CLOSED: usize = 8;
 pub(crate) struct Node {
     place: Mutex<Place>,
     places: Arc<Places>,
-    /// For the list of who has a descriptor.
+    /// For the list of nodes with a descriptor.
     me: Weak<Node>,
     pub(crate) number: u64,
     pub(crate) id: FileId,
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) stamp: Mutex<Option<Stamp>>,
 }
 
-/// How a node has its file.
+/// A node's access to its file.
 #[derive(Debug)]
 enum Place {
     /// Opened with `O_PATH`.
@@ -44,12 +44,12 @@ enum Place {
     Closed(FileHandle),
 }
 
-/// Who has a descriptor, the oldest first.
+/// The nodes with a descriptor, the oldest first.
 #[derive(Debug)]
 struct Places {
     /// The backing directory, opened for reading.
     beside: OwnedFd,
-    /// So many descriptors at most; none where files cannot be opened again.
+    /// Largest number of descriptors; `None` if files cannot be opened again.
     most: Option<usize>,
     open: Mutex<VecDeque<Weak<Node>>>,
 }
@@ -74,8 +74,8 @@ impl Places {
         }
     }
 
-    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process has
-    /// none left, the oldest make room for it.
+    /// Does something that takes a descriptor, and opens no node, which would take the room back; while the process
+    /// has none left, the oldest make room for it.
     fn with_room<T>(&self, mut work: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         loop {
             match work() {
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-/// Tells whether a file's content may have been changed by somebody else.
+/// Shows whether a file's content may have been changed outside the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: (i64, i64),
@@ -154,13 +154,13 @@ impl Node {
 
     /// Closes the descriptor, if the file can be opened again without it.
     fn close(&self) {
-        // What lies on another file system, mounted below the backing directory, is not found beside it.
+        // A file on another file system, mounted below the backing directory, cannot be opened through `beside`.
         if self.id.device != 0 {
             return;
         }
         let mut place = self.lock();
         if let Place::Open(open) = &*place
-            // What has no name any more is only kept by its descriptors.
+            // Only descriptors keep a file without a name.
             && rustix::fs::fstat(open).is_ok_and(|stat| stat.st_nlink > 0)
             && let Ok(handle) = FileHandle::of(open.as_fd())
         {
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Has `place`, which is this file's, again if it was closed in the meantime.
+    /// Restores `place`, a descriptor of this file, if it was closed in the meantime.
     fn keep(&self, place: Arc<OwnedFd>) {
         let mut mine = self.lock();
         if matches!(*mine, Place::Closed(_)) {
@@ -178,8 +178,8 @@ impl Node {
         }
     }
 
-    /// Whether a file with the same number is this one: one that has no descriptor may have gone, and another have its
-    /// number.
+    /// Whether a file with the same number is this one: a file whose descriptor is closed may have been removed, and
+    /// its number reused.
     fn is(&self, other: &OwnedFd) -> bool {
         match &*self.lock() {
             Place::Open(_) => true,
@@ -199,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Does something by a path that leads to the file itself, also when it has no name any more or is a symbolic link.
+    /// Runs `work` with a path of the file itself, even if it has no name any more or is a symbolic link.
     pub(crate) fn by_path<T>(&self, work: impl FnOnce(&str) -> rustix::io::Result<T>) -> io::Result<T> {
         let place = self.place()?;
         Ok(work(&format!("/proc/self/fd/{}", place.as_raw_fd()))?)
@@ -211,14 +211,14 @@ impl Node {
         self.by_path(|path| self.places.with_room(|| open(path)))
     }
 
-    /// Says that the content was changed by us, so that what the kernel holds is right.
+    /// Records that the mount itself has changed the content, so that the kernel's pages are right.
     pub(crate) fn changed_here(&self) {
         let stamp = self.stat().ok().map(|stat| Stamp::of(&stat));
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
-    /// Does something that changes the time of the last change but no content: what the kernel holds of that is as right
-    /// afterwards as it was before.
+    /// Runs `work`, which changes the modification time but not the content: the kernel's pages are as valid
+    /// afterwards as they were before.
     pub(crate) fn retimed<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let now = || self.stat().ok().map(|stat| Stamp::of(&stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +230,7 @@ impl Node {
         done
     }
 
-    /// Whether the content is still what the kernel may hold of it; from now on it is.
+    /// Whether the kernel's pages still match the content; from now on they count as matching.
     pub(crate) fn is_as_known(&self, stat: &Stat) -> bool {
         let now = Some(Stamp::of(stat));
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,7 +256,7 @@ struct Table {
 #[derive(Debug)]
 struct Held {
     node: Arc<Node>,
-    /// How often the kernel was told of it and has not forgotten.
+    /// References that the kernel holds (lookups without a forget).
     lookups: u64,
 }
 
@@ -280,7 +280,7 @@ impl Nodes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who a file is.
+    /// The identity of a file.
     pub(crate) fn id(&self, stat: &Stat) -> FileId {
         FileId { device: if stat.st_dev == self.device { 0 } else { stat.st_dev }, inode: stat.st_ino }
     }
@@ -290,7 +290,7 @@ impl Nodes {
         found.ok_or_else(|| Errno::STALE.into())
     }
 
-    /// Looks a name up; the kernel is told of what is found.
+    /// Looks a name up for the kernel, which then knows the node.
     pub(crate) fn lookup(&self, parent: &Node, name: &std::ffi::OsStr) -> io::Result<(Arc<Node>, Stat)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = parent.place()?;
@@ -304,8 +304,8 @@ impl Nodes {
         self.places.with_room(work)
     }
 
-    /// Takes a name away by `work`. Somebody may have the file open, or be in the directory: should it have been the last
-    /// name, the descriptor remains, by which alone the file still exists.
+    /// Removes a name by `work`. A process may have the file open, or be in the directory: if it was the last name,
+    /// the file exists only by the descriptor, so that stays.
     pub(crate) fn unnamed<T>(
         &self,
         parent: &Node,
@@ -321,7 +321,7 @@ impl Nodes {
         done
     }
 
-    /// Whom a name stands for, if the kernel knows him and he may be without a descriptor.
+    /// The node of a name, if the kernel has it cached and its descriptor may be closed.
     fn known_as(&self, parent: &Node, name: &std::ffi::OsStr) -> Option<Arc<Node>> {
         self.places.most?;
         let stat = rustix::fs::statat(parent.place().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -383,17 +383,17 @@ impl Table {
     }
 }
 
-/// Changes the owner of what a name stands for.
+/// Changes the owner of a name's file.
 pub(crate) fn give_to(parent: impl AsFd, name: &std::ffi::OsStr, owner: Owner) -> io::Result<()> {
     let (user, group) = owner.ids();
     Ok(rustix::fs::chownat(parent, name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Who a new file belongs to.
+/// The owner of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) user: u32,
-    /// None: as the directory's file system has decided.
+    /// `None` to keep the group that the directory's file system has chosen.
     pub(crate) group: Option<u32>,
 }
 

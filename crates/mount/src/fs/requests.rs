@@ -1,4 +1,4 @@
-//! What the kernel asks, and who answers.
+//! Requests of the kernel, and their dispatch.
 
 use std::ffi::OsStr;
 use std::io;
@@ -39,7 +39,7 @@ impl Filesystem for Files {
             | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.options.writeback);
-        // What a kernel does not offer, it does without.
+        // A kernel that lacks a flag works without it.
         for flag in wanted.iter() {
             let _ = config.add_capabilities(flag);
         }
@@ -238,7 +238,7 @@ impl Filesystem for Files {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // What was written is in the backing file already; the kernel need not tell of a close again.
+        // Written data is in the backing file already; the kernel need not report closes again.
         reply.error(Errno::ENOSYS);
     }
 

@@ -1,4 +1,4 @@
-//! What is free on the drive: runs of blocks, found by place and by size.
+//! Free blocks of the drive: runs, found by place and by size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// So many blocks, all free.
+    /// A drive of `blocks` blocks, all free.
     pub(super) fn all(blocks: u64) -> Free {
         let mut free = Free::default();
         free.give(Run { start: 0, blocks });

@@ -1,13 +1,13 @@
-//! Where a file system would have names and attributes, and which of it is to be read and written when.
+//! Places of names and attributes, and the reads and writes that a file system would issue for them.
 //!
-//! As plain as it can be and still cost what it costs: the first 64th of the drive is the file system's own (ext4: an
-//! inode of 256 bytes for each 16 KiB). A quarter of it, at most 32 MiB, is a journal; then comes the table of inodes,
-//! sixteen in a block, given out in the order in which files are met; the names of each directory take one block, given
-//! out from the end.
+//! The simplest layout with a realistic cost: the first 64th of the drive is metadata (ext4: an inode of 256 bytes
+//! for each 16 KiB). A quarter of it, at most 32 MiB, is a journal; then comes the table of inodes, sixteen in a
+//! block, given out in the order in which files are met; the names of each directory take one block, given out from
+//! the end.
 //!
-//! What was read stays in memory, up to [`CACHED_MAX`] blocks. What changes is gathered, and goes to the journal as one
-//! write: of all changed blocks and one that describes them; when a file that it concerns is to be safe, or when
-//! [`GATHERED_MAX`] have gathered. Before the journal would go over its end, all that is in it is written to its places.
+//! Blocks that were read stay in memory, up to [`CACHED_MAX`]. Changed blocks gather, and go to the journal in one
+//! write, with one block that describes them: when one of their files is synced, or when [`GATHERED_MAX`] have
+//! gathered. Before the journal would exceed its end, all blocks in it are written to their places.
 //!
 //! Pure, as the layout: the same calls give the same places.
 
@@ -31,7 +31,7 @@ const JOURNAL_MAX_BLOCKS: u64 = 8192;
 /// Inodes of 256 bytes in a block of 4 KiB, as in ext4.
 const INODES_PER_BLOCK: u64 = 16;
 
-/// What an operation concerns.
+/// The part of the metadata that an operation reads or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// A file's attributes.
@@ -40,12 +40,12 @@ pub enum Part {
     Names(FileId),
 }
 
-/// What an operation makes the drive do: first the reads, then the writes. Runs of blocks.
+/// The drive's I/O for an operation: first the reads, then the writes. Runs of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// What was not in memory.
+    /// Blocks that were not in memory.
     pub reads: Vec<Run>,
-    /// What goes to the journal, and from there to its place.
+    /// Blocks that go to the journal, and from there to their places.
     pub writes: Vec<Run>,
 }
 
@@ -74,7 +74,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// For a drive of so many blocks.
+    /// For a drive of `drive_blocks` blocks.
     #[must_use]
     pub fn new(drive_blocks: u64) -> Metadata {
         let blocks = blocks_of(drive_blocks);
@@ -96,12 +96,12 @@ impl Metadata {
         self.block(Part::Inode(file));
     }
 
-    /// These are looked at.
+    /// Reads these parts.
     pub fn look(&mut self, parts: &[Part]) -> Work {
         Work { reads: self.read(parts), writes: Vec::new() }
     }
 
-    /// These are changed.
+    /// Changes these parts.
     pub fn change(&mut self, parts: &[Part]) -> Work {
         let reads = self.read(parts);
         self.mark(parts);
@@ -109,13 +109,13 @@ impl Metadata {
         Work { reads, writes: if full { self.commit() } else { Vec::new() } }
     }
 
-    /// These are changed beside something that costs time itself; the journal gets it with what comes next.
+    /// Changes these parts without I/O of their own; the next commit writes them to the journal.
     pub fn mark(&mut self, parts: &[Part]) {
         let blocks: Vec<u64> = parts.iter().map(|&part| self.block(part)).collect();
         self.gathered.extend(blocks);
     }
 
-    /// These are to be safe.
+    /// Makes these parts durable.
     pub fn sync(&mut self, parts: &[Part]) -> Work {
         let changed = parts.iter().any(|&part| {
             let block = self.block(part);
@@ -124,7 +124,7 @@ impl Metadata {
         Work { reads: Vec::new(), writes: if changed { self.commit() } else { Vec::new() } }
     }
 
-    /// A file is no more: its places are another's.
+    /// Removes a file: its places become free.
     pub fn remove(&mut self, file: FileId) {
         if let Some(place) = self.places.remove(&Part::Inode(file)) {
             self.inodes.give(place);
@@ -156,7 +156,7 @@ impl Metadata {
     fn commit(&mut self) -> Vec<Run> {
         let wanted = self.gathered.len() as u64 + 1;
         let mut writes = Vec::new();
-        // What is too much for the journal takes it several times.
+        // A transaction larger than the journal counts as a full journal.
         let fits = wanted.min(self.journal_blocks);
         if self.journal_at + fits > self.journal_blocks {
             writes = runs(std::mem::take(&mut self.logged));
@@ -190,7 +190,7 @@ impl Metadata {
     }
 }
 
-/// So many blocks of a drive, from its beginning, are metadata's.
+/// Number of blocks, from the drive's beginning, that hold metadata.
 pub(super) fn blocks_of(drive_blocks: u64) -> u64 {
     (drive_blocks / METADATA_DIVISOR).max(2)
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Run {
     /// The first.
     pub start: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
@@ -54,7 +54,7 @@ impl Pieces {
         gaps
     }
 
-    /// How many blocks have a place from number `from` on.
+    /// Number of blocks with a place from number `from` on.
     pub(super) fn blocks_from(&self, from: u64) -> u64 {
         self.runs_in(from..u64::MAX).map(|(_, run)| run.blocks).sum()
     }

@@ -26,28 +26,28 @@ pub enum LayoutError {
     /// Writing failed.
     #[error("the layout cannot be written")]
     Write(#[source] io::Error),
-    /// It says something that cannot be.
+    /// A line is invalid.
     #[error("line {line} of the layout {problem}; remove the file to begin with a new one")]
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong, as the rest of a sentence.
+        /// The fault, as the rest of a sentence.
         problem: String,
     },
-    /// It was made on a drive of another size.
+    /// The layout is of a drive of another size.
     #[error(
         "the layout is of a drive of {found} blocks, and this one has {blocks}; name the drive it was made with, or another file"
     )]
     OtherDrive {
-        /// What the layout says.
+        /// Blocks according to the layout.
         found: u64,
-        /// What the drive has.
+        /// Blocks of the drive.
         blocks: u64,
     },
 }
 
 impl Layout {
-    /// Writes all places; what is only held for files is left out.
+    /// Writes all places; blocks that are only reserved for files are left out.
     ///
     /// # Errors
     /// Those of `out`.

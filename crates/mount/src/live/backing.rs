@@ -31,8 +31,8 @@ pub(crate) struct Backing {
     due: Vec<CompletedJob>,
 }
 
-/// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request arrives,
-/// because the request may wait for a regulator.
+/// The jobs of requests that have not been submitted to a [`Backing`] yet. A job is put in before its request
+/// arrives, because the request may wait for a regulator.
 #[derive(Clone, Default)]
 pub(crate) struct Jobs(Arc<Mutex<BTreeMap<RequestId, Job>>>);
 

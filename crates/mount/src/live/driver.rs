@@ -14,8 +14,8 @@ use super::backing::{Job, Jobs, Waker};
 use super::rates::{LiveDevice, OwnerTable, Rates};
 use super::{Schedule, Timeline};
 
-/// Time before an event from which on the thread polls the clock instead of sleeping: waking a thread takes about that
-/// long. The thread never spins for longer.
+/// Time before an event from which on the thread polls the clock instead of sleeping: waking a thread takes about
+/// that long. The thread never spins for longer.
 const SPIN_BEFORE_EVENT: Duration = Duration::from_micros(40);
 
 /// Inbox capacity; a caller blocks while the inbox is full.
@@ -26,7 +26,8 @@ pub type Extents = SmallVec<[Extent; 1]>;
 
 /// Receives the completions of an access.
 pub trait OnCompletion: Send + Sync {
-    /// Called once, on the device's thread, with the completions of all parts in order of finish time. It must not block.
+    /// Called once, on the device's thread, with the completions of all parts in order of finish time. It must not
+    /// block.
     fn on_completion(&self, completions: &[Completion]);
 }
 
@@ -138,7 +139,8 @@ impl RealtimeDevice {
         Ok(RealtimeDevice { shared, timeline, thread: Some(thread) })
     }
 
-    /// Submits an access now, and returns the instant. Blocks while the inbox is full, but not in an [`OnCompletion`].
+    /// Submits an access now, and returns the instant. Blocks while the inbox is full, but not in an
+    /// [`OnCompletion`].
     ///
     /// # Errors
     /// [`Stopped`]; `answer` is then never called.
@@ -217,7 +219,7 @@ struct Runner {
     shared: Arc<Shared>,
     timeline: Timeline,
     schedule: Schedule<LiveDevice>,
-    /// None without a regulator.
+    /// `None` without a regulator.
     owners: Option<OwnerTable>,
     jobs: Jobs,
     /// Outstanding accesses by the number of their first request; the others follow it.
@@ -264,7 +266,8 @@ impl Runner {
         }
     }
 
-    /// Sleeps until an event is due or something arrives; takes the arrivals, and returns the time. `None` if stopped.
+    /// Sleeps until an event is due or something arrives; takes the arrivals, and returns the time. `None` if
+    /// stopped.
     fn wait(&self, arrived: &mut Vec<Arrived>) -> Option<Nanos> {
         let mut inbox = self.shared.lock();
         loop {

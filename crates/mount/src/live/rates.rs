@@ -17,8 +17,8 @@ const UNRATED_OWNER_TTL: Nanos = Nanos(60_000_000_000);
 /// I/Os over which the means of an owner are taken.
 const MEAN_WINDOW_IOS: u64 = 128;
 
-/// What a question on the device's thread sees: the device and the statistics of its owners. Requests carry their owner
-/// as their stream; owner 0 is nobody.
+/// State that a question on the device's thread sees: the device and the statistics of its owners. Requests carry
+/// their owner as their stream; owner 0 stands for the kernel and for unknown threads.
 pub(crate) struct Rates<'a> {
     pub(super) device: &'a mut LiveDevice,
     pub(super) owners: &'a mut OwnerTable,
@@ -36,26 +36,26 @@ pub(super) struct OwnerTable {
     past: Past,
 }
 
-/// How an owner fares.
+/// Statistics of an owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OwnerStats {
     /// I/Os that have ended since it was first seen, or since its rate was set.
     pub(crate) ios: u64,
     pub(crate) unanswered: u64,
-    /// Of the last [`MEAN_WINDOW_IOS`].
+    /// Mean time of the last [`MEAN_WINDOW_IOS`] I/Os.
     pub(crate) mean_ns: f64,
     variance: f64,
     last: Nanos,
 }
 
-/// How all rates together were kept since the mount.
+/// Statistics of all rates since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
-    /// How often an owner was given a rate.
+    /// Number of rates that were set.
     pub given: u64,
     /// I/Os of owners with a rate.
     pub ios: u64,
-    /// Those of them that took longer than they were to.
+    /// I/Os among them that exceeded their time.
     pub late: u64,
     /// The sum of actual over ideal time.
     pub accuracy_sum: f64,
@@ -65,10 +65,10 @@ pub struct Past {
 #[derive(Clone, Debug)]
 pub(crate) struct RatesSnapshot {
     pub(crate) device: DeviceReport,
-    /// How long the device was busy, by its own account.
+    /// Busy time of the device, as it reports it.
     pub(crate) busy: Nanos,
     pub(crate) past: Past,
-    /// By their numbers; with a report where they have a rate.
+    /// Owners by number; with a report if they have a rate.
     pub(crate) owners: Vec<(u32, OwnerStats, Option<Report>)>,
     /// There are owners with higher numbers.
     pub(crate) more: bool,
@@ -176,7 +176,7 @@ impl OwnerTable {
         }
     }
 
-    /// Counts what was regulated and has ended since the last call.
+    /// Counts the regulated I/Os that have ended since the last call.
     pub(super) fn count(&mut self, device: &mut LiveDevice) {
         device.take_timings(&mut self.timings);
         for timing in self.timings.drain(..) {

@@ -39,8 +39,8 @@ impl<D: Device> Schedule<D> {
         self.outstanding
     }
 
-    /// Takes a request at its arrival time; completions until then are appended to `done`. Requests arrive in order of
-    /// time.
+    /// Takes a request at its arrival time; completions until then are appended to `done`. Requests arrive in order
+    /// of time.
     pub fn arrive(&mut self, request: Request, done: &mut Vec<Completion>) {
         self.run_until(request.arrival, done);
         self.outstanding += 1;
@@ -48,7 +48,7 @@ impl<D: Device> Schedule<D> {
         self.hand_over();
     }
 
-    /// When the device next wants to be advanced.
+    /// Time at which the device must be advanced next.
     pub fn next_event(&self) -> Option<Nanos> {
         self.device.next_event()
     }

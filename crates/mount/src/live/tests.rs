@@ -39,7 +39,7 @@ impl<F: FnOnce(bool) -> bool + Send> Perform for Job<F> {
     }
 }
 
-/// Has a job done for an owner; where its end will be told.
+/// Submits a job for an owner; returns the receiver of its completion.
 fn ask(
     live: &RealtimeDevice,
     owner: u32,
@@ -56,7 +56,7 @@ fn ended(receiver: &mpsc::Receiver<Completion>) -> Completion {
     receiver.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
-/// Changes or looks at something, and waits for it.
+/// Runs a question on the device's thread, and waits for the answer.
 fn question<T: Send + 'static>(
     live: &RealtimeDevice,
     question: impl FnOnce(&mut Rates<'_>, Nanos) -> T + Send + 'static,
@@ -145,7 +145,8 @@ fn many_owners_are_looked_at_in_parts() {
     assert_eq!((parts, seen), (5, 300));
 }
 
-/// Writes end at once, so the device has a cache; once that holds up somebody's reads, writes are to be on the medium.
+/// Writes end at once, so the device has a cache; once that delays the reads of an owner, writes must reach the
+/// medium.
 #[test]
 fn writes_are_forced_to_the_medium_where_their_being_taken_in_does_harm() {
     let live = live(8);

@@ -1,4 +1,4 @@
-//! Traffic beside a mount: what a disk does that nobody has asked for through the mount. Pure.
+//! Traffic that bypasses a mount: requests of its disk that did not come through it. Pure.
 
 use sakiyomi_iorate::protocol::Bypass;
 
@@ -10,28 +10,28 @@ const FOREIGN_RATIO_MIN: f64 = 0.1;
 /// Consecutive samples that must agree before the report changes.
 const SAMPLES_MIN: u32 = 2;
 
-/// What was seen at one instant.
+/// A sample of the disk's counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
-    /// Seconds, from anywhere on.
+    /// Seconds since an arbitrary instant.
     pub(super) at: f64,
-    /// Requests that the disk has done.
+    /// Requests that the disk has completed.
     pub(super) done: u64,
-    /// Requests that it was asked for through the mount, and has done.
+    /// Completed requests that came through the mount.
     pub(super) ours: u64,
 }
 
-/// Says whether others use the disk.
+/// Detects traffic of others on the disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     last: Option<Look>,
-    /// Looks one after another that say something else than is believed.
+    /// Consecutive samples that contradict the current finding.
     against: u32,
     seen: Option<(f64, f64)>,
 }
 
 impl Watch {
-    /// Takes down a look; gives what is believed now.
+    /// Adds a sample; returns the current finding.
     pub(super) fn look(&mut self, look: Look, disk: &str) -> Option<Bypass> {
         if let Some(last) = self.last.replace(look) {
             self.compare(last, look);
@@ -65,7 +65,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Looks a second apart: what the disk does in it, and what of it is ours.
+    /// Samples a second apart: requests of the disk in that second, and ours among them.
     fn seen(seconds: &[(u64, u64)]) -> Vec<bool> {
         let mut watch = Watch::default();
         let mut look = Look { at: 0.0, done: 1000, ours: 0 };

@@ -1,4 +1,5 @@
-//! How rates were kept until their processes ended, for whoever has waited for that: then the mount has forgotten them.
+//! Statistics of owners with a rate that have ended: a caller that waited for the end finds them here, as the mount
+//! has forgotten the owner by then.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ pub(super) struct Ended(Mutex<VecDeque<Owner>>);
 
 impl Ended {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Owner>> {
-        // What is in there is right after each step.
+        // The queue is consistent after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -34,7 +35,7 @@ impl Ended {
 }
 
 impl Regulation {
-    /// One who has a rate, or had it until its process ended.
+    /// The owner of a target with a rate, or with one until its process ended.
     pub(super) fn find(&self, target: &Target) -> Result<Result<View, Refusal>, Stopped> {
         let rated = self.held(target).ok().and_then(|held| self.owners.rated(&held));
         let mut view = self.only(rated.map_or(u32::MAX, |(number, _)| number))?;
@@ -51,7 +52,7 @@ impl Regulation {
         Ok(())
     }
 
-    /// How things are, and of owners only this one, if it has a rate.
+    /// A view with this owner only, if it has a rate.
     fn only(&self, number: u32) -> Result<View, Stopped> {
         let mut view = self.look(u64::from(number).saturating_sub(1), false)?;
         view.owners.retain(|owner| owner.number == u64::from(number));

@@ -1,4 +1,4 @@
-//! The thread that sees to rates while nobody asks: processes end, and others use the disk.
+//! The thread that maintains the rates: it waits for the exits of processes, and samples the backing disk.
 
 use std::io;
 use std::sync::Arc;

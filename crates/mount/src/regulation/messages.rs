@@ -6,13 +6,13 @@ use sakiyomi_iorate::protocol::{
 use sakiyomi_os::ioctl_channel::MESSAGE_BYTES;
 use serde::Deserialize;
 
-/// What every version of a message has.
+/// Fields that every version of a message has.
 #[derive(Deserialize)]
 struct AnyVersion {
     version: u32,
 }
 
-/// What is asked in a message of the process `caller`, as the kernel and `/proc` tell.
+/// Decodes the call in a message; `caller` is its sender according to the kernel and `/proc`.
 pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Refusal> {
     let malformed = |error: std::io::Error| Refusal::Malformed { what: error.to_string() };
     let AnyVersion { version } = decode(message).map_err(malformed)?;
@@ -26,7 +26,7 @@ pub(super) fn understand(message: &[u8], caller: Option<u32>) -> Result<Call, Re
     Ok(call)
 }
 
-/// What a mount answers that keeps no rates.
+/// The answer of a mount without rates.
 pub(crate) fn not_regulated(message: &[u8]) -> Answer {
     Answer::Refused(match decode::<AnyVersion>(message) {
         Err(error) => Refusal::Malformed { what: error.to_string() },
@@ -37,7 +37,7 @@ pub(crate) fn not_regulated(message: &[u8]) -> Answer {
     })
 }
 
-/// As many of the owners as fit into an answer.
+/// Limits a view to the owners that fit into an answer.
 pub(super) fn fitting(mut view: View) -> View {
     let owners = std::mem::take(&mut view.owners);
     // Behind each there is a comma; and `more` may be a letter longer.

@@ -1,12 +1,11 @@
-//! Whose I/O it is: from the thread that the kernel names to the owner whose rate counts.
+//! Owners of I/O: from the thread that the kernel names to the owner whose rate counts.
 //!
-//! A process is one owner as long as nothing else is said; a rate can be given to it, to a tree of processes, or to a
-//! control group. Of several the one that is nearest counts: the process's own, then the nearest tree's, then the
-//! longest group's.
+//! By default a process is one owner; a rate can be given to it, to a tree of processes, or to a control group. If
+//! several apply, the nearest counts: the process's own, then the nearest tree's, then the longest group's.
 //!
-//! The kernel gives numbers of threads and processes anew. So that a rate is not passed on with a number, a process is
-//! held by its directory in `/proc`, and that a thread is one of its own is asked each time when it has a rate (1 us).
-//! What has none is believed to be what it was for [`LOOKUP_MAX_AGE`].
+//! The kernel reuses the numbers of threads and processes. So that a rate is not passed on with a number, a process
+//! is held by its directory in `/proc`, and as long as it has a rate, each request checks that the thread is one of
+//! its own (1 us). A thread without a rate is taken to be the same for [`LOOKUP_MAX_AGE`].
 
 mod table;
 
@@ -37,13 +36,13 @@ pub(crate) const KERNEL_OWNER: u32 = 0;
 #[derive(Debug)]
 pub(crate) struct Owners {
     table: Mutex<Table>,
-    /// Changes when who owns what has changed.
+    /// Changes with every change of an owner.
     generation: AtomicU64,
     threads: PerThread<HashMap<u32, Thread>>,
     exits: ExitWatcher,
 }
 
-/// What is known of a thread.
+/// The remembered owner of a thread.
 #[derive(Debug)]
 struct Thread {
     generation: u64,
@@ -64,11 +63,11 @@ impl Owners {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // What is in there is right after each step.
+        // The table is consistent after each step.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner of what a thread asks for. It is there as long as it waits for its answer.
+    /// The owner of a thread's requests. The thread exists as long as it waits for its reply.
     pub(crate) fn of_thread(&self, thread: u32) -> u32 {
         if thread == 0 {
             return KERNEL_OWNER;
@@ -138,7 +137,7 @@ impl Owners {
         self.table().rated.contains_key(&number)
     }
 
-    /// Whether nobody more can be given a rate.
+    /// Whether no more rates can be given.
     pub(super) fn is_full(&self) -> bool {
         self.table().is_full()
     }
@@ -169,14 +168,14 @@ impl Owners {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Waits until processes end, or for so long; gives the serial numbers of those that have.
+    /// Waits until processes end, or for `patience`; returns the serial numbers of those that have ended.
     pub(super) fn wait_for_ends(&self, patience: Duration) -> io::Result<Vec<u32>> {
         let mut ended = Vec::new();
         self.exits.wait(patience, &mut ended)?;
         Ok(ended)
     }
 
-    /// Forgets processes that have ended; tells the owners that have no rate any more by that.
+    /// Forgets processes that have ended; returns the owners that have lost their rate by that.
     pub(super) fn take_ended(&self, serials: &[u32]) -> Vec<u32> {
         let mut table = self.table();
         let gone: Vec<u32> = serials.iter().flat_map(|&serial| table.ended(serial)).collect();
@@ -186,7 +185,7 @@ impl Owners {
         gone
     }
 
-    /// Nobody waits for ends any more.
+    /// Ends the wait for exits.
     pub(super) fn stop(&self) {
         self.exits.stop();
     }
@@ -195,7 +194,7 @@ impl Owners {
         self.exits.has_stopped()
     }
 
-    /// Who an owner is, and what it is called; none if it is forgotten.
+    /// The target and the name of an owner; `None` if it is forgotten.
     pub(super) fn who(&self, number: u32) -> Option<(Target, String)> {
         let table = self.table();
         if let Some(rated) = table.rated.get(&number) {
@@ -221,7 +220,7 @@ impl Thread {
         if !self.has_rate && self.looked.elapsed() < LOOKUP_MAX_AGE {
             return true;
         }
-        // A group may have been left, so that it is looked up anew now and then.
+        // The process may have left its group, so the lookup is repeated now and then.
         self.has_rate
             && self.looked.elapsed() < LOOKUP_MAX_AGE * 10
             && self.process.upgrade().is_some_and(|process| process.has_thread(thread))
@@ -295,7 +294,7 @@ mod tests {
             assert!(!owners.is_full());
             owners.add(owners.number(&held(child)), held(child), 0).unwrap();
         }
-        // One that has a rate may be given another.
+        // An owner with a rate may get another rate.
         owners.add(owners.number(&held(&children[0])), held(&children[0]), 0).unwrap();
         let own = owners.process(std::process::id()).unwrap();
         assert!(owners.is_full());

@@ -1,4 +1,4 @@
-//! Who may set whose rate.
+//! Permission to set a rate.
 
 use sakiyomi_iorate::protocol::{Refusal, Target};
 use sakiyomi_os::process::{self, Process, Status};
@@ -33,7 +33,7 @@ fn members(path: &str) -> Vec<Status> {
     process::all().unwrap_or_default().into_iter().filter_map(member).collect()
 }
 
-/// It is not there any more.
+/// The refusal for a target that has ended.
 pub(super) fn gone(target: &Target) -> Refusal {
     match target {
         Target::Process { pid } | Target::Tree { pid } => Refusal::NoProcess { pid: *pid },

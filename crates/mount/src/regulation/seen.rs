@@ -6,25 +6,25 @@ use std::time::Instant;
 
 use sakiyomi_os::process::Process;
 
-/// A process. Its serial number is nobody else's, however often the kernel gives its other number anew.
+/// A process. Its serial number is unique, however often the kernel reuses its process number.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// The owner of what it asks for while nothing else is said.
+    /// Its owner number by default.
     pub(super) serial: u32,
     process: Process,
     known: Mutex<Known>,
 }
 
-/// What is remembered of it.
+/// Cached facts about it.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The tree that it belongs to, by its owner: also when who has started it has ended.
+    /// The tree that it belongs to, by its owner: also when its parent has ended.
     pub(super) tree: Option<u32>,
-    /// It was in no tree when there had been so many.
+    /// The number of trees so far when it was found to be in none.
     pub(super) outside: Option<u64>,
     /// The owner of its control group, and when that was looked up.
     pub(super) group: Option<(Instant, Option<u32>)>,
-    /// Its program's name when it was last looked at.
+    /// Its program's name when it was last read.
     pub(super) name: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a program meets on a mounted drive: its size, its time, its trace; and what the kernel does over it.
+//! The view of a program on a mounted drive: size, time, trace; and the kernel's part.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -245,7 +245,7 @@ fn files_lie_where_they_lay_at_the_last_mount() {
     // Another seed would give other places to files that had none.
     unmounted(scratch.mount(&Options { seed: 99, ..options.clone() }));
     assert_eq!(fs::read_to_string(&layout).unwrap(), first);
-    // What has gone while it was not mounted is free again.
+    // Blocks of a file that disappeared while it was not mounted are free again.
     fs::remove_file(scratch.path("backing/b")).unwrap();
     unmounted(scratch.mount(&options));
     assert_eq!(fs::read_to_string(&layout).unwrap().matches("file ").count(), 1);

@@ -1,7 +1,7 @@
 //! Random operations on a mount and on a plain directory: whatever a program does, it meets the same.
 //!
-//! The kernel's own file system is the model. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p sakiyomi-mount`
-//! exercises at length; a failure names the seed.
+//! The kernel's own file system is the model. `SAKIYOMI_MOUNT_OPERATIONS=100000 cargo test --release -p
+//! sakiyomi-mount` exercises at length; a failure names the seed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = ["d", "e", "f", "g", "h", "i", "long-name-with-ünïcod
 const SLOTS: usize = 6;
 const FILE_MAX: u64 = 300_000;
 
-/// What is done; both sides do the same.
+/// A step; both sides do the same.
 #[derive(Clone, Debug)]
 enum Step {
     Create { path: String, slot: usize, mode: u32 },
@@ -155,7 +155,7 @@ struct Side {
     open: [Option<File>; SLOTS],
 }
 
-/// What a step came to, in words that are the same on both sides if all is well.
+/// The outcome of a step, in words that are the same on both sides if all is well.
 type Outcome = Result<String, String>;
 
 fn told(error: io::Error) -> String {
@@ -328,8 +328,8 @@ impl Side {
     }
 }
 
-/// Where exactly data ends depends on what happens to be in memory; but what is passed over must be a hole, and what is
-/// found must lie in the file.
+/// The end of data depends on the pages that happen to be in memory; but skipped bytes must be a hole, and data that
+/// is found must lie in the file.
 fn seek(file: &File, offset: u64, hole: bool) -> io::Result<()> {
     let size = file.metadata()?.len();
     let place = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };

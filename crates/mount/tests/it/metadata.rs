@@ -1,4 +1,4 @@
-//! What names and attributes cost on a mounted drive, where that is asked for.
+//! Cost of names and attributes on a mounted drive, if it is emulated.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn options(scratch: &Scratch) -> Options {
     Options { behind, metadata: true, record: Some(scratch.path("trace.csv")), ..Options::default() }
 }
 
-/// What the trace says: what was done, from which block, how many.
+/// Records of the trace: operation, first block, number of blocks.
 fn recorded(mounted: Mounted, trace: &Path) -> Vec<(Op, u64, u64)> {
     unmounted(mounted);
     let record = |record: Record| (record.op, record.offset.0 / 4096, record.length.0 / 4096);

@@ -1,4 +1,4 @@
-//! Rates on a mount: given, kept, taken back; by those who may, for those who are meant.
+//! Rates on a mount: setting, keeping and clearing them; permissions and targets.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -36,13 +36,13 @@ fn direct(path: &Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// Reads so many blocks.
+/// Reads `count` blocks.
 fn read(path: &Path, count: u64) {
     let file = direct(path);
     (0..count).for_each(|block| file.read_exact_at(&mut [0; 4096], block % 1024 * 4096).unwrap());
 }
 
-/// A process that does what a shell is told, with the file as `$1`; ended with all that it has started.
+/// A process that runs a shell script with the file as `$1`; it ends with all its descendants.
 struct Program(Child);
 
 impl Program {
@@ -112,7 +112,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
     }
 }
 
-/// Waits for what others do.
+/// Waits until a condition holds that other processes bring about.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -141,7 +141,7 @@ fn who_has_a_rate_finds_its_time_constant_among_others() {
         (is_accurate && kept.late < 30 * round).then_some(kept)
     });
     let kept = kept.unwrap_or_else(|| panic!("five times: {:?}", owner(&look(&file, false), &own)));
-    // Five times what the device takes for one, which it says itself.
+    // Five times the service time of the device, which it reports itself.
     let times = kept.ideal_ns.unwrap() as f64 / 2e6;
     assert!((4.0..6.0).contains(&times), "{kept:?}");
     set_iorate(std::process::id(), &file, 0).unwrap();
@@ -248,7 +248,7 @@ fn only_root_and_its_own_user_set_a_processs_rate() {
     assert!(set(&process(1)).ends_with(refused));
     assert!(set(&Target::Tree { pid: ours.pid() }).ends_with(refused));
     assert!(set(&Target::Group { path: "/".to_owned() }).ends_with(refused));
-    // What another has set on a process of ours is ours to take back, and root may do all.
+    // Root may replace and clear a rate that another user has set.
     set_iorate(theirs.pid(), &file, 20).unwrap();
     set_iorate(theirs.pid(), &file, 0).unwrap();
     if let Some(group) = Group::new() {
@@ -362,7 +362,7 @@ fn a_trees_rate_is_its_childrens_too_and_ends_with_the_last() {
     eventually_ios(&file, &tree, 150);
     root.end();
     eventually("nobody of the tree is left", || look(&file, false).owners.is_empty());
-    // Who takes orphans over has their reads as his own, whether they were known before or not.
+    // A process that adopts orphans owns their reads, whether they were known before or not.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let own = Target::Tree { pid: std::process::id() };
     Control::open(&file).unwrap().set(&percent(own.clone(), 50)).unwrap();
@@ -475,7 +475,7 @@ fn rates_are_kept_on_the_backing_directorys_own_device() {
     let seen = owner(&look(&path, false), &own).unwrap();
     assert_eq!((seen.ios, seen.ideal_ns), (30, Some(5_000_000)));
     control.clear(&own).unwrap();
-    // Whatever the place and the length, what is read is what was written.
+    // Bytes read are the bytes written, at any offset and length.
     let mut content = fs::read(scratch.path("backing/file")).unwrap();
     for (offset, length) in
         [(0u64, 1usize), (7, 5000), (4096, 4096), (8191, 2), (4 << 20, 10), (5_000_000, 12_288)]
@@ -585,7 +585,7 @@ fn child_of(pid: u32) -> u32 {
     child().unwrap()
 }
 
-/// Waits until an owner has read so much, and no more.
+/// Waits until an owner has read `ios` blocks, and no more.
 fn eventually_ios(file: &Path, target: &Target, ios: u64) {
     let read = || owner(&look(file, false), target).unwrap().ios;
     eventually("it has read all", || read() >= ios);

@@ -1,5 +1,5 @@
-//! What programs rely on and seldom try: rights that writing takes away, syncing that a file was opened for, places of
-//! files that changed while nothing was mounted.
+//! Properties that programs rely on and seldom test: rights that writing removes, syncing that a file was opened for,
+//! places of files that changed while nothing was mounted.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Read;
@@ -288,7 +288,7 @@ fn a_new_file_does_not_get_the_places_of_one_that_has_gone() {
         fs::metadata(root.join(format!("{number}"))).unwrap();
     }
     fs::remove_file(root.join("old")).unwrap();
-    // File systems give the number of what has gone to what comes next.
+    // File systems reuse the inode number of a removed file for the next one.
     fs::write(root.join("new"), vec![2; 4096]).unwrap();
     let free = || rustix::fs::statvfs(&root).unwrap().f_bfree;
     assert_eq!(free(), 256 - 100 - 1, "one is still there, the other is new");
@@ -313,7 +313,7 @@ fn a_file_whose_times_are_set_stays_in_the_page_cache() {
         // A whole page: of a part, the kernel would have to read the rest.
         fs::write(&path, [7; 4096]).unwrap();
         let file = File::open(&path).unwrap();
-        // With what is held back, the kernel sets the time of writing itself.
+        // With dirty pages, the kernel sets the modification time itself.
         file.sync_all().unwrap();
         if !writeback {
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();

@@ -1,12 +1,13 @@
-//! Running a command as if nobody stood between it and whoever started us.
+//! Running a command in place of this process, with its signals and status passed through.
 //!
-//! It stays in our process group and on our terminal and has our standard streams. Signals that the terminal sends reach
-//! the whole group, it among them: those are none of our business, and do not end us either. Those that somebody sends
-//! to us alone are passed on, those that stop and continue (SIGTSTP, SIGCONT) like the others. When the command has
-//! stopped, we stop as well, so that the shell sees it; when it ends, we can end in the same way. If we are killed, it
-//! goes on alone; nor can SIGSTOP be passed on.
+//! The command stays in our process group and on our terminal and has our standard streams. Signals of the terminal
+//! reach the whole group, the command included: we do not pass them on, and they do not end us. Signals that a
+//! process sends to us alone are passed on, those that stop and continue (SIGTSTP, SIGCONT) like the others. When the
+//! command has stopped, we stop as well, so that the shell sees it; when it ends, we can end in the same way. If we
+//! are killed, the command continues alone; nor can SIGSTOP be passed on.
 //!
-//! Signals are not caught but held back and read, so that one that is ignored stays ignored for the command (`nohup`).
+//! Signals are blocked and read rather than caught, so that an ignored signal stays ignored for the command
+//! (`nohup`).
 #![allow(unsafe_code)]
 
 mod gate;
@@ -29,7 +30,7 @@ use rustix::process::{
 
 use super::Process;
 
-/// Signals that are passed on. One that is held back continues a process all the same.
+/// Signals that are passed on. SIGCONT continues a process even while it is blocked.
 const PASSED_ON: [libc::c_int; 8] = [
     libc::SIGINT,
     libc::SIGQUIT,
@@ -44,7 +45,7 @@ const PASSED_ON: [libc::c_int; 8] = [
 /// Signals to this process, which from now on are read and do nothing by themselves.
 pub struct Signals {
     read: OwnedFd,
-    /// What was held back before, as it shall be for the command.
+    /// The signal mask before, which the command gets.
     before: libc::sigset_t,
 }
 
@@ -69,8 +70,8 @@ impl Signals {
     pub fn hold() -> io::Result<Signals> {
         let set = set_of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
         let mut before = set_of([].into_iter());
-        // SAFETY: `set` was filled, and `before` is. Where children that end are ignored, they could not
-        // be waited for, so that is put right: the default action is no handler.
+        // SAFETY: `set` was filled, and `before` is filled by the call. Children cannot be waited for while SIGCHLD
+        // is ignored, so its default action is restored, which is not a handler.
         let descriptor = unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
@@ -82,12 +83,12 @@ impl Signals {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor that was just made, which nobody else knows.
+        // SAFETY: a descriptor that was just made, and has no other owner.
         let read = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(Signals { read, before })
     }
 
-    /// The next one that has come; none if there is none left.
+    /// The next pending signal; `None` if there is none left.
     fn next(&self) -> Option<Came> {
         // SAFETY: all zeros are a valid structure of plain numbers.
         let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
@@ -117,10 +118,10 @@ pub enum StartError {
     /// There is no such program.
     #[error("cannot run {}: there is no such program", _0.display())]
     NotFound(OsString),
-    /// It may not be run, or is no program.
+    /// It may not be executed, or is not a program.
     #[error("cannot run {}", _0.display())]
     NotExecutable(OsString, #[source] io::Error),
-    /// Whoever was asked whether it may begin has said no.
+    /// The callback `ready` refused the start.
     #[error("{} was not run", _0.display())]
     Withheld(OsString),
 }
@@ -132,19 +133,19 @@ pub struct Running {
     pidfd: OwnedFd,
 }
 
-/// How a command has ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It has returned this.
+    /// The exit code that it returned.
     Code(i32),
-    /// It was killed by this signal.
+    /// The signal that killed it.
     Signal(i32),
 }
 
-/// What is known when it has ended.
+/// Status and CPU time of a command that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// How.
+    /// Its exit status.
     pub status: Status,
     /// CPU time in user mode, of it and of all that it has waited for.
     pub user: Duration,
@@ -164,8 +165,8 @@ impl Running {
         Running::begin(words, signals, |mut command| command.spawn().map(Some))
     }
 
-    /// The same, but the program begins only when `ready` agrees, which is told the number of the process that is to
-    /// become it. `ready` may be asked twice, about different processes.
+    /// As [`Running::start`], but the program begins only when `ready` agrees, which gets the number of the process
+    /// that is to become it. `ready` may be called twice, for different processes.
     ///
     /// # Errors
     /// If it cannot be started, or `ready` does not agree.
@@ -258,12 +259,12 @@ impl Running {
         } else if !came.from_kernel
             && let Some(signal) = Signal::from_named_raw(came.signal)
         {
-            // One that has just ended needs none.
+            // The command may just have ended, and then needs no signal.
             let _ = kill_process(pid(self.number()), signal);
         }
     }
 
-    /// Lets go of what was started by it, has lost its parent, and has ended. [`adopt_orphans`] makes those ours.
+    /// Reaps its orphaned descendants that have ended. [`adopt_orphans`] makes them ours.
     fn forget_orphans(&self) {
         while let Ok(Some(_)) = child_subreaper() {
             // SAFETY: all zeros are a valid structure, which the kernel fills; the second call asks for nothing.
@@ -275,7 +276,7 @@ impl Running {
                 }
                 info.si_pid()
             };
-            // The command's own status is for who asks how it has ended.
+            // The command's own status stays for `end`.
             if ended == 0 || ended.cast_unsigned() == self.number() {
                 return;
             }
@@ -331,7 +332,7 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Waits until a process that is not ours has ended, or until somebody asks us to end by a signal.
+/// Waits until a process that is not our child has ended, or until a signal asks us to end.
 ///
 /// # Errors
 /// If there is no such process.
@@ -353,7 +354,7 @@ pub fn wait_for_other(number: u32, signals: &Signals) -> io::Result<()> {
     }
 }
 
-/// Stops this process until it is told to continue.
+/// Stops this process until SIGCONT.
 fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
@@ -371,18 +372,18 @@ fn wait_for(pidfd: &OwnedFd, signals: &Signals) -> io::Result<Woken> {
     Ok(Woken { ended: !watched[0].revents().is_empty() })
 }
 
-/// Of a child's number.
+/// The `Pid` of a child.
 fn pid(number: u32) -> Pid {
     Pid::from_raw(number.cast_signed()).expect("a process's number is not 0")
 }
 
-/// Ends this process as a signal would have ended it, so that whoever waits for it sees the same as of the command.
+/// Ends this process as a signal would have ended it, so that its parent sees the status that the command had.
 /// Returns only if that cannot be done.
 pub fn end_by(signal: i32) {
-    // What there is to learn from a core is in the command's, not in ours.
+    // Only the core dump of the command itself is of use.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let set = set_of([signal].into_iter());
-    // SAFETY: the default action is no handler, and `set` was filled.
+    // SAFETY: the default action is not a handler, and `set` was filled.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);

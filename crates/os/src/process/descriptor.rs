@@ -10,16 +10,16 @@ use super::reread;
 
 /// An open file of a process, under its number there.
 ///
-/// The number may come to mean another file: [`Open::inode`] tells.
+/// The number may be reused for another file: [`Open::inode`] tells them apart.
 #[derive(Debug)]
 pub struct Descriptor {
     fdinfo: OwnedFd,
 }
 
-/// How a file is open.
+/// The state of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Where the next `read` begins, in bytes.
+    /// Offset of the next `read`, in bytes.
     pub position: u64,
     /// Whether `read` is possible.
     pub readable: bool,
@@ -31,14 +31,14 @@ pub struct Open {
     pub inode: u64,
 }
 
-/// Which file it is, and what.
+/// Identity, type and size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The file system.
     pub device: u64,
     /// The file's number on it.
     pub inode: u64,
-    /// What it is.
+    /// The type of the file.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
@@ -49,7 +49,7 @@ pub struct Identity {
 pub enum Kind {
     /// A regular file.
     Regular,
-    /// A block device, with the device itself as what it lies on.
+    /// A block device; `device` is its own number.
     BlockDevice,
     /// A directory.
     Directory,
@@ -70,7 +70,7 @@ impl Descriptor {
         Descriptor { fdinfo }
     }
 
-    /// How it is open now, and where.
+    /// Reads its present state.
     ///
     /// # Errors
     /// If it is closed, or the process has ended.
@@ -97,18 +97,18 @@ fn parse(text: &str) -> Option<Open> {
     })
 }
 
-/// What is behind a path, seen from a directory, without asking the file system's server anew.
+/// The identity of the file at a path, relative to a directory, from attributes that the kernel has cached.
 ///
 /// # Errors
-/// If there is nothing.
+/// If there is no such file.
 pub fn identity_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<Identity> {
     stat(directory, path, AtFlags::STATX_DONT_SYNC)
 }
 
-/// What an open file is, likewise.
+/// The identity of an open file, likewise.
 ///
 /// # Errors
-/// If the system does not say.
+/// If the system call fails.
 pub fn identity(file: impl AsFd) -> io::Result<Identity> {
     stat(file.as_fd(), Path::new(""), AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH)
 }

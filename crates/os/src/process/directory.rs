@@ -19,8 +19,8 @@ pub struct Entry {
     pub inode: u64,
 }
 
-/// The regular files of a directory in the order of `getdents`, those among them of which the file system does not say
-/// what they are.
+/// The regular files of a directory in the order of `getdents`, those among them of which the file system does not
+/// say what they are.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -26,10 +26,10 @@ pub struct ExitWatcher {
 }
 
 impl ExitWatcher {
-    /// Watches nothing yet.
+    /// Creates a watcher without processes.
     ///
     /// # Errors
-    /// If there are no descriptors left.
+    /// If no descriptor is left.
     pub fn new() -> io::Result<ExitWatcher> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -71,10 +71,10 @@ impl ExitWatcher {
         self.lock().remove(&key);
     }
 
-    /// Waits until some have ended, or for `timeout`; appends their keys, which are no longer watched.
+    /// Waits until watched processes have ended, or for `timeout`; appends their keys, which are no longer watched.
     ///
     /// # Errors
-    /// Of epoll_wait(2), which is not to be expected.
+    /// Those of epoll_wait(2), which are not to be expected.
     pub fn wait(&self, timeout: Duration, ended: &mut Vec<u32>) -> io::Result<()> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut events = Vec::with_capacity(64);

@@ -1,4 +1,4 @@
-//! Whose a thread is, whose child a process is, whose user's, in which control groups; and when it ends.
+//! Ancestry of processes: process of a thread, parent, users, control groups; and the end of a process.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,19 +9,19 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{CWD, Process};
 
-/// What a process says of itself. Numbers of processes are 0 where they are not known in our namespace.
+/// Ancestry and users of a process. Process numbers are 0 if our namespace does not have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The process that it is, or is a thread of.
     pub process: u32,
-    /// Who has started it, or who has taken it over.
+    /// The process that has started it, or has adopted it.
     pub parent: u32,
     /// Its real, effective and saved users.
     pub users: [u32; 3],
 }
 
 impl Process {
-    /// Who it is.
+    /// Its process, parent and users.
     ///
     /// # Errors
     /// If it has ended.
@@ -70,7 +70,7 @@ impl Process {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = i32::try_from(self.number).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let end = pidfd_open(number, PidfdFlags::empty())?;
-        // That it is still there means that its number was its own when it was asked for.
+        // The process still exists, so the pidfd is its own: the number was not reused in between.
         if self.has_thread(self.number) { Ok(end) } else { Err(gone()) }
     }
 }

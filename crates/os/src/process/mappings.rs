@@ -22,9 +22,9 @@ pub struct Mapped {
     pub inode: u64,
     /// Whether it may be executed there: a program or a library.
     pub is_code: bool,
-    /// How much of memory it takes, in bytes.
+    /// Its size in the address space, in bytes.
     pub length: u64,
-    /// Where it lies; ` (deleted)` behind it where it has no name any more.
+    /// The path; ` (deleted)` is appended if it has no name any more.
     pub path: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Process {
         Ok(text.split(|&byte| byte == b'\n').filter_map(parse).collect())
     }
 
-    /// What a file that is mapped is, without touching its file system. Needs root.
+    /// The identity of a mapped file, without a request to its file system. Needs root.
     ///
     /// # Errors
     /// If it is not mapped there any more.
@@ -59,14 +59,14 @@ impl Process {
     }
 }
 
-/// The process that a thread belongs to; none if it has ended.
+/// The process that a thread belongs to; `None` if it has ended.
 #[must_use]
 pub fn process_of(thread: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// `7f1c-7f1d r--p 00000000 fe:00 9986717    /path`; none if it is no file.
+/// Parses `7f1c-7f1d r--p 00000000 fe:00 9986717    /path`; `None` if the mapping is not of a file.
 fn parse(line: &[u8]) -> Option<Mapped> {
     let mut rest = line;
     let mut field = || {

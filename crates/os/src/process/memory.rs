@@ -1,9 +1,9 @@
-//! How much memory may be filled: what the machine has, and what the control group of a process allows.
+//! Memory that may be filled: available memory of the machine, and limits of a process's control groups.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes that the machine could give without swapping; none where it does not say.
+/// Bytes that the machine could give without swapping; `None` if it does not report them.
 #[must_use]
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
@@ -11,7 +11,7 @@ pub fn available() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// Largest resident memory of this process so far, in bytes (VmHWM); none where the system does not tell it.
+/// Largest resident memory of this process so far, in bytes (VmHWM); `None` if the system does not tell it.
 #[must_use]
 pub fn peak_resident() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
@@ -19,11 +19,11 @@ pub fn peak_resident() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// Bytes that a process's control groups leave it, the pages of files that could be given back among them; none where no
-/// group limits it.
+/// Bytes that the limits of a process's control groups leave, reclaimable pages of files included; `None` if no group
+/// has a limit.
 ///
-/// Pages of files are charged to the group of whoever brings them in. What is read ahead outside of the group is no
-/// burden to it, but is charged as soon as it has to be read once more: so the limit is respected all the same.
+/// The kernel charges a page of a file to the group of the process that reads it in. Pages that another group has
+/// read ahead are not charged to this one until they have to be read again: the limit is respected all the same.
 #[must_use]
 pub fn left_to(process: u32) -> Option<u64> {
     let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
@@ -73,7 +73,7 @@ const V2: Version = Version {
 /// Limits from this size on mean that there is none: version 1 of control groups reports a huge number instead.
 const UNLIMITED_MIN_BYTES: u64 = 1 << 60;
 
-/// What is left in the group and in all above it, whichever is least.
+/// The least that is left in the group and in all groups above it, in bytes.
 fn least(root: &str, path: &str, version: &Version, read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let group = Path::new(root).join(path.trim_start_matches('/'));
     let up_to_root = group.ancestors().take_while(|above| above.starts_with(root));

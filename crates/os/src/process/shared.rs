@@ -7,8 +7,8 @@ use super::Process;
 const KCMP_FILE: libc::c_int = 0;
 
 impl Process {
-    /// Whether an open file of this process, under its number, is the same open file as another's, which has been
-    /// duplicated or inherited: with one position for both. False where the system does not tell.
+    /// Whether a descriptor of this process and one of another are the same open file, duplicated or inherited, with
+    /// one position for both. False if the system does not tell.
     #[must_use]
     pub fn shares(&self, file: u32, other: &Process, others: u32) -> bool {
         // SAFETY: numbers are compared; no memory is touched.

@@ -1,4 +1,4 @@
-//! A thread of a process: how long it ran, waited for a core, and slept; and in what it sleeps.
+//! A thread of a process: time running, time waiting for a core, time asleep; and the kind of its sleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,20 +19,20 @@ pub struct Thread {
     first: (Duration, Duration, u64),
 }
 
-/// What a thread did since it was opened here.
+/// Times of a thread since it was opened here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// On a core.
+    /// Time on a core.
     pub ran: Duration,
     /// Ready to run, and no core was free.
     pub queued: Duration,
     /// Neither: it waited for something to happen.
     pub slept: Duration,
-    /// How often it was given a core.
+    /// Number of times that it was given a core.
     pub turns: u64,
 }
 
-/// What a thread is in the middle of.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeps {
     /// It runs, or could.
@@ -57,8 +57,8 @@ impl Thread {
         Ok(Thread { schedstat, stat, place: open("wchan").ok(), begun: Instant::now(), first })
     }
 
-    /// What it did so far. The kernel counts time on a core when the clock ticks or the thread leaves it, so that of one
-    /// which runs is some milliseconds old, and seems to have been slept.
+    /// Times so far. The kernel accounts time on a core at a clock tick or when the thread leaves the core, so that
+    /// the time of a running thread is some milliseconds old, and the difference appears as `slept`.
     ///
     /// # Errors
     /// If it has ended.
@@ -69,7 +69,7 @@ impl Thread {
         Ok(Times { ran, queued, slept, turns: turns.saturating_sub(self.first.2) })
     }
 
-    /// What it is in the middle of now.
+    /// Its state now.
     ///
     /// # Errors
     /// If it has ended.

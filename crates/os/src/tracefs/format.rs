@@ -3,7 +3,7 @@
 use super::{Kind, Touch, device_of};
 use rustix::param::page_size;
 
-/// Where a field stands, and how long it is, in bytes.
+/// Offset and length of a field, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: usize,
@@ -24,7 +24,7 @@ impl Field {
         })
     }
 
-    /// An unsigned number; none if it is not there.
+    /// An unsigned number; `None` if it is not there.
     pub(super) fn read(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(match *bytes {
@@ -45,12 +45,12 @@ pub(super) struct Format {
     device: Field,
     inode: Field,
     first: Field,
-    /// None where one page is told.
+    /// `None` if the event has one page only.
     last: Option<Field>,
 }
 
 impl Format {
-    /// As an event's file `format` says it; none if fields are missing.
+    /// Parses the file `format` of an event; `None` if fields are missing.
     pub(super) fn parse(text: &str) -> Option<Format> {
         let number = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
         let field = |name| Field::find(text, name);
@@ -65,7 +65,7 @@ impl Format {
         })
     }
 
-    /// What a record tells; none if it is another event's, or is cut short.
+    /// The access in a record; `None` if the record is of another event, or is cut short.
     pub(super) fn touch(&self, kind: Kind, time: u64, record: &[u8]) -> Option<Touch> {
         if self.kind.read(record)? != self.number {
             return None;

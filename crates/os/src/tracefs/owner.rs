@@ -1,10 +1,10 @@
 //! The process that owns an instance: it creates the instance, names threads for it, and removes it.
 //!
-//! The kernel waits for an RCU grace period, some 20 to 90 ms, when a buffer's size is set, when threads are added, and
-//! when an instance is removed; and a process cannot end while one of its threads waits so. So a daemon does that. It
-//! has a session of its own, its parent has ended, its directory is `/`, and it has nothing open but tracefs and a
-//! socket to its creator. When the socket is closed, because the instance is not needed any more or because the creator
-//! was killed, it removes the instance.
+//! The kernel waits for an RCU grace period, some 20 to 90 ms, when a buffer's size is set, when threads are added,
+//! and when an instance is removed; and a process cannot end while one of its threads waits so. So a daemon does
+//! that. It has a session of its own, its parent has ended, its directory is `/`, and it has nothing open but tracefs
+//! and a socket to its creator. When the socket is closed, because the instance is not needed any more or because the
+//! creator was killed, it removes the instance.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -15,8 +15,8 @@ use std::ptr;
 
 use libc::c_int;
 
-/// How an instance is set up: the buffer in KiB for each core, some thousands of events, of which the newest are kept.
-/// With the last, tracing is off as soon as `free_buffer` is closed, which happens also if its owner is killed.
+/// How an instance is set up: the buffer in KiB for each core, some thousands of events, of which the newest are
+/// kept. With the last, tracing is off as soon as `free_buffer` is closed, which happens also if its owner is killed.
 const SETTINGS: [(&CStr, &CStr); 4] = [
     (c"buffer_size_kb", c"256"),
     (c"options/overwrite", c"1"),
@@ -37,8 +37,8 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Starts an owner that creates an instance in the directory `instances`, and returns when the instance is set up.
-    /// The owner removes the instances in `left_over` after its own.
+    /// Starts an owner that creates an instance in the directory `instances`, and returns when the instance is set
+    /// up. The owner removes the instances in `left_over` after its own.
     ///
     /// # Errors
     /// If it cannot be made; then nothing is left of it.
@@ -108,7 +108,7 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
 /// Main function of the owner.
 ///
 /// # Safety
-/// Only after a fork, as what follows: plain system calls on memory that lives on.
+/// Only after a fork, as are the functions below: plain system calls on memory that stays valid.
 unsafe fn own(instances: c_int, socket: c_int, name: &CStr, left_over: &[CString]) -> ! {
     // SAFETY: see above.
     unsafe {
@@ -242,8 +242,8 @@ unsafe fn close_all_but(keep: &[c_int]) {
 /// # Safety
 /// As for [`own`]; the closed descriptors must no longer be used in this process.
 unsafe fn close(from: c_int, to: c_int) {
-    /// Descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than a process usually
-    /// may have.
+    /// Descriptors that are closed one by one before Linux 5.9, which lacks close_range(2): more than a process
+    /// usually may have.
     const DESCRIPTORS_MAX: c_int = 65_536;
     // SAFETY: as of this function.
     unsafe {

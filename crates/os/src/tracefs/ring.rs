@@ -2,13 +2,13 @@
 
 use super::format::Field;
 
-/// Where things stand in a page.
+/// Offsets of fields in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     time: Field,
     commit: Field,
     data: usize,
-    /// How long a page is, in bytes.
+    /// Length of a page in bytes.
     pub(super) page: usize,
 }
 
@@ -40,7 +40,8 @@ impl Header {
         (page <= 1 << 20).then_some(header)
     }
 
-    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut off.
+    /// Gives each record of a page, with its time; says whether some are missing: overwritten before the page, or cut
+    /// off.
     pub(super) fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) -> bool {
         let (Some(begun), Some(commit)) = (self.time.read(page), self.commit.read(page)) else { return true };
         let end = self.data.saturating_add((commit & LENGTH_MASK) as usize);
@@ -87,7 +88,7 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_ne_bytes(*word), rest))
 }
 
-/// What a word says, and how much time has passed since the one before.
+/// The type or length field of a record's first word, and the time since the record before, in ns.
 fn split(word: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (word & 31, u64::from(word >> 5))

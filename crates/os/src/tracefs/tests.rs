@@ -26,7 +26,7 @@ const LAYOUT: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
 ";
 
-/// What a page is made of.
+/// An item of a page.
 #[derive(Clone, Debug)]
 enum Item {
     Record { delta: u32, words: Vec<u32>, long: bool },
@@ -105,7 +105,7 @@ proptest! {
         begun in 0..1u64 << 50, items in items(), lost: bool, rest in 0..64usize,
     ) {
         let (mut page, expected) = page(begun, &items, lost);
-        // What lies behind the last record is nobody's.
+        // Bytes behind the last record must be ignored.
         page.resize(page.len() + rest, 0xff);
         let mut found = Vec::new();
         let said = header().records(&page, |time, record| found.push((time, record.to_vec())));
@@ -193,7 +193,7 @@ fn reads_and_mappings_of_named_threads_are_told_and_nothing_is_left() {
     };
     touch();
     let stranger = std::process::Command::new("cat").arg(scratch.path("file")).output();
-    // What this thread starts is followed, so the stranger is not strange: it is told as well.
+    // Children of a followed thread are followed, so the accesses of `cat` are recorded too.
     assert!(stranger.unwrap().status.success());
     instance.switch(false).unwrap();
     touch();

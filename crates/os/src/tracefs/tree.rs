@@ -14,10 +14,10 @@ use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Where tracefs is usually mounted.
+/// Usual mount points of tracefs.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Which tracefs is used.
+/// The tracefs that is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The one that is mounted on this directory.
@@ -80,7 +80,7 @@ impl Tree {
     }
 }
 
-/// The names in a directory; none where it cannot be listed.
+/// The names in a directory; empty if it cannot be listed.
 pub(super) fn names(beside: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(beside, path, flags, Mode::empty()).and_then(Dir::new);

@@ -1,10 +1,11 @@
-//! Figures between those that were measured.
+//! Figures between the measured ones.
 //!
-//! Between two block sizes, throughput is interpolated on logarithmic scales, as its curves are drawn, and the CPU time
-//! and the latency of an operation linearly in its bytes. Between two depths, all are interpolated over the logarithm of
-//! the depth. Up to [`EXTRAPOLATION_MAX`] times beyond the measured sizes and depths the estimate is cautious and says
-//! that it is extrapolated: larger is not faster, and smaller is as many operations a second. Further beyond, and for
-//! what was not measured at all, there is no estimate.
+//! Between two block sizes, throughput is interpolated on logarithmic scales, as its curves are drawn, and the CPU
+//! time and the latency of an operation linearly in its bytes. Between two depths, all are interpolated over the
+//! logarithm of the depth. Up to [`EXTRAPOLATION_MAX`] times beyond the measured sizes and depths the estimate is
+//! cautious and marked as extrapolated: a larger block or depth gives the throughput of the largest, a smaller block
+//! as many operations a second as the smallest, and a smaller depth less throughput in proportion. There is no
+//! estimate further beyond, or for a kind of operation that was not measured.
 
 use sakiyomi_io::EngineSpec;
 
@@ -40,13 +41,13 @@ pub struct Estimate {
     pub cpu_ns_per_op: f64,
     /// CPU time of the kernel's threads for an operation, in nanoseconds.
     pub kernel_threads_cpu_ns_per_op: f64,
-    /// Median service time of an operation, in nanoseconds; none where the engine does not tell.
+    /// Median service time of an operation, in nanoseconds; `None` if the engine does not tell.
     pub latency_ns: Option<f64>,
-    /// Whether it lies beyond what was measured.
+    /// Whether it lies beyond the measured points.
     pub is_extrapolated: bool,
 }
 
-/// Why there is no estimate.
+/// The reason why there is no estimate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EstimateError {
@@ -76,11 +77,11 @@ pub enum EstimateError {
     TooFar {
         /// `a block of`, `a depth of`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         wanted: u64,
-        /// The smallest that was measured.
+        /// The smallest measured value.
         least: u64,
-        /// The largest that was measured.
+        /// The largest measured value.
         most: u64,
     },
 }
@@ -117,7 +118,7 @@ struct Between {
 }
 
 impl Between {
-    /// Of a value among ascending ones, on the scale of `scale`.
+    /// The neighbours of a value among ascending ones, on the scale of `scale`.
     fn find(
         wanted: u64,
         measured: &[u64],

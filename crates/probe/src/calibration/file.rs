@@ -38,7 +38,7 @@ pub enum CalibrationError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
 }
@@ -102,8 +102,8 @@ impl Calibration {
 /// Characters of a foreign schema that an error shows.
 const SHOWN_CHARS: usize = 60;
 
-/// Where calibrations are saved unless another file is named: `$XDG_STATE_HOME/sakiyomi/calibration`, or the same below
-/// `~/.local/state`. None if neither variable is set, or to a path that is not absolute.
+/// Where calibrations are saved unless another file is named: `$XDG_STATE_HOME/sakiyomi/calibration`, or the same
+/// below `~/.local/state`. None if neither variable is set, or to a path that is not absolute.
 #[must_use]
 pub fn default_directory() -> Option<PathBuf> {
     let from = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

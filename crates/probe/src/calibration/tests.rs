@@ -114,7 +114,7 @@ fn any_calibration() -> impl Strategy<Value = Calibration> {
     )
 }
 
-/// Queries around what was measured.
+/// Queries around the measured points.
 fn queries(costs: &DeviceCosts, factor: f64, depth_factor: f64) -> Vec<Query> {
     let mut queries = Vec::new();
     for cost in &costs.costs {

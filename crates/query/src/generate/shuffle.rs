@@ -57,6 +57,8 @@ pub(super) struct Shuffle<T> {
     finish: Finish<T>,
     /// Buckets that are not given out, from the last to the next.
     buckets: Vec<Bucket>,
+    /// Most rows of a bucket that is shuffled in memory.
+    rows_max: u64,
     /// Numbers of later buckets begin here.
     next_number: u64,
     /// Buckets that are shuffled now.
@@ -80,6 +82,7 @@ impl<T: Send + 'static> Shuffle<T> {
             codes: code_schema(plan.schema()),
             finish,
             buckets: Vec::new(),
+            rows_max: BUCKET_ROWS_MAX,
             next_number: 0,
             current: None,
             _memory: memory,
@@ -124,7 +127,7 @@ impl<T: Send + 'static> Shuffle<T> {
                 self.current = None;
             }
             let Some(next) = self.buckets.last() else { return Ok(None) };
-            if next.rows > BUCKET_ROWS_MAX {
+            if next.rows > self.rows_max {
                 self.scatter_again()?;
             } else {
                 self.begin_small();
@@ -134,7 +137,8 @@ impl<T: Send + 'static> Shuffle<T> {
 
     /// Makes one bucket of all, for tests of those that are too large.
     #[cfg(test)]
-    pub(super) fn merge_buckets(&mut self) -> Result<(), Error> {
+    pub(super) fn merge_buckets(&mut self, rows_max: u64) -> Result<(), Error> {
+        self.rows_max = rows_max;
         let spill = create_spill(self.plan.job())?;
         let (mut writer, mut rows) = (BatchWriter::create(&spill, &self.codes)?, 0);
         for bucket in self.buckets.drain(..) {
@@ -176,7 +180,7 @@ impl<T: Send + 'static> Shuffle<T> {
     /// Begins to shuffle all small buckets that are next.
     fn begin_small(&mut self) {
         let mut small = Vec::new();
-        while let Some(bucket) = self.buckets.pop_if(|bucket| bucket.rows <= BUCKET_ROWS_MAX) {
+        while let Some(bucket) = self.buckets.pop_if(|bucket| bucket.rows <= self.rows_max) {
             small.push(bucket);
         }
         let rows = small.iter().map(|bucket| bucket.rows).max().unwrap_or(0);

@@ -81,7 +81,7 @@ fn tables_have_the_rows_of_the_specification() {
 fn parts_together_are_the_table_of_the_generator() {
     // Several parts, and no comments, whose text takes a second to make.
     let (scale, columns) =
-        (0.05, ["l_orderkey", "l_linenumber", "l_extendedprice", "l_shipmode", "l_shipdate"]);
+        (0.03, ["l_orderkey", "l_linenumber", "l_extendedprice", "l_shipmode", "l_shipdate"]);
     let plan_parts = TpchTable::Lineitem.parts(scale);
     assert!(plan_parts > 1, "{plan_parts}");
     let found = texts(&generate(2, &options(TpchTable::Lineitem, scale, &columns, None)));
@@ -150,7 +150,7 @@ fn a_file_has_the_rows_of_the_stream() {
         (Format::ArrowFile, Some(2)),
         (Format::ArrowStream, Some(2)),
     ] {
-        let options = options(TpchTable::Lineitem, 0.03, &columns, shuffle);
+        let options = options(TpchTable::Lineitem, 0.02, &columns, shuffle);
         let (path, mut last) = (scratch.path("rows"), None);
         let output = OutputOptions { group_rows: 50_000, alignment: 4096, ..OutputOptions::new(format) };
         let target = Target::File(path.clone());
@@ -176,11 +176,11 @@ fn a_file_has_the_rows_of_the_stream() {
 fn a_shuffled_table_is_a_permutation_that_its_seed_decides() {
     let columns = ["l_orderkey", "l_linenumber", "l_returnflag"];
     let shuffled =
-        |threads, seed| generate(threads, &options(TpchTable::Lineitem, 0.05, &columns, Some(seed)));
+        |threads, seed| generate(threads, &options(TpchTable::Lineitem, 0.03, &columns, Some(seed)));
     let (first, again, other) = (shuffled(1, 7), shuffled(3, 7), shuffled(2, 8));
     assert!(texts(&first) == texts(&again), "the number of threads does not matter");
     assert!(texts(&first) != texts(&other), "the seed does");
-    let in_order = generate(1, &options(TpchTable::Lineitem, 0.05, &columns, None));
+    let in_order = generate(1, &options(TpchTable::Lineitem, 0.03, &columns, None));
     let (mut sorted, mut expected) = (texts(&first), texts(&in_order));
     sorted.sort();
     expected.sort();
@@ -204,19 +204,19 @@ fn buckets_that_are_too_large_are_scattered_again() {
     let columns = ["o_orderkey".to_owned()];
     let job = job(&scratch, 2, TEST_MEMORY_BYTES);
     let options =
-        GenerateOptions { columns: columns.to_vec(), ..options(TpchTable::Orders, 0.2, &[], Some(1)) };
+        GenerateOptions { columns: columns.to_vec(), ..options(TpchTable::Orders, 0.1, &[], Some(1)) };
     let plan = Plan::new(&job, &options).unwrap();
     let (mut keys, mut sizes) = (Vec::new(), Vec::new());
     let mut shuffle = Shuffle::start(&plan, 1, Arc::new(Ok), &mut |_| ()).unwrap();
-    shuffle.merge_buckets().unwrap();
+    shuffle.merge_buckets(100_000).unwrap();
     while let Some(batches) = shuffle.next().unwrap() {
         keys.extend(numbers(&batches, 0));
         sizes.push(batches.len());
     }
     assert!(sizes.len() > 1);
-    assert_eq!(keys.len(), 300_000);
+    assert_eq!(keys.len(), 150_000);
     assert!(!keys.is_sorted());
-    assert_eq!(keys.into_iter().collect::<BTreeSet<_>>().len(), 300_000);
+    assert_eq!(keys.into_iter().collect::<BTreeSet<_>>().len(), 150_000);
 }
 
 #[test]

@@ -2,24 +2,10 @@
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
-use arrow_select::coalesce::BatchCoalescer;
 use arrow_select::interleave::interleave;
 
 use super::layout::{Layout, Origin};
 use super::pairs::{Gather, Pairs};
-
-/// Rows of a batch of the result, at most: as many as stay in a core's cache with the columns that are gathered.
-pub(super) const RESULT_BATCH_ROWS: usize = 8192;
-
-/// A batch of the result of more than one part in this many of the usual rows is given as it is, without a copy; smaller
-/// ones are joined.
-const SMALL_BATCH_PART: usize = 4;
-
-/// Joins batches of a result that are small.
-pub(super) fn coalescer(layout: &Layout, batch_rows: usize) -> BatchCoalescer {
-    let small_rows = batch_rows / SMALL_BATCH_PART;
-    BatchCoalescer::new(layout.schema.clone(), batch_rows).with_biggest_coalesce_batch_size(Some(small_rows))
-}
 
 /// The rows of a left and a right batch that are paired, and forgets the pairs. Consecutive rows are not copied.
 pub(super) fn assemble(

@@ -8,9 +8,9 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, TimeUnit};
 
 /// Digits that a decimal of 64, 128 and 256 bits has at most.
-const DECIMAL_64_DIGITS: u8 = 18;
-const DECIMAL_128_DIGITS: u8 = 38;
-const DECIMAL_256_DIGITS: u8 = 76;
+const DECIMAL_64_DIGITS: u8 = 18; // 10^18 < 2^63
+const DECIMAL_128_DIGITS: u8 = 38; // 10^38 < 2^127
+const DECIMAL_256_DIGITS: u8 = 76; // 10^76 < 2^255
 
 /// Digits of the largest `u64`.
 const UINT_64_DIGITS: u8 = 20;

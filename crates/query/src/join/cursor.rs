@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::keys::{Key, KeyEncoder, KeySlice, KeyValues, with_keys};
+use crate::batch_bytes::row_bytes_max;
 use crate::{Batches, Error};
 
 /// Rows looked at one after the other before the search for the end of a group doubles its steps: most groups of a
@@ -33,6 +34,8 @@ pub(super) struct Cursor {
     /// `left` or `right`, for errors.
     name: &'static str,
     batch: RecordBatch,
+    /// Bytes that a copy of a row of the batch has at most.
+    row_bytes: usize,
     keys: KeyValues,
     /// Runs of rows with keys, from the last to the next.
     runs: Vec<(usize, usize)>,
@@ -59,6 +62,7 @@ impl Cursor {
             places,
             name,
             batch,
+            row_bytes: 0,
             keys,
             runs: Vec::new(),
             window,
@@ -75,6 +79,11 @@ impl Cursor {
     /// The batch of the next row.
     pub(super) fn batch(&self) -> &RecordBatch {
         &self.batch
+    }
+
+    /// Bytes that a copy of a row of the batch has at most.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     /// The keys of the batch.
@@ -107,6 +116,7 @@ impl Cursor {
         if u32::try_from(rows).is_err() {
             return Err(Error::Query(format!("a batch of {rows} rows is too large to join")));
         }
+        self.row_bytes = row_bytes_max(&self.batch);
         let nulls = self.encoder.encode(&self.batch, &self.places, &mut self.keys)?;
         self.runs.clear();
         match nulls {

@@ -12,7 +12,8 @@ use super::keys::Key;
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::pairs::Pairs;
-use crate::batch_bytes::batch_bytes;
+use super::result::ResultBatches;
+use crate::batch_bytes::{batch_bytes, row_bytes_max};
 use crate::batch_spill::{BatchReader, BatchRun, BatchWriter, create_spill};
 use crate::job::Reservation;
 use crate::{Error, Job};
@@ -70,14 +71,16 @@ impl Group {
         mut sides: Sides<'_>,
         layout: &Layout,
         pairs: &mut Pairs,
-    ) -> Result<Option<RecordBatch>, Error> {
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
         loop {
             match &mut self.stage {
                 Stage::Single { gives_left } => {
                     while let Some(rows) = sides.left.next_of_group(&self.key)? {
                         job.check()?;
                         if *gives_left {
-                            return Ok(Some(rows.with_schema(layout.schema.clone())?));
+                            let row_bytes = row_bytes_max(&rows);
+                            return Ok(Some((rows.with_schema(layout.schema.clone())?, row_bytes)));
                         }
                     }
                     while sides.right.next_of_group(&self.key)?.is_some() {
@@ -88,7 +91,7 @@ impl Group {
                 Stage::Begin => {
                     self.stage = Stage::Cross(Box::new(Cross::begin(job, &mut sides, &self.key)?));
                 }
-                Stage::Cross(cross) => return cross.next(&self.key, sides, layout, pairs),
+                Stage::Cross(cross) => return cross.next(&self.key, sides, layout, pairs, result),
             }
         }
     }
@@ -176,7 +179,8 @@ impl Cross {
         mut sides: Sides<'_>,
         layout: &Layout,
         pairs: &mut Pairs,
-    ) -> Result<Option<RecordBatch>, Error> {
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
         loop {
             if self.batch.is_none() {
                 self.batch = self.inner.next()?;
@@ -193,9 +197,11 @@ impl Cross {
                 continue;
             };
             let is_left = self.outer == Side::Left;
+            let row_bytes = row_bytes_max(outer) + row_bytes_max(inner);
+            pairs.set_capacity(result.rows_of(row_bytes));
             pair(is_left, outer.num_rows(), inner.num_rows(), &mut self.at, pairs);
             let (left, right) = if is_left { (outer, inner) } else { (inner, outer) };
-            return Ok(Some(assemble(layout, left, right, pairs)?));
+            return Ok(Some((assemble(layout, left, right, pairs)?, row_bytes)));
         }
     }
 

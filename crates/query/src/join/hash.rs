@@ -12,15 +12,14 @@ mod table;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions};
-use arrow_select::coalesce::BatchCoalescer;
 
-use super::assemble::{RESULT_BATCH_ROWS, coalescer};
 use super::condition::Condition;
 use super::keys::KeyEncoder;
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::pairs::Pairs;
-use crate::batch_bytes::{batch_bytes, compact};
+use super::result::{RESULT_BATCH_ROWS, ResultBatches};
+use crate::batch_bytes::{batch_bytes, compact, row_bytes_max};
 use crate::batch_spill::create_spill;
 use crate::job::Reservation;
 use crate::{Batches, Error, Job};
@@ -46,7 +45,7 @@ pub struct HashJoin {
     tasks: Vec<Task>,
     current: Option<Current>,
     pairs: Pairs,
-    result: BatchCoalescer,
+    result: ResultBatches,
 }
 
 /// Rows of both sides that may join.
@@ -103,7 +102,7 @@ impl HashJoin {
         let types = condition.pairs.iter().map(|pair| (pair.data_type.clone(), SortOptions::default()));
         let encoder = KeyEncoder::new(&types.collect::<Vec<_>>())?;
         let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
-        let result = coalescer(&layout, RESULT_BATCH_ROWS);
+        let result = ResultBatches::new(job, layout.schema.clone(), RESULT_BATCH_ROWS);
         let is_left = build == JoinSide::Left;
         let (build_input, probe_input) = if is_left { (left, right) } else { (right, left) };
         let (ours, theirs) = (condition.left(), condition.right());
@@ -119,8 +118,8 @@ impl HashJoin {
     /// Adds rows to the result; true at the end.
     fn step(&mut self) -> Result<bool, Error> {
         let batch = match &mut self.current {
-            Some(Current::Probe(probe)) => probe.next(&self.context, &mut self.pairs)?,
-            Some(Current::Parts(parts)) => parts.next(&self.context, &mut self.pairs)?,
+            Some(Current::Probe(probe)) => probe.next(&self.context, &mut self.pairs, &self.result)?,
+            Some(Current::Parts(parts)) => parts.next(&self.context, &mut self.pairs, &self.result)?,
             None => {
                 let Some(task) = self.tasks.pop() else { return Ok(true) };
                 self.current = self.begin(task)?;
@@ -128,7 +127,7 @@ impl HashJoin {
             }
         };
         match batch {
-            Some(batch) => self.result.push_batch(batch)?,
+            Some((batch, row_bytes)) => self.result.push(batch, row_bytes)?,
             None => self.current = None,
         }
         Ok(false)
@@ -223,7 +222,7 @@ struct Loaded {
 /// Loads as many batches as fit.
 fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) -> Result<Loaded, Error> {
     let mut memory = context.job.reserve(0, TABLE_MEMORY)?;
-    let (mut batches, mut rows) = (Vec::new(), 0);
+    let (mut batches, mut rows, mut all_bytes) = (Vec::new(), 0, 0);
     let mut next = first;
     loop {
         context.job.check()?;
@@ -234,11 +233,13 @@ fn load(context: &Context, build: &mut dyn Batches, first: Option<RecordBatch>) 
                 None => return Ok(Loaded { batches, pending: None, memory }),
             },
         };
-        rows += batch.num_rows();
+        let batch_bytes = batch_bytes(&batch);
+        (rows, all_bytes) = (rows + batch.num_rows(), all_bytes + batch_bytes);
         let row_bytes = TABLE_ROW_BYTES + KEY_BYTES + size_of::<u64>();
-        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes(&batch) + row_bytes * batch.num_rows();
-        // Numbers of rows have 32 bits, and one of them ends a chain.
-        if rows >= u32::MAX as usize || memory.resize(bytes, TABLE_MEMORY).is_err() {
+        let bytes = memory.bytes() + BUILD_COPIES * batch_bytes + row_bytes * batch.num_rows();
+        // Numbers of rows have 32 bits, of which one ends a chain, and so have the offsets of strings.
+        let is_too_long = rows >= u32::MAX as usize || all_bytes > i32::MAX as usize;
+        if is_too_long || memory.resize(bytes, TABLE_MEMORY).is_err() {
             return Ok(Loaded { batches, pending: Some(batch), memory });
         }
         batches.push(batch);
@@ -272,11 +273,16 @@ impl Parts {
     }
 
     /// The next batch of the result; none at the end.
-    fn next(&mut self, context: &Context, pairs: &mut Pairs) -> Result<Option<RecordBatch>, Error> {
+    fn next(
+        &mut self,
+        context: &Context,
+        pairs: &mut Pairs,
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
         loop {
             match &mut self.stage {
                 Stage::Probe(probe) => {
-                    if let Some(batch) = probe.next(context, pairs)? {
+                    if let Some(batch) = probe.next(context, pairs, result)? {
                         return Ok(Some(batch));
                     }
                     let found = probe.found.take().unwrap_or_default();
@@ -294,7 +300,7 @@ impl Parts {
                     *before += batch.num_rows();
                     if !pairs.is_empty() {
                         let none = RecordBatch::new_empty(self.build.schema());
-                        return Ok(Some(context.assemble(&none, &batch, pairs)?));
+                        return Ok(Some((context.assemble(&none, &batch, pairs)?, row_bytes_max(&batch))));
                     }
                 }
             }
@@ -323,13 +329,13 @@ impl Batches for HashJoin {
 
     fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         loop {
-            if let Some(batch) = self.result.next_completed_batch() {
+            if let Some(batch) = self.result.pop() {
                 return Ok(Some(batch));
             }
             self.context.job.check()?;
             if self.step()? {
-                self.result.finish_buffered_batch()?;
-                return Ok(self.result.next_completed_batch());
+                self.result.finish()?;
+                return Ok(self.result.pop());
             }
         }
     }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{SchemaRef, SortOptions};
-use arrow_select::coalesce::BatchCoalescer;
 
-use super::assemble::{RESULT_BATCH_ROWS, assemble, coalescer};
+use super::assemble::assemble;
 use super::condition::Condition;
 use super::cursor::Cursor;
 use super::group::{Group, Sides};
@@ -15,6 +14,7 @@ use super::keys::{KeyEncoder, KeyValues};
 use super::kind::JoinKind;
 use super::layout::Layout;
 use super::pairs::Pairs;
+use super::result::{RESULT_BATCH_ROWS, ResultBatches};
 use super::scan::{Stop, scan};
 use crate::{Batches, Error, Job};
 
@@ -27,7 +27,7 @@ pub struct MergeJoin {
     right: Cursor,
     pairs: Pairs,
     group: Option<Group>,
-    result: BatchCoalescer,
+    result: ResultBatches,
     has_ended: bool,
 }
 
@@ -65,7 +65,7 @@ impl MergeJoin {
         let types = condition.pairs.iter().map(|pair| pair.data_type.clone());
         let encoder = Arc::new(KeyEncoder::new(&types.zip(order.iter().copied()).collect::<Vec<_>>())?);
         let layout = Layout::new(&left.schema(), &right.schema(), condition, kind);
-        let result = coalescer(&layout, batch_rows);
+        let result = ResultBatches::new(job, layout.schema.clone(), batch_rows);
         Ok(MergeJoin {
             job: job.clone(),
             kind,
@@ -83,13 +83,14 @@ impl MergeJoin {
     fn step(&mut self) -> Result<bool, Error> {
         if let Some(group) = &mut self.group {
             let sides = Sides { left: &mut self.left, right: &mut self.right };
-            match group.next(&self.job, sides, &self.layout, &mut self.pairs)? {
-                Some(batch) => self.result.push_batch(batch)?,
+            match group.next(&self.job, sides, &self.layout, &mut self.pairs, &self.result)? {
+                Some((batch, row_bytes)) => self.result.push(batch, row_bytes)?,
                 None => self.group = None,
             }
             return Ok(false);
         }
         let (has_left, has_right) = (self.left.refill()?, self.right.refill()?);
+        self.pairs.set_capacity(self.result.rows_of(self.row_bytes()));
         if self.take_nulls()? {
             return Ok(false);
         }
@@ -106,6 +107,11 @@ impl MergeJoin {
             _ => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// Bytes that a row of the result has at most.
+    fn row_bytes(&self) -> usize {
+        self.left.row_bytes() + self.right.row_bytes()
     }
 
     /// Takes rows with null keys, which have no partners; false if there are none next.
@@ -170,7 +176,7 @@ impl MergeJoin {
     fn flush(&mut self) -> Result<(), Error> {
         if !self.pairs.is_empty() {
             let batch = assemble(&self.layout, self.left.batch(), self.right.batch(), &mut self.pairs)?;
-            self.result.push_batch(batch)?;
+            self.result.push(batch, self.row_bytes())?;
         }
         Ok(())
     }
@@ -183,7 +189,7 @@ impl Batches for MergeJoin {
 
     fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
         loop {
-            if let Some(batch) = self.result.next_completed_batch() {
+            if let Some(batch) = self.result.pop() {
                 return Ok(Some(batch));
             }
             if self.has_ended {
@@ -192,7 +198,7 @@ impl Batches for MergeJoin {
             self.job.check()?;
             self.has_ended = self.step()?;
             if self.has_ended {
-                self.result.finish_buffered_batch()?;
+                self.result.finish()?;
             }
         }
     }

@@ -28,6 +28,7 @@ const KEY_DIRECTION: Direction = Direction { descending: false, nulls_first: fal
 
 /// The part of the buffers that each of two sorts takes: the rest is for scans, and for groups of equal keys.
 const SORT_MEMORY_NUMERATOR: usize = 3;
+/// See [`SORT_MEMORY_NUMERATOR`].
 const SORT_MEMORY_DENOMINATOR: usize = 8;
 
 /// A side of a join.

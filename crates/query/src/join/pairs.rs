@@ -34,6 +34,11 @@ impl Pairs {
         Pairs { left: column(), right: column(), capacity }
     }
 
+    /// Sets for how many there is room, of those that it was made for.
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// How many fit besides those that are there.
     pub(super) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.left.rows.len())

@@ -55,7 +55,7 @@ fn values() -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_merge_join_gives_what_a_nested_loop_gives(
@@ -102,7 +102,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_hash_join_gives_what_a_nested_loop_gives(
@@ -132,7 +132,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn sides_in_any_order_are_sorted_or_hashed_and_joined(
@@ -313,6 +313,33 @@ fn a_group_that_exceeds_memory_is_spilled_and_joined_in_full() {
     assert_eq!(rows, 1500 * 2000);
     assert!(pairs.iter().all(|&seen| seen));
     drop((join, rest));
+}
+
+#[test]
+fn wide_rows_that_many_partners_repeat_come_in_small_batches() {
+    let scratch = Scratch::new("join");
+    let job = job(&scratch);
+    let fields = vec![Field::new("k", DataType::Int64, false), Field::new("wide", DataType::Utf8, false)];
+    let text = "x".repeat(1 << 20);
+    let columns: Vec<arrow_array::ArrayRef> =
+        vec![Arc::new(Int64Array::from(vec![1, 2])), Arc::new(StringArray::from(vec!["short", &text]))];
+    let right = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+    let left = ints("k", &(0..100).map(|row| Some(1 + row / 50)).collect::<Vec<_>>());
+    let condition = Condition::parse("k", &left.schema(), &right.schema()).unwrap();
+    let order = [SortOptions::default()];
+    let merge =
+        MergeJoin::new(&job, stream(&left, 100), stream(&right, 2), &condition, &order, JoinKind::Inner);
+    let (ours, theirs) = (stream(&left, 100), stream(&right, 2));
+    let hash = HashJoin::new(&job, ours, theirs, &condition, JoinKind::Inner, JoinSide::Right);
+    let both: [Box<dyn Batches>; 2] = [Box::new(merge.unwrap()), Box::new(hash.unwrap())];
+    for mut join in both {
+        let mut rows = 0;
+        while let Some(batch) = join.next().unwrap() {
+            assert!(crate::batch_bytes::batch_bytes(&batch) <= 2 << 20, "{} rows", batch.num_rows());
+            rows += batch.num_rows();
+        }
+        assert_eq!(rows, 100);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes the kinds of page, filled with made-up results, for those who work on the charts:
+//! Writes the kinds of page, filled with made-up results, for work on the charts:
 //!
 //! ```text
 //! cargo run --example gallery -- DIRECTORY

@@ -49,7 +49,7 @@ pub(crate) struct Tick {
 /// One axis of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What is measured, with its unit where the ticks do not say it.
+    /// The quantity, with its unit unless the ticks show it.
     pub(crate) title: String,
     pub(crate) ticks: Vec<Tick>,
     scale: Scale,
@@ -68,7 +68,7 @@ impl Axis {
         if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
-    /// How many rows it has, if it is one of rows.
+    /// Number of its rows; `None` if it is not an axis of rows.
     pub(crate) fn row_count(&self) -> Option<usize> {
         (self.scale == Scale::Rows).then_some(self.ticks.len())
     }
@@ -163,7 +163,7 @@ impl Axis {
         Axis::linear(title, 0.0, to, nice_step(to, X_TICKS).max(0.1), number::whole_percent)
     }
 
-    /// How much faster, as a share: around zero and the values, up to ten times.
+    /// An axis of speed-ups as shares: around zero and the values, up to ten times.
     pub(crate) fn gains(title: &str, values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) =
             extent(values.map(|value| value.clamp(-1.0, 10.0)).chain([0.0])).unwrap_or_default();
@@ -187,7 +187,7 @@ impl Axis {
         let sensible = |value: f64| value.clamp(-RATE_MAX_BYTES_PER_S, RATE_MAX_BYTES_PER_S);
         let (low, high) = extent(values).map_or((0.0, 1.0), |(low, high)| (sensible(low), sensible(high)));
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-6).max(1e-6);
-        // What begins at nothing begins at the axis.
+        // An axis of values from 0 on begins at 0.
         let from = if low == 0.0 { 0.0 } else { low - span * 0.06 };
         let to = high + span * 0.06;
         Axis::linear(title, from, to, nice_step(to - from, ticks), number::round_decimal)

@@ -1,4 +1,5 @@
-//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its end.
+//! The names of lines and points at the right of a plot, as far apart as text needs, each with a thin line to its
+//! end.
 
 use super::layout::short;
 use super::palette::Colour;
@@ -10,7 +11,7 @@ const LABEL_LENGTH: usize = 46;
 /// Height of a name that stands among others, in pixels.
 pub(crate) const NAME_HEIGHT: u32 = 34;
 
-/// Where a line ends, and what it is called.
+/// The end of a line, and its name.
 pub(crate) struct End {
     pub(crate) at: Place,
     pub(crate) label: String,

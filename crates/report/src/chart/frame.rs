@@ -1,4 +1,4 @@
-//! What all charts share: size, margins, title, legend, grid and tick labels.
+//! Parts that all charts share: size, margins, title, legend, grid and tick labels.
 
 use std::fmt::Write as _;
 
@@ -69,7 +69,7 @@ impl Key {
 
 /// One plot among those that stand one above the other.
 pub(crate) struct PanelFrame {
-    /// Whose data it shows, such as `A`; may be empty.
+    /// The side whose data it shows, such as `A`; may be empty.
     pub(crate) name: String,
     /// Labelled once below the last of several panels that have the same.
     pub(crate) x: Axis,

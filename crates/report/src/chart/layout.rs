@@ -1,7 +1,7 @@
 //! The two widths that every chart is drawn in: for a desktop and for paper, and for a phone.
 //!
-//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at, so
-//! that whole pixels are fine enough; texts have the same size in either.
+//! A page carries both, and its style sheet shows the one that fits. Both are drawn larger than they are looked at,
+//! so that whole pixels are fine enough; texts have the same size in either.
 
 /// Height of a line of ordinary text, and of the smaller gaps.
 pub(crate) const TEXT_SIZE: u32 = 24;
@@ -29,7 +29,7 @@ pub(crate) const WIDE: Layout = Layout { width: 2200, is_narrow: false, class: "
 pub(crate) const NARROW: Layout = Layout { width: 800, is_narrow: true, class: "chart narrow" };
 
 impl Layout {
-    /// How many characters of the heading fit a line.
+    /// Number of characters of the heading that fit a line.
     pub(crate) fn title_characters(self) -> usize {
         (self.width / BOLD_CHARACTER_WIDTH) as usize
     }

@@ -1,8 +1,8 @@
 //! Charts over time: one value, or a stack of values, for each of many spans.
 //!
-//! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made. If
-//! a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption says so;
-//! the read-out and the CSV have them all.
+//! A chart is first laid out as data ([`TimeChart`]), from which both the drawing and the page's read-out are made.
+//! If a chart has more spans than a picture can show, the drawing joins neighbours ([`columns`]), and the caption
+//! says so; the read-out and the CSV have them all.
 
 mod columns;
 mod draw;
@@ -52,7 +52,7 @@ pub(crate) struct Layer {
     pub(crate) label: String,
     #[serde(serialize_with = "colour_code")]
     pub(crate) colour: Colour,
-    /// One for each span; nothing where the span has none.
+    /// One value for each span; `None` if the span has none.
     #[serde(serialize_with = "short_numbers")]
     pub(crate) values: Vec<Option<f64>>,
     #[serde(skip)]
@@ -133,7 +133,7 @@ impl TimeRange {
     }
 }
 
-/// What one layer is made from.
+/// The quantity of one layer.
 #[derive(Clone)]
 pub(crate) struct Quantity<T> {
     pub(crate) label: &'static str,

@@ -26,8 +26,8 @@ const BLUE: Colour = Colour(0x00, 0x72, 0xB2);
 const VERMILLION: Colour = Colour(0xD5, 0x5E, 0x00);
 const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
 
-/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes and
-/// changes them in the dark.
+/// Text and axes. The page's style sheet knows this, `FAINT`, `GRID`, `IDLE`, `HIGHEST` and `STALL` by their codes
+/// and changes them in the dark.
 pub(crate) const INK: Colour = Colour(0x24, 0x29, 0x2F);
 /// Text that is less important.
 pub(crate) const FAINT: Colour = Colour(0x6E, 0x77, 0x81);
@@ -59,7 +59,7 @@ pub(crate) const FRONT: Colour = BLUE;
 /// The others.
 pub(crate) const BEATEN: Colour = Colour(0x8A, 0x92, 0x9B);
 
-/// What a real drive took, wide below the others.
+/// Times of a real drive, drawn wide below the others.
 pub(crate) const MEASURED: Colour = BEATEN;
 /// A simulation that takes its own times.
 pub(crate) const FREE: Colour = ORANGE;
@@ -77,7 +77,7 @@ pub(crate) const METHODS: [(&str, Colour); 7] = [
     ("populate", INK),
 ];
 
-/// Who uses the CPU: user, system, kernel threads.
+/// CPU time: user, system, kernel threads.
 pub(crate) const CPU: [Colour; 3] = [SKY, BLUE, ORANGE];
 /// Where a core counts as busy.
 pub(crate) const BUSY: Colour = VERMILLION;

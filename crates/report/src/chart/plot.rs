@@ -1,7 +1,7 @@
 //! Drawing primitives of charts: marks at places of a plot, each with a text that describes it.
 //!
-//! Every line, bar and point requires such a text. It becomes the SVG's `<title>`, which a pointer shows and the page's
-//! script reads out. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
+//! Every line, bar and point requires such a text. It becomes the SVG's `<title>`, which a pointer shows and the
+//! page's script reads out. Marks that only guide the eye, such as a grid or a whisker, are aids and have none.
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,7 @@ const POINT_SIZE: (f64, f64) = (24.0, 21.0);
 /// Horizontal and vertical distance between a point and its name, in pixels.
 const NAME_DISTANCE: (f64, f64) = (24.0, 15.0);
 
-/// What is taken in a plot, in places from 0 to 1.
+/// Occupied rectangles of a plot, in places from 0 to 1.
 pub(crate) struct Room {
     taken: Vec<Rect>,
     distance: (f64, f64),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::chart::{Chart, Panel, TimeChart};
 
-/// What the script is given.
+/// The input of the script.
 #[derive(Serialize)]
 struct Series<'a> {
     /// The spans that charts are over, each list once.
@@ -34,8 +34,8 @@ struct OverSpans<'a> {
     spans: Vec<usize>,
 }
 
-/// The series as JSON that is safe inside a `script` element: no `<` is left that could end it. Empty where no chart is over
-/// time.
+/// The series as JSON that is safe inside a `script` element: no `<` is left that could end it. Empty where no chart
+/// is over time.
 pub(super) fn json(charts: &[Chart]) -> String {
     let mut spans: Vec<Spans> = Vec::new();
     let mut number = |panel: &Panel| {

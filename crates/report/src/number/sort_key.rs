@@ -44,8 +44,8 @@ const UNITS: [(&str, f64); 40] = [
     ("faster", 1.0),
 ];
 
-/// The number that a text begins with, in its base unit: `2 min 27 s` is 147, `128KiB` 131,072. None where it begins with
-/// none.
+/// The number that a text begins with, in its base unit: `2 min 27 s` is 147, `128KiB` 131,072. `None` if it does not
+/// begin with a number.
 pub(crate) fn sort_key(text: &str) -> Option<f64> {
     let (sign, text) = match text.strip_prefix(['−', '-']) {
         Some(rest) => (-1.0, rest),

@@ -1,4 +1,4 @@
-//! A regulated device and those who use it.
+//! A regulated device and the owners of I/O on it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::section::{Emphasis, Fact, Finding, Glossary, Present, Report, Reporte
 use crate::value::Value;
 use crate::words::one_line;
 
-/// How things are on a mount, at one instant.
+/// The state of a mount at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateResult {
     /// The file or directory that was asked about.
@@ -22,7 +22,7 @@ pub struct IorateResult {
     pub at_ns: u64,
     /// The device.
     pub device: IorateDevice,
-    /// Those who use it, as far as they were asked about.
+    /// The owners of I/O that were asked about.
     pub owners: Vec<IorateOwner>,
     /// The program that was run with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,15 +32,15 @@ pub struct IorateResult {
 /// The device behind a mount.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateDevice {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How it is regulated: `ours` or `thesis`.
+    /// The policy of its regulator: `ours` or `thesis`.
     pub policy: String,
-    /// What one I/O takes it, as measured.
+    /// Measured service time of one I/O.
     pub service_ns: u64,
-    /// How many unregulated requests may be in it when a regulated one comes.
+    /// Unregulated requests that may be in the device when a regulated one arrives.
     pub allowance: u32,
-    /// How many it serves side by side, as measured.
+    /// Measured number of requests that it serves in parallel.
     pub parallel_ratio: f64,
     /// Requests in it.
     pub in_device: u64,
@@ -57,7 +57,7 @@ pub struct IorateDevice {
     /// The share of the time that it was busy, since the look before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ratio: Option<f64>,
-    /// Traffic beside the mount, as long as it is seen.
+    /// Traffic that bypasses the mount, while it is detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bypass: Option<IorateBypass>,
 }
@@ -65,7 +65,7 @@ pub struct IorateDevice {
 /// Traffic that bypasses the mount, so that no rate can be kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IorateBypass {
-    /// Which block device.
+    /// The name of the block device.
     pub device: String,
     /// Requests a second that did not come through the mount.
     pub requests_per_s: f64,
@@ -73,7 +73,7 @@ pub struct IorateBypass {
     pub share_ratio: f64,
 }
 
-/// Whose I/O shares one rate.
+/// The processes that share one rate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum IorateTarget {
@@ -94,28 +94,28 @@ pub enum IorateTarget {
     },
 }
 
-/// Somebody who uses the device.
+/// An owner of I/O on the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IorateOwner {
-    /// In order of their coming, from 1.
+    /// Its number, from 1, in order of arrival.
     pub number: u64,
-    /// Who.
+    /// Its processes.
     #[serde(flatten)]
     pub target: IorateTarget,
     /// The name of the process's program; of a group, its path.
     pub name: String,
-    /// What was asked for: so many percent of the device.
+    /// The requested rate, in percent of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// What was asked for: an I/O each so many nanoseconds.
+    /// The requested rate, as the time between I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
-    /// It is kept only as well as can be.
+    /// Whether the rate is accepted even if it cannot be guaranteed.
     pub best_effort: bool,
-    /// How long an I/O is to take now; absent without a rate.
+    /// Ideal time of an I/O now; absent without a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_ns: Option<u64>,
-    /// What the last ones took, in the mean; absent where there were none.
+    /// Mean time of the last I/Os; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ns: Option<u64>,
     /// The mean of actual over ideal time of the last ones.
@@ -126,7 +126,7 @@ pub struct IorateOwner {
     pub cov_ratio: Option<f64>,
     /// I/Os that have ended since the rate was set, or since it was first seen.
     pub ios: u64,
-    /// Those that the device had not done in time.
+    /// I/Os among them that the device had not completed in time.
     pub late: u64,
     /// Requests that have not been answered.
     pub unanswered: u64,
@@ -148,7 +148,7 @@ impl IorateOwner {
 pub struct IorateProgram {
     /// It and its arguments.
     pub words: Vec<String>,
-    /// What it returned; absent where it was killed.
+    /// Its exit code; absent if a signal killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// The signal that killed it.
@@ -204,7 +204,7 @@ impl Reported for IorateResult {
 }
 
 impl IorateDevice {
-    /// In two sentences: what it is, and what it does.
+    /// Two sentences: its kind, and its activity.
     pub(crate) fn describe(&self) -> [String; 2] {
         let mut is = format!("{}: ", one_line(&self.name));
         let _ = match self.service_ns {

@@ -16,13 +16,13 @@ use crate::{glossary, label};
 /// Result of a mount. All times and rates are the drive's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountResult {
-    /// Where it was mounted.
+    /// The mount point.
     #[serde(default)]
     pub directory: String,
-    /// The emulated drive; absent where the files had their own speed.
+    /// The emulated drive; absent if the files had their own speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// From the mount to its end.
+    /// Time from the mount to its end.
     pub elapsed_ns: u64,
     /// Accesses that were answered.
     pub accesses: u64,
@@ -30,7 +30,7 @@ pub struct MountResult {
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// From an access's beginning to its answer.
+    /// Time from an access's beginning to its reply.
     pub response_ns: MountTimes,
     /// From the model's end of an access to its answer; nothing without a drive.
     pub lateness_ns: Option<MountTimes>,
@@ -40,7 +40,7 @@ pub struct MountResult {
     pub by_class: Vec<MountClass>,
     /// Records in the trace, if one was taken.
     pub recorded: Option<u64>,
-    /// How rates were kept; nothing without `--regulate`.
+    /// Statistics of the rates; `None` without `--regulate`.
     pub rates: Option<MountRates>,
     /// Seconds, one after the other; more than 2,000 are joined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,16 +155,16 @@ pub struct MountTimes {
     pub max: u64,
 }
 
-/// How often a class of requests occurred.
+/// Number of requests of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountClass {
     /// Its name, as [`sakiyomi_model::Class::name`] gives it.
     pub class: String,
-    /// How often.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// How rates were kept.
+/// Statistics of rates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MountRates {
     /// Owners that have one now.
@@ -173,7 +173,7 @@ pub struct MountRates {
     pub ios: u64,
     /// I/Os among them that exceeded their time.
     pub late: u64,
-    /// The mean of actual over ideal time; nothing where there was no I/O.
+    /// The mean of actual over ideal time; `None` without I/Os.
     pub accuracy_ratio: Option<f64>,
     /// Traffic that bypasses the mount, while it is detected.
     pub bypass: Option<IorateBypass>,
@@ -196,11 +196,11 @@ pub struct MountWindow {
     pub response_mean_ns: Option<u64>,
     /// Accesses under way at the end of a second: the most.
     pub in_flight_max: u64,
-    /// Reads by the drive whose class is known; none of a device without a cache.
+    /// Reads by the drive whose class is known; 0 for a device without a cache.
     pub reads: u64,
-    /// Those that needed no positioning.
+    /// Reads among them that needed no positioning.
     pub hits: u64,
-    /// How long the drive was busy; nothing without one.
+    /// Busy time of the drive; `None` without a drive.
     pub busy_ns: Option<u64>,
     /// I/Os of owners with a rate.
     pub rated_ios: u64,
@@ -209,7 +209,7 @@ pub struct MountWindow {
 }
 
 impl MountWindow {
-    /// Takes in the one that follows.
+    /// Joins the window that follows.
     pub fn join(&mut self, next: &MountWindow) {
         let response = |of: &MountWindow| of.response_mean_ns.map(|ns| (ns as f64, of.accesses));
         self.response_mean_ns = mean(response(self), response(next)).map(|ns| ns.round() as u64);

@@ -1,13 +1,13 @@
-//! Which points of a sweep no other point beats (the Pareto front).
+//! The points of a sweep that no other point dominates (the Pareto front).
 //!
-//! A cache is not judged by its hit rate alone (Hosogi 2013, section 5): a longer read-ahead may raise the hit rate and
-//! worsen the worst response. What remains after dropping every point that another one beats in all respects is the
-//! choice that is really left.
+//! A cache is not judged by its hit rate alone (Hosogi 2013, section 5): a longer read-ahead may raise the hit rate
+//! and worsen the worst response. Every point that another one beats in all respects is dropped; the real choice is
+//! among the others.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// What a point is judged by: the hit rate should be high, both response times low.
+/// The objectives of a point: the hit rate should be high, both response times low.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Objectives {
     /// Hits over reads; NaN counts as the worst.
@@ -40,8 +40,9 @@ pub(crate) fn undominated(points: &[Objectives]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| points[a].order(&points[b]));
 
-    // In this order whoever dominates a point stands before it and has no smaller a hit rate, so only the two response
-    // times are left to compare. The staircase holds, by ascending mean, the strictly descending maxima seen so far.
+    // In this order every point that dominates another precedes it, with at least its hit rate, so only the two
+    // response times are left to compare. The staircase holds, by ascending mean, the strictly descending maxima seen
+    // so far.
     let mut staircase: BTreeMap<u64, u64> = BTreeMap::new();
     let mut front = vec![false; points.len()];
     let mut previous: Option<usize> = None;
@@ -56,7 +57,7 @@ pub(crate) fn undominated(points: &[Objectives]) -> Vec<bool> {
     front
 }
 
-/// Puts the point on the staircase unless a step of it is no worse; says whether it was put there.
+/// Adds the point to the staircase unless a step is at least as good; returns whether it was added.
 fn climb(staircase: &mut BTreeMap<u64, u64>, point: &Objectives) -> bool {
     let (mean, max) = (point.response_mean_ns, point.response_max_ns);
     if staircase.range(..=mean).next_back().is_some_and(|(_, &step)| step <= max) {

@@ -1,4 +1,4 @@
-//! What `probe` found out: how each method of I/O fares on each target, and what limits it.
+//! The result of `probe`: the performance of each engine on each target, and its limit.
 
 mod chart;
 mod groups;
@@ -20,9 +20,9 @@ use groups::{Reason, harness, reasons};
 /// Methods of I/O on one or more targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeResult {
-    /// What was read.
+    /// The targets that were measured.
     pub targets: Vec<ProbeTarget>,
-    /// How long one run of one case was meant to last.
+    /// Intended length of one run of one case.
     pub run_ns: u64,
     /// Runs of each case; they were interleaved, so that slow moments of the machine meet all cases alike.
     pub repetitions: u64,
@@ -30,16 +30,16 @@ pub struct ProbeResult {
     pub cases: Vec<ProbeCase>,
     /// For each target and way of access, the fastest case and the cheapest one that is nearly as fast.
     pub choices: Vec<ProbeChoice>,
-    /// What was left out or done in another way than asked for, and what makes figures doubtful: whole sentences.
+    /// Settings that were left out or changed, and conditions that make figures doubtful: whole sentences.
     pub notes: Vec<String>,
 }
 
-/// What is read.
+/// A target of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeTarget {
-    /// What cases call it: `path`, `tmpfs` or `loop`.
+    /// Its name in cases: `path`, `tmpfs` or `loop`.
     pub name: String,
-    /// What it is, in a few words: `test file in /data, ext4 on vda`.
+    /// A description of a few words: `test file in /data, ext4 on vda`.
     pub what: String,
     /// Bytes that are read before it begins again.
     pub size_bytes: u64,
@@ -82,22 +82,22 @@ pub struct ProbeCase {
     /// CPU time of kernel threads for a byte: write-back, the block layer, a loop device.
     #[serde(default)]
     pub kernel_threads_cpu_ns_per_byte: f64,
-    /// Share of all cores' time that was not idle, whoever used it.
+    /// Utilization of all cores, by any process.
     pub machine_cpu_ratio: f64,
     /// The most that any one thread, ours or the kernel's, was on a core or waiting for one: 1 is all the time.
     pub busiest_thread_ratio: f64,
-    /// Which thread that was.
+    /// The name of that thread.
     pub busiest_thread: String,
-    /// From a request's start to its end; of a mix, that of its reads; none for mappings, which have no requests.
+    /// From a request's start to its end; of a mix, that of its reads; `None` for mappings, which have no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<ProbeLatency>,
     /// The same of the writes of a mix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<ProbeLatency>,
-    /// Throughput with twice the depth over this, less one; none where it was not measured.
+    /// Throughput with twice the depth over this, less one; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_depth_gain_ratio: Option<f64>,
-    /// Throughput with the best buffers over this, less one; none where these are the best.
+    /// Throughput with the best buffers over this, less one; `None` if these are the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_buffers_gain_ratio: Option<f64>,
     /// The limiting resource of this case.
@@ -115,7 +115,7 @@ pub struct ProbeRange {
     pub max: f64,
 }
 
-/// How long requests take.
+/// Latency of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeLatency {
     /// Median.

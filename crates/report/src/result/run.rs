@@ -1,4 +1,4 @@
-//! A program that was run while what it reads was read ahead of it.
+//! A program that was run while its files were read ahead.
 
 mod chart;
 mod verdict;
@@ -14,18 +14,18 @@ use crate::section::{Fact, Finding, Glossary, Present, Section, Table};
 use crate::value::Value;
 use crate::words::command_line;
 
-/// What was seen of a program and done for it.
+/// A program's I/O as it was observed, and the effect of prefetching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// The program and its arguments, or the process that was followed.
     pub program: Vec<String>,
-    /// What it returned; absent where it was killed, or only followed.
+    /// Its exit code; absent if a signal killed it, or if it was only followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// The signal that killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i64>,
-    /// How far ahead was allowed: `auto`, or bytes.
+    /// Limit of the distance: `auto`, or bytes.
     pub limit: String,
     /// Whether it was only watched.
     pub dry_run: bool,
@@ -48,7 +48,7 @@ pub struct RunResult {
     /// Estimate of the elapsed time that reading ahead would have saved; only of `--dry-run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub could_save_ns: Option<u64>,
-    /// Throughput of the storage while 16 MiB or less were read ahead again; none if it could not be measured.
+    /// Throughput of the storage while 16 MiB or less were read ahead again; `None` if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bytes_per_second: Option<u64>,
     /// Why reads that move no position (`pread`, mappings) could not be followed, if there were any; as a clause.
@@ -60,30 +60,30 @@ pub struct RunResult {
     pub files: u64,
     /// Bytes that they went through.
     pub read_bytes: u64,
-    /// Bytes that were not in memory and have been brought there ahead of them.
+    /// Bytes that were not in memory and were read ahead of them.
     pub prefetched_bytes: u64,
-    /// Bytes of those that they did not come to.
+    /// Bytes of those that they did not reach.
     pub wasted_bytes: u64,
     /// CPU time of sakiyomi itself.
     pub own_cpu_ns: u64,
     /// Why files were left alone, those with the most bytes first.
     pub idle: Vec<RunIdle>,
-    /// What could not be seen or done, in sentences.
+    /// Observations and actions that were not possible, in sentences.
     pub notes: Vec<String>,
     /// The largest readings, one by one.
     pub readings: Vec<RunReading>,
 }
 
 impl RunResult {
-    /// How many threads were computing or waiting for I/O or a core at a time, on average; 1 if fewer.
+    /// Mean number of threads that were computing, or waiting for I/O or a core, at a time; at least 1.
     #[must_use]
     pub fn threads_at_a_time(&self) -> f64 {
         let all = self.computing_ns.saturating_add(self.io_wait_ns).saturating_add(self.core_wait_ns);
         if self.elapsed_ns == 0 { 1.0 } else { (all as f64 / self.elapsed_ns as f64).max(1.0) }
     }
 
-    /// Elapsed time saved by the hidden waiting; none if it is not known. Readings that alternate in one thread save
-    /// the sum of their hidden waiting.
+    /// Elapsed time saved by the hidden I/O wait; `None` if it is not known. Readings that alternate in one thread
+    /// save the sum of their hidden waits.
     #[must_use]
     pub fn saved(&self) -> Option<u64> {
         let hidden = self.io_hidden_ns?;
@@ -91,8 +91,8 @@ impl RunResult {
         Some(self.saved_ns.unwrap_or(hidden).max(by_threads))
     }
 
-    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active at a
-    /// time.
+    /// The share of the elapsed time that was spent waiting for I/O; of the threads' time, where several were active
+    /// at a time.
     #[must_use]
     pub fn io_wait_share(&self) -> f64 {
         let all = self.elapsed_ns.max(1) as f64 * self.threads_at_a_time();
@@ -207,14 +207,14 @@ pub struct RunIdle {
 pub enum RunReason {
     /// It is in memory already.
     Resident,
-    /// The program does not wait for it: what the kernel reads ahead suffices.
+    /// The program does not wait for it: the kernel's read-ahead suffices.
     #[default]
     DoesNotWait,
     /// It is not read from its beginning to its end.
     NotSequential,
     /// The storage takes so much longer than the program that reading ahead makes it no faster.
     IoBound,
-    /// There is not enough memory.
+    /// Memory is short.
     NoMemory,
     /// The system does not allow it to be read ahead.
     Refused,
@@ -225,17 +225,17 @@ pub enum RunReason {
 pub struct RunReading {
     /// The first file.
     pub name: String,
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
     /// Their bytes, with what stands for opening each where there are several.
     pub size_bytes: u64,
     /// Bytes that the program went through.
     pub read_bytes: u64,
-    /// Bytes that were brought ahead of it.
+    /// Bytes that were read ahead of it.
     pub prefetched_bytes: u64,
-    /// Bytes of those that it did not come to.
+    /// Bytes of those that it did not reach.
     pub wasted_bytes: u64,
-    /// Time for which it would have waited besides.
+    /// Further time for which it would have waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_hidden_ns: Option<u64>,
     /// Why it was left alone most of the time, if it was.
@@ -255,11 +255,11 @@ pub struct RunAdvice {
     pub bdi: String,
     /// Its read-ahead.
     pub read_ahead_bytes: u64,
-    /// What it would take.
+    /// The read-ahead that would suffice.
     pub wanted_bytes: u64,
 }
 
-/// Where program and prefetcher were at an instant.
+/// Positions of program and prefetcher at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPoint {
     /// Since the start.
@@ -268,6 +268,6 @@ pub struct RunPoint {
     pub main_bytes: u64,
     /// Up to where had been asked for.
     pub prefetched_bytes: u64,
-    /// How long the program had waited for I/O.
+    /// Time for which the program had waited for I/O.
     pub io_wait_ns: u64,
 }

@@ -21,11 +21,11 @@ pub use regulation::{AllowancePoint, RegulatedProgram, RegulationPoint};
 /// One experiment with all combinations of the values that were varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioResult {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// The name of the drive.
     pub drive: String,
-    /// How often each point was run; the shortest time counts, and the medians of what is regulated.
+    /// Runs of each point; the shortest time counts, and the medians of regulated figures.
     pub repetitions: u32,
     /// The keys that were varied.
     pub varied: Vec<String>,
@@ -33,7 +33,7 @@ pub struct ScenarioResult {
     pub points: Vec<ScenarioPoint>,
 }
 
-/// One combination of values and what came of it.
+/// One combination of values and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioPoint {
     /// The values, in the order of [`ScenarioResult::varied`].
@@ -59,15 +59,15 @@ pub struct ScenarioPoint {
     /// The jobs of tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<ScenarioJob>,
-    /// What the drive's mechanism did; none for a device without one.
+    /// The time of the drive's mechanism by activity; `None` for a device without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_time_ns: Option<DiskTime>,
-    /// How well I/O times were kept; none where nothing is regulated.
+    /// Accuracy of I/O times; `None` without regulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regulation: Option<RegulationPoint>,
 }
 
-/// What came of one program.
+/// The outcome of one program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioProcess {
     /// Its name.
@@ -76,12 +76,12 @@ pub struct ScenarioProcess {
     pub elapsed_ns: u64,
     /// Time on a core, hops included.
     pub computing_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
     /// Time in which it wanted a core and shared it.
     pub queued_ns: u64,
-    /// Time in which it waited for what it reads.
+    /// Time in which it waited for its reads.
     pub io_wait_read_ns: u64,
     /// Time in which it could not write because too much was dirty.
     pub io_wait_write_ns: u64,
@@ -89,19 +89,19 @@ pub struct ScenarioProcess {
     pub paused_ns: u64,
     /// Reading that went on while it did something else.
     pub hidden_ns: u64,
-    /// What it read.
+    /// Bytes that it read.
     pub read_bytes: u64,
-    /// What it wrote.
+    /// Bytes that it wrote.
     pub written_bytes: u64,
-    /// What a prefetcher brought into memory for it.
+    /// Bytes that a prefetcher brought into memory for it.
     pub prefetched_bytes: u64,
-    /// How much of that was evicted before the program came to it.
+    /// Bytes of those that were evicted before the program came to them.
     pub wasted_bytes: u64,
-    /// How far ahead the prefetcher was at the most.
+    /// Longest distance of the prefetcher ahead of the program.
     pub distance_max_bytes: u64,
-    /// How far ahead it was over time.
+    /// Its distance over time.
     pub distance: Vec<DistancePoint>,
-    /// What the prefetcher did about it at the end; empty without one.
+    /// The prefetcher's decision at the end; empty without one.
     pub prefetcher: String,
 }
 

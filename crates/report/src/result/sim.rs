@@ -24,12 +24,12 @@ pub struct SimResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
+    /// Settings that differ from the drive's own file, such as `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
     /// How the trace was replayed, where it was not simply at its own times: `closed loop, 8 outstanding`, `wrapped`.
     #[serde(default)]
     pub replay: Vec<String>,
-    /// How much of the trace's beginning is not counted.
+    /// Time from the trace's beginning that is not counted.
     pub warm_up_ns: u64,
     /// Commands that were counted.
     pub commands: u64,
@@ -41,7 +41,7 @@ pub struct SimResult {
     pub flushes: u64,
     /// Discards among them.
     pub discards: u64,
-    /// Full and active hits over reads; 0 where there was no read.
+    /// Full and active hits over reads; 0 without reads.
     pub hit_ratio: f64,
     /// The reads by class.
     #[serde(flatten)]
@@ -50,9 +50,9 @@ pub struct SimResult {
     pub writes_absorbed: u64,
     /// Writes that waited for the medium.
     pub writes_media: u64,
-    /// What the reads asked for.
+    /// Bytes that the reads requested.
     pub read_bytes: u64,
-    /// What the writes brought.
+    /// Bytes that the writes transferred.
     pub written_bytes: u64,
     /// Positionings of the head.
     pub seeks: Seeks,
@@ -66,23 +66,23 @@ pub struct SimResult {
     pub device_ns: Spread,
     /// The queue in front of the device.
     pub host_queue: HostQueue,
-    /// What the disk's time went into.
+    /// The disk's time by activity.
     pub disk_time_ns: DiskTime,
     /// The simulated span that is counted.
     pub simulated_ns: u64,
     /// Where a command's time in the device went, by class.
     pub breakdown_mean_ns: Vec<ClassBreakdown>,
-    /// How the run was cut into chunks.
+    /// The division of the run into chunks.
     pub chunking: Chunking,
     /// The chunks in order of time; at most about 2,000, merged by the producer where there were more.
     pub chunks: Vec<ChunkPoint>,
     /// All response times in ascending order (Hosogi 2013, figure 2), thinned; denser at the tail.
     pub response_curve: Vec<CurvePoint>,
-    /// How many commands took how long, by class; bins are log-spaced.
+    /// Number of commands by response time and class; bins are log-spaced.
     pub response_histogram: Vec<HistogramBin>,
 }
 
-/// Reads by what they met in the cache (Hosogi 2013, table 2).
+/// Reads by their outcome in the cache (Hosogi 2013, table 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadCounts {
     /// Every sector was in the cache.
@@ -97,7 +97,7 @@ pub struct ReadCounts {
     pub pure_misses: u64,
 }
 
-/// How often the head was positioned, and for what.
+/// Number of positionings of the head, by their purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeks {
     /// For reads other than near misses.
@@ -133,16 +133,16 @@ pub struct Spread {
     pub max: u64,
 }
 
-/// The queue in front of a device that has no room.
+/// The queue in front of a device that is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostQueue {
-    /// How long a command waited on average.
+    /// Mean wait of a command.
     pub wait_mean_ns: u64,
-    /// How long one waited at most.
+    /// Longest wait of a command.
     pub wait_max_ns: u64,
-    /// How many waited at once at most.
+    /// The longest that the queue was, in commands.
     pub backlog_max: u64,
-    /// How many came late because the queue was full, bounded as it is.
+    /// Commands that arrived late because the queue, which is bounded, was full.
     #[serde(default)]
     pub held_back: u64,
 }
@@ -163,7 +163,7 @@ pub struct DiskTime {
 }
 
 impl DiskTime {
-    /// Idle time over all time; 0 where there was no time.
+    /// Idle time over all time; 0 if the time is 0.
     #[must_use]
     pub fn idle_ratio(self) -> f64 {
         let parts = [self.idle, self.read_seek, self.read_data, self.write_seek, self.write_data];
@@ -177,7 +177,7 @@ impl DiskTime {
 pub struct ClassBreakdown {
     /// The class's name, as [`sakiyomi_model::Class::name`] gives it.
     pub class: String,
-    /// How many commands.
+    /// Number of commands.
     pub commands: u64,
     /// Waiting for other commands, and for room in the write cache.
     pub queue: u64,
@@ -268,7 +268,7 @@ impl SimResult {
     }
 }
 
-/// How a trace was replayed.
+/// The mode in which a trace was replayed.
 pub(super) fn replay(words: &[String]) -> String {
     if words.is_empty() { "at the trace's times".to_owned() } else { words.join(", ") }
 }
@@ -288,7 +288,7 @@ pub(super) fn responses<const N: usize>(rows: [(&'static str, &Spread); N]) -> S
 }
 
 impl ReadCounts {
-    /// How many reads of a class there were.
+    /// Number of reads of a class.
     pub(crate) fn of(&self, class: ReadClass) -> u64 {
         match class {
             ReadClass::FullHit => self.full_hits,

@@ -20,7 +20,7 @@ pub struct SweepResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file at every point.
+    /// Settings that differ from the drive's own file at every point.
     #[serde(default)]
     pub settings: Vec<String>,
     /// The keys that were varied.
@@ -29,7 +29,7 @@ pub struct SweepResult {
     pub points: Vec<SweepPoint>,
 }
 
-/// One combination of values and what came of it.
+/// One combination of values and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// The values, in the order of [`SweepResult::varied`].
@@ -48,8 +48,8 @@ pub struct SweepPoint {
     pub idle_ratio: f64,
     /// No other point is at least as good in every objective and better in one.
     pub undominated: bool,
-    /// The first point, by its number from 0, whose drive is the same once limits are applied; none for a drive of its
-    /// own.
+    /// The first point, by its number from 0, whose drive is the same once limits are applied; `None` if no earlier
+    /// point has this drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_drive_as_point: Option<u64>,
     /// Varied settings whose effective values differ from the written ones.
@@ -64,7 +64,7 @@ pub struct SweepLimit {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// The effective value; none if the setting has no effect.
+    /// The effective value; `None` if the setting has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_as: Option<String>,
     /// The keys that limit it.
@@ -85,7 +85,7 @@ impl SweepLimit {
 }
 
 impl SweepPoint {
-    /// What the point is judged by.
+    /// The objectives of the point.
     #[must_use]
     fn objectives(&self) -> Objectives {
         Objectives {
@@ -110,7 +110,7 @@ impl SweepResult {
         self.points.get(number).map(|first| first.values.join(", "))
     }
 
-    /// How many points have the drive of an earlier one.
+    /// Number of points that have the drive of an earlier one.
     fn repeated(&self) -> usize {
         self.points.iter().filter(|point| point.same_drive_as_point.is_some()).count()
     }

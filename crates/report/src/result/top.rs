@@ -34,7 +34,7 @@ pub struct TopWindow {
     pub end_ns: u64,
     /// Requests that the device answered.
     pub requests: u64,
-    /// How long it was busy; nothing where that is not known.
+    /// Busy time of the device; absent if it is not known.
     pub busy_ns: Option<u64>,
     /// Requests in the device at the end: the most.
     pub in_device_max: u64,
@@ -58,7 +58,7 @@ pub struct TopShare {
 }
 
 impl TopWindow {
-    /// Takes in the one that follows.
+    /// Joins the window that follows.
     pub fn join(&mut self, next: &TopWindow) {
         self.end_ns = next.end_ns;
         self.requests = self.requests.saturating_add(next.requests);

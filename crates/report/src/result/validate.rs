@@ -1,4 +1,4 @@
-//! How far a simulated drive is from a measured one.
+//! Errors of a simulated drive against a measured one.
 
 mod chart;
 
@@ -21,7 +21,7 @@ pub struct ValidateResult {
     pub trace: String,
     /// The name of the drive.
     pub drive: String,
-    /// What was set differently from the drive's own file, like `cache.read_ahead.max=1MiB`.
+    /// Settings that differ from the drive's own file, such as `cache.read_ahead.max=1MiB`.
     pub settings: Vec<String>,
     /// How the trace was read and freely replayed: `closed loop`, `device 1`.
     pub replay: Vec<String>,
@@ -32,31 +32,32 @@ pub struct ValidateResult {
     pub until_ns: Option<u64>,
     /// Requests that were replayed.
     pub requests: u64,
-    /// Those of them that were judged: all other figures are of these.
+    /// Requests of those that were judged: all other figures are of these.
     pub judged: u64,
-    /// What the real drive took.
+    /// Response times of the real drive.
     pub measured_response_ns: Spread,
-    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what follows.
+    /// Freely replayed: each request is issued when the simulation is ready for it, so that errors shift what
+    /// follows.
     pub free: Accuracy,
     /// Anchored: each request is issued at its measured time.
     pub anchored: Accuracy,
-    /// How well the phase of the spindle was foretold in the anchored replay, 0 to 1. Near 0, where it is no better than
-    /// by chance, the anchored errors hold the rotational wait of every access.
+    /// How well the anchored replay predicts the phase of the spindle, 0 to 1. Near 0, where it is no better than
+    /// chance, the anchored errors include the rotational delay of every access.
     #[serde(default)]
     pub spindle_coherence: f64,
-    /// Hits and misses as the real drive told them; absent where it did not, or always said the same.
+    /// Hits and misses as the real drive reported them; absent if it did not, or always reported the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,
     /// The three distributions, thinned; denser at the tail.
     pub quantile_curve: Vec<QuantilePoint>,
-    /// How many requests are how far off. The outermost bins hold what lies beyond them as well.
+    /// Number of requests by error. The outermost bins also hold larger errors.
     pub error_histogram: Vec<ErrorBin>,
 }
 
-/// How far one replay is off.
+/// Errors of one replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
-    /// What the simulated drive took.
+    /// Response times of the simulated drive.
     pub simulated_response_ns: Spread,
     /// Root mean square of the horizontal distance of the two distributions (Ruemmler & Wilkes 1994).
     pub rms_ns: u64,
@@ -64,7 +65,7 @@ pub struct Accuracy {
     pub rms_ratio: f64,
     /// The same from histograms with the bins of DiskSim's validation.
     pub binned_rms_ns: u64,
-    /// How far single requests are off.
+    /// Errors of single requests.
     pub request_error_ns: RequestError,
     /// Correlation of simulated and measured times, -1 to 1; absent where one of them does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,31 +74,31 @@ pub struct Accuracy {
     pub kinds: Vec<KindError>,
 }
 
-/// How far single requests are off, in nanoseconds.
+/// Errors of single requests, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestError {
-    /// Half are no further off.
+    /// Median of the absolute error.
     pub median: u64,
-    /// The mean distance.
+    /// Mean of the absolute error.
     pub mean: u64,
-    /// 90 % are no further off.
+    /// 90th percentile of the absolute error.
     pub p90: u64,
-    /// The mean with its sign: above zero where the simulation is slower.
+    /// Mean of the signed error: above zero if the simulation is slower.
     pub bias: i64,
 }
 
 /// The errors of one kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindError {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What they took on the real drive on average.
+    /// Mean response time on the real drive.
     pub measured_mean_ns: u64,
-    /// What they took in the simulation on average.
+    /// Mean response time in the simulation.
     pub simulated_mean_ns: u64,
-    /// How far they are off.
+    /// Their errors.
     pub request_error_ns: RequestError,
     /// Correlation of simulated and measured times; absent where one of them does not vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,9 +148,9 @@ pub struct LabelAgreement {
     pub misses_as_hits: u64,
     /// Labelled a miss, and simulated as one.
     pub misses_as_misses: u64,
-    /// How far the reads labelled hits are off.
+    /// Errors of the reads labelled hits.
     pub hit_error_ns: RequestError,
-    /// How far the reads labelled misses are off.
+    /// Errors of the reads labelled misses.
     pub miss_error_ns: RequestError,
 }
 
@@ -166,7 +167,7 @@ pub struct QuantilePoint {
     pub anchored_ns: u64,
 }
 
-/// How many requests were off by `from_ns` up to `to_ns`, simulated minus measured.
+/// Number of requests with an error, simulated minus measured, from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBin {
     /// The lowest error of the bin.
@@ -316,7 +317,7 @@ fn verdict(result: &ValidateResult) -> Vec<String> {
     sentences
 }
 
-/// How much of the trace was judged: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
+/// The judged part of the trace: `10,000 requests judged`, `3,200 of 7,852 requests judged: issued from 2 d on`.
 fn judged(result: &ValidateResult) -> String {
     let from = (result.from_ns > 0).then(|| format!("from {} on", duration(result.from_ns)));
     let until = result.until_ns.map(|until| format!("before {}", duration(until)));
@@ -328,7 +329,7 @@ fn judged(result: &ValidateResult) -> String {
     format!("{judged} of {all} requests judged: issued {}", bounds.join(" and "))
 }
 
-/// What requests of a kind are called in a validation.
+/// The name of a kind of request.
 fn request_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Reads => "reads",

@@ -7,7 +7,7 @@ use crate::result::{IorateOwner, IorateResult, IorateTarget};
 use crate::value::Value;
 use crate::words::one_line;
 
-/// One line a look for the device and one for each who uses it.
+/// For each sample, one line for the device and one for each of its owners.
 #[must_use]
 pub fn iorate_lines(result: &IorateResult) -> String {
     let at = format!("{:>8.1} s", result.at_ns as f64 / 1e9);
@@ -22,7 +22,7 @@ pub fn iorate_lines(result: &IorateResult) -> String {
     text
 }
 
-/// One who uses the device, in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
+/// An owner in a line: `process 7 (cat): 20 %, ideal 50.5 ms, mean 50.6 ms, …`.
 #[must_use]
 pub fn iorate_owner(owner: &IorateOwner) -> String {
     // It may be unknown for a process that has exited.

@@ -38,7 +38,7 @@ pub fn top(result: &IorateResult, window: Window, colour: bool) -> Vec<String> {
     lines
 }
 
-/// The header, and in `room` lines those who use the device, or how many have none.
+/// The header, and in `room` lines the device's owners, or the number of those without a line.
 fn users(
     result: &IorateResult,
     room: usize,
@@ -76,7 +76,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Those with the most I/O first, then those that wait for some.
+/// Owners with the most I/O first, then those with the most unanswered requests.
 fn by_activity(owners: &[IorateOwner]) -> Vec<IorateOwner> {
     let mut sorted = owners.to_vec();
     let activity = |owner: &IorateOwner| owner.ios_per_s.unwrap_or_default();

@@ -4,10 +4,10 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 
 use crate::words::{NO_BREAK_SPACE, one_line};
 
-/// What the terminal can take.
+/// The abilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// How many columns there are.
+    /// Number of columns.
     pub width: usize,
     /// Whether to write ANSI colours.
     pub colour: bool,

@@ -17,7 +17,7 @@ fn compared(a: &Document<SimResult>, b: &Document<SimResult>) -> String {
     page(&Comparison { a, b })
 }
 
-/// The page without what is tested elsewhere: style, script, pictures and their data.
+/// The page without the parts tested elsewhere: style, script, pictures and their data.
 fn skeleton(page: &str) -> String {
     let mut page = page.to_owned();
     for (open, close) in [("<style>", "</style>"), ("<svg ", "</svg>"), ("<script", "</script>")] {

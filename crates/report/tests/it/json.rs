@@ -19,7 +19,7 @@ fn a_run_names_the_commit_where_it_is_known() {
     let built = Run { commit: Some("1a2b3c4d5e".to_owned()), ..sample::run() };
     assert_eq!(serde_json::to_value(&built).unwrap()["commit"], "1a2b3c4d5e");
     assert_eq!(built.build(), "0.1.0 (1a2b3c4d5e)");
-    // Of results that an older sakiyomi, or one from a source archive, has left.
+    // Results of an older sakiyomi, or of one built from a source archive, have no commit.
     let unknown = serde_json::to_value(sample::run()).unwrap();
     assert!(unknown.get("commit").is_none());
     let read: Run = serde_json::from_value(unknown).unwrap();

@@ -451,7 +451,7 @@ pub(crate) fn validation() -> Document<ValidateResult> {
     Document::new(run(), result)
 }
 
-/// Sets every fraction, so that what is written reads back to the last bit.
+/// Sets every fraction, so that written results read back to the last bit.
 pub(crate) fn set_ratios(result: &mut ValidateResult, ratio: f64) {
     for accuracy in [&mut result.free, &mut result.anchored] {
         accuracy.rms_ratio = ratio;

@@ -1,11 +1,12 @@
 //! The longest line of a text, in columns, from parts of it.
 //!
-//! Where a part begins in its line is not known, and a tab goes to the next multiple of 8: so what a part does to the
-//! column that it begins in is kept as a function, up to the first end of a line.
+//! The column in which a part begins is not known, and a tab goes to the next multiple of 8: so the effect of a part
+//! on that column is kept as a function, up to the first end of a line.
 
 use super::Kind;
 
-/// What a piece of a line does to a column: adds `before`, and after a tab goes on `after` columns behind a multiple of 8.
+/// The effect of a piece of a line on a column: adds `before`; a tab then goes to the next tab stop, and `after` is
+/// added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Advance {
     before: u64,

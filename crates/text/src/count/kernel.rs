@@ -1,9 +1,9 @@
 //! The fast path: pieces of plain text, counted in lanes of bytes that the compiler turns into vectors.
 //!
-//! A word begins where a printable byte follows a space. So each byte is looked at together with the one before, 32 at
-//! a time, and the lanes of the counters hold a byte each, which is why a piece has a largest size. What is neither
-//! printable ASCII nor white space is rare in text, and only noticed here: who calls then counts that piece one
-//! character after the other. [`pulp`] runs all of this compiled for AVX2 where the CPU has it.
+//! A word begins where a printable byte follows a space. So each byte is compared with the one before, 32 at a time.
+//! A lane of the counters is one byte, which limits the size of a piece. Bytes that are neither printable ASCII nor
+//! white space are rare in text, and only detected here: the caller then counts that piece character by character.
+//! [`pulp`] runs all of this compiled for AVX2 where the CPU has it.
 
 /// Bytes processed at a time: the width of an AVX2 register.
 const LANE_COUNT: usize = 32;
@@ -14,7 +14,7 @@ pub(super) const PIECE_MAX_BYTES: usize = 255 * LANE_COUNT + 1;
 /// The largest byte of white space; the smaller ones are white space or control characters.
 const SPACE_BYTE: i8 = b' '.cast_signed();
 
-/// What is in a piece.
+/// Counts of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) lines: u64,
@@ -39,8 +39,8 @@ pub(super) fn is_space(byte: u8) -> bool {
 pub(super) fn tally(piece: &[u8]) -> Tally {
     debug_assert!(!piece.is_empty() && piece.len() <= PIECE_MAX_BYTES);
     let (mut lines, mut words) = ([0u8; LANE_COUNT], [0u8; LANE_COUNT]);
-    // What is not plain is below a tab, between carriage return and space, or a delete; as signed numbers, bytes that
-    // are no ASCII are below a tab too. Extremes are kept of each lane, since that is one instruction.
+    // Bytes that are not plain are below a tab, between carriage return and space, or a delete; as signed numbers,
+    // bytes beyond ASCII are below a tab too. A lane keeps its extremes, since that takes one instruction.
     let (mut lowest, mut highest, mut control) =
         ([i8::MAX; LANE_COUNT], [i8::MIN; LANE_COUNT], [u8::MAX; LANE_COUNT]);
     let ((now, rest), (before, _)) = (piece[1..].as_chunks::<LANE_COUNT>(), piece.as_chunks::<LANE_COUNT>());

@@ -1,4 +1,4 @@
-//! Text that is not plain: accents, other scripts, control characters, bytes that are no character.
+//! Text that is not plain: accents, other scripts, control characters, invalid bytes.
 //!
 //! Characters that are odd are found 64 bytes at a time, as the bits of a number, so that those between them cost
 //! nothing. Each is asked for its kind, and a copy of the piece has plain bytes in its place that mean the same for
@@ -27,7 +27,8 @@ impl Counter {
         let mut copy = [0; PIECE_MAX_BYTES];
         copy[..piece.len()].copy_from_slice(piece);
         let mut plain = Plain { bytes: &mut copy[..piece.len()], from: 0 };
-        // How many bytes are no character of their own, and where those begin whose columns are not counted.
+        // The number of bytes that are not a character of their own, and the start of those whose columns are not yet
+        // counted.
         let (mut surplus, mut seen) = (0, 0);
         let mut next = 0;
         for start in (0..piece.len()).step_by(CHUNK_BYTES) {

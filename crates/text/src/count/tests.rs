@@ -1,4 +1,5 @@
-//! Three counts must be one: GNU wc's, the plain one over a whole text, and that of parts cut anywhere and put together.
+//! Three counts must be one: GNU wc's, the plain one over a whole text, and that of parts cut anywhere and put
+//! together.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -23,7 +24,7 @@ fn counters() -> Vec<(&'static str, Counter)> {
     counters
 }
 
-/// What was not asked for may be anything.
+/// Clears the figures that were not requested, which may be anything.
 fn asked(figures: Figures, wanted: Wanted) -> Figures {
     Figures {
         words: if wanted.words { figures.words } else { 0 },

@@ -1,6 +1,6 @@
 //! UTF-8 as glibc reads it: sequences of up to six bytes, without overlong ones and surrogates.
 
-/// What stands at the start of some bytes.
+/// The first character of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// A character and its length in bytes.
@@ -18,12 +18,12 @@ pub(super) fn is_following(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// What the bytes, more than none, begin with.
+/// Decodes the first character of `bytes`, which must not be empty.
 #[inline]
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let bits = |byte: u8, mask: u8| u32::from(byte & mask);
     match *bytes {
-        // Most of what is read.
+        // Most characters beyond ASCII.
         [first @ 0xc2..=0xdf, second, ..] if is_following(second) => {
             Decoded::Character(bits(first, 0x1f) << 6 | bits(second, 0x3f), 2)
         }
@@ -62,7 +62,7 @@ fn decode_any(bytes: &[u8]) -> Decoded {
     Decoded::Character(code, length)
 }
 
-/// How many bytes at the end are the start of a character whose rest may follow.
+/// Number of bytes at the end that begin a character whose rest may follow.
 pub(super) fn cut_off(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(FOLLOWING_MAX_BYTES);
     let first = (last..bytes.len()).rev().find(|&at| !is_following(bytes[at]));

@@ -1,6 +1,5 @@
-//! A model check of [`super`], of the queues and of how threads sleep: loom runs each of these in every order in which
-//! threads can take locks and wake up, up to a number of times that one is stopped in favour of another, and tells of one
-//! in which nobody can go on.
+//! A model check of [`super`], of the queues and of how threads sleep: loom runs each scenario in every order in
+//! which threads can take locks and wake up, up to a limit of preemptions, and reports a deadlock.
 
 use loom::thread::{self, JoinHandle};
 
@@ -8,7 +7,8 @@ use super::*;
 use crate::queues::{For, Priority, Queues};
 use crate::sync::model::check;
 
-/// A run of tasks that count how many were run; the last wakes the caller, or closes the pool if nobody waits.
+/// A run of tasks that count how many were run; the last wakes the caller, or closes the pool if the run has no
+/// caller.
 struct Counted {
     pool: Arc<Pool<Counted>>,
     queues: Queues<u32>,
@@ -18,7 +18,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// A run of so many tasks, which is active.
+    /// An active run of `tasks` tasks.
     fn start(pool: &Arc<Pool<Counted>>, tasks: usize, closes: bool) -> Arc<Counted> {
         let run = Arc::new(Counted {
             pool: Arc::clone(pool),

@@ -26,32 +26,32 @@ const PARENT_LOOKUPS_MAX: usize = 64;
 pub(super) struct Table {
     room: Room,
     last: u32,
-    /// By their numbers: who has that now.
+    /// By number: the process that has it now.
     pub(super) processes: BTreeMap<u32, Shared>,
-    /// By their serial numbers: those whose end is waited for, as they have a rate or are of a tree. The number of one that
-    /// has ended may be another's before its end is told.
+    /// By serial number: processes whose end is awaited, because they have a rate or belong to a tree. The number of
+    /// a process that has ended may be reused before its end is reported.
     awaited: BTreeMap<u32, Shared>,
     pub(super) rated: BTreeMap<u32, Rated>,
     /// Owners of trees, by the serial numbers of their roots.
     pub(super) trees: BTreeMap<u32, u32>,
-    /// How often another tree has come.
+    /// Number of trees added so far.
     trees_changed: u64,
     /// Owners of groups, by their paths.
     pub(super) groups: BTreeMap<String, u32>,
 }
 
-/// How many processes may be held at a time.
+/// Limits on the processes held at a time.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::regulation) struct Room {
-    /// Those whose end is waited for, and groups with a rate.
+    /// Processes whose end is awaited, and groups with a rate.
     pub(in crate::regulation) awaited: usize,
-    /// Others.
+    /// Other processes.
     others: usize,
 }
 
 impl Room {
-    /// Where so many files may be open, half of which are those that the mount serves: a process takes a descriptor, and
-    /// one more if its end is waited for.
+    /// For a process that may have `descriptors` files open, half of which are for files that the mount serves: a
+    /// held process takes a descriptor, and one more if its end is awaited.
     pub(in crate::regulation) fn of(descriptors: usize) -> Room {
         Room {
             awaited: AWAITED_MAX.min(descriptors / 16 * 3),
@@ -66,13 +66,13 @@ pub(in crate::regulation) struct Rated {
     pub(super) target: Target,
     /// The user who has given it.
     pub(in crate::regulation) by: u32,
-    /// Of a process, or the root of a tree.
+    /// The process, or the root of the tree; `None` for a group.
     pub(super) process: Option<Shared>,
-    /// Those of a tree that are known and have not ended.
+    /// Processes of a tree that are known and have not ended.
     members: usize,
 }
 
-/// Whom a rate is for, held.
+/// The target of a rate, held.
 #[derive(Debug)]
 pub(in crate::regulation) enum Held {
     Process(Shared),
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether nobody more can be given a rate.
+    /// Whether no more rates can be given.
     pub(super) fn is_full(&self) -> bool {
         self.awaited.len() + self.groups.len() >= self.room.awaited
     }
@@ -138,7 +138,7 @@ impl Table {
     pub(super) fn process_of(&mut self, thread: u32) -> Option<Shared> {
         let pid = process::Process::open(thread).ok()?.status().ok()?.process;
         let process = self.open(pid)?;
-        // Else its number is another's by now.
+        // Otherwise its number has been reused.
         process.has_thread(thread).then_some(process)
     }
 
@@ -190,13 +190,13 @@ impl Table {
             }
         };
         for process in &way {
-            // One that has ended meanwhile need not be remembered.
+            // A process that has ended meanwhile need not be remembered.
             let _ = self.join(process, found, exits);
         }
         Some(found)
     }
 
-    /// Who has started a process, or has taken it over.
+    /// The parent of a process: the one that started it, or that has adopted it.
     fn parent_of(&mut self, process: &Shared) -> Option<Shared> {
         for _ in 0..PARENT_LOOKUPS_MAX {
             let number = process.process().status().ok()?.parent;
@@ -209,7 +209,8 @@ impl Table {
         None
     }
 
-    /// Has the exit of a process reported. A tree may grow beyond what there is room for: such processes are looked up each time.
+    /// Watches for the exit of a process. A tree may grow beyond the room for that: such processes are looked up
+    /// each time.
     fn wait_for(&mut self, process: &Shared, exits: &ExitWatcher) -> io::Result<()> {
         if self.is_full() && !self.awaited.contains_key(&process.serial) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -274,7 +275,7 @@ impl Table {
         group
     }
 
-    /// A process has ended; who has lost its rate by that.
+    /// A process has ended; returns the owners that have lost their rate by that.
     pub(super) fn ended(&mut self, serial: u32) -> Vec<u32> {
         let Some(process) = self.awaited.remove(&serial) else { return Vec::new() };
         if self.knows(&process) {

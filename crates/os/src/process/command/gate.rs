@@ -1,4 +1,4 @@
-//! A process between fork and exec, held until somebody who knows its number has said that it may go on.
+//! A process between fork and exec, held until a callback that is given its number has agreed.
 #![allow(unsafe_code)]
 
 use std::io::{self, Read, Write};
@@ -21,10 +21,10 @@ pub(super) fn spawn(
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(move || wait(here, there)) };
     thread::scope(|scope| {
-        // In a thread of its own: who starts a process waits until it has become the program.
+        // Runs on its own thread: `spawn` returns only when the process has become the program.
         let ask = move || {
             let mut number = [0; 4];
-            // Nobody, if it could not be made or was killed at once.
+            // No number arrives if the process could not be created or was killed at once.
             ours.read_exact(&mut number).is_err() || {
                 let agreed = ready(u32::from_ne_bytes(number));
                 let _ = ours.write_all(&[u8::from(agreed)]);

@@ -7,11 +7,13 @@ use arrow_select::concat::concat;
 
 use super::rule::{Alone, JoinSide, Rule};
 use super::table::{CHAIN_END, HashSlice, HashTable, hash_all};
+use crate::batch_bytes::row_bytes_max;
 use crate::job::Reservation;
 use crate::join::assemble::assemble;
 use crate::join::keys::{KeyEncoder, KeyValues};
 use crate::join::layout::Layout;
 use crate::join::pairs::Pairs;
+use crate::join::result::ResultBatches;
 use crate::{Batches, Error, Job};
 
 /// What all parts of a hash join share.
@@ -40,6 +42,8 @@ impl Context {
 /// Rows of the build side with their hash table.
 pub(super) struct Build {
     batch: RecordBatch,
+    /// Bytes that a copy of a row has at most.
+    row_bytes: usize,
     keys: KeyValues,
     table: HashTable,
     /// Which rows have a partner; empty if nobody asks.
@@ -63,7 +67,8 @@ impl Build {
         let table = HashTable::new(&hashes, nulls.as_ref());
         let needs_matched = context.rule.build_alone != Alone::Never;
         let matched = if needs_matched { vec![false; batch.num_rows()] } else { Vec::new() };
-        Ok(Build { batch, keys, table, matched, _memory: memory })
+        let row_bytes = row_bytes_max(&batch);
+        Ok(Build { batch, row_bytes, keys, table, matched, _memory: memory })
     }
 }
 
@@ -105,6 +110,8 @@ pub(super) struct Probe {
     build: Build,
     input: Box<dyn Batches>,
     batch: RecordBatch,
+    /// Bytes that a copy of a row of the batch has at most.
+    probe_row_bytes: usize,
     keys: KeyValues,
     hashes: Vec<u64>,
     /// The first row of the build side that each row is compared with.
@@ -141,6 +148,7 @@ impl Probe {
             build,
             input,
             batch,
+            probe_row_bytes: 0,
             keys,
             hashes,
             heads,
@@ -152,23 +160,30 @@ impl Probe {
         }
     }
 
-    /// The next batch of the result; none at the end.
+    /// The next batch of the result, and the bytes that a row of it has at most; none at the end.
     pub(super) fn next(
         &mut self,
         context: &Context,
         pairs: &mut Pairs,
-    ) -> Result<Option<RecordBatch>, Error> {
-        while self.load(context)? {
+        result: &ResultBatches,
+    ) -> Result<Option<(RecordBatch, usize)>, Error> {
+        while pairs.is_empty() && self.load(context)? {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
             self.scan(context.rule, pairs);
-            if !pairs.is_empty() {
-                return Ok(Some(context.assemble(&self.build.batch, &self.batch, pairs)?));
-            }
         }
-        self.scan_leftover(context.rule, pairs);
+        if pairs.is_empty() {
+            pairs.set_capacity(result.rows_of(self.row_bytes()));
+            self.scan_leftover(context.rule, pairs);
+        }
         if pairs.is_empty() {
             return Ok(None);
         }
-        Ok(Some(context.assemble(&self.build.batch, &self.batch, pairs)?))
+        Ok(Some((context.assemble(&self.build.batch, &self.batch, pairs)?, self.row_bytes())))
+    }
+
+    /// Bytes that a row of the result has at most.
+    fn row_bytes(&self) -> usize {
+        self.build.row_bytes + self.probe_row_bytes
     }
 
     /// Ensures that there is a next probe row; false at the end.
@@ -187,6 +202,7 @@ impl Probe {
             self.has_ended = true;
             return Ok(false);
         };
+        self.probe_row_bytes = row_bytes_max(&batch);
         self.batch = batch;
         let nulls = context.encoder.encode(&self.batch, &context.probe_places, &mut self.keys)?;
         hash_all(&self.keys, &mut self.hashes);

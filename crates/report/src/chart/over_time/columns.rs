@@ -12,7 +12,7 @@ pub(crate) struct Columns {
     pub(crate) values: Vec<Vec<Option<f64>>>,
     /// The highest sum of all layers in one span of each column; empty where nothing is joined.
     pub(crate) highest: Vec<f64>,
-    /// How many spans a column holds at most.
+    /// Largest number of spans in a column.
     pub(crate) joined: usize,
 }
 

@@ -4,7 +4,7 @@ use crate::chart::over_time::{Join, Kind, Panel, Quantity, TimeChart, TimeRange}
 use crate::chart::{Chart, palette};
 use crate::result::MountWindow;
 
-/// None where the mount did not last a second.
+/// Empty if the mount did not last a second.
 pub(crate) fn charts(windows: &[MountWindow]) -> Vec<Chart> {
     if windows.is_empty() {
         return Vec::new();

@@ -21,7 +21,7 @@ const LABEL_LENGTH: usize = 46;
 /// Beyond this the name of a target with its access is cut.
 const NAME_LENGTH: usize = 60;
 
-/// None where no method was measured.
+/// Empty if no engine was measured.
 pub(crate) fn charts(result: &ProbeResult, machine: &Machine) -> Vec<Chart> {
     let groups = groups(result);
     if groups.is_empty() {
@@ -71,7 +71,7 @@ fn words(group: &Group<'_>, case: &ProbeCase) -> String {
     )
 }
 
-/// The height of a panel with so many names at its right.
+/// The height of a panel with `names` names at its right.
 fn height_for(names: usize) -> u32 {
     /// Height of a panel with few names, in pixels.
     const PANEL_HEIGHT_MIN: u32 = 360;

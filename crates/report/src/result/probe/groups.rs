@@ -14,7 +14,7 @@ pub(crate) struct Group<'a> {
     pub(crate) choice: Option<Choice<'a>>,
 }
 
-/// What to choose in a group.
+/// The recommended cases of a group.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     pub(crate) fastest: &'a ProbeCase,
@@ -56,7 +56,7 @@ fn group_name(target: &str, op: &str, direct: bool, cached: bool, random: bool) 
 }
 
 impl Group<'_> {
-    /// A case among those of its group: `uring:8 1 MiB (huge pages)`. What all of them share is left out.
+    /// A case among those of its group: `uring:8 1 MiB (huge pages)`, without settings that all of them share.
     pub(crate) fn label(&self, case: &ProbeCase) -> String {
         let block = if self.block_sizes_differ() { round_bytes(case.block_bytes) } else { String::new() };
         self.words(case, &block)
@@ -78,7 +78,7 @@ impl Group<'_> {
         text
     }
 
-    /// What all cases share and their labels do not say: `blocks of 4 KiB, huge pages`.
+    /// Settings that all cases share and their labels leave out: `blocks of 4 KiB, huge pages`.
     pub(crate) fn shared(&self) -> String {
         let Some(first) = self.cases.first() else { return String::new() };
         let block =
@@ -124,7 +124,7 @@ impl Group<'_> {
         order
     }
 
-    /// How many cases each verdict has; those that none has are left out.
+    /// Number of cases with each verdict; verdicts of no case are left out.
     pub(crate) fn verdicts(&self) -> Vec<(usize, ProbeVerdict)> {
         VERDICTS
             .map(|verdict| (self.cases.iter().filter(|case| case.verdict == verdict).count(), verdict))
@@ -203,7 +203,7 @@ fn cases_of(group: &Group<'_>, wanted: impl Fn(&ProbeCase) -> bool) -> Option<St
     }
 }
 
-/// What the measuring itself takes; none where it was not measured.
+/// The CPU time of the measurement itself for a request; `None` if it was not measured.
 pub(crate) fn harness(result: &ProbeResult) -> Option<String> {
     let of_request = |case: &ProbeCase| (case.cpu_ns_per_byte * case.block_bytes as f64).round() as u64;
     let nulls = || result.cases.iter().filter(|case| case.method == NULL).map(of_request);

@@ -11,7 +11,7 @@ const STREAMS_MAX: usize = 4;
 /// Share of a stretch waited for I/O from which it counts as a stall.
 const STALL_MIN_RATIO: f64 = 0.5;
 
-/// None where no file was followed.
+/// Empty if no file was followed.
 pub(crate) fn charts(result: &RunResult) -> Vec<Chart> {
     // A few files that were read beside the others would only make those smaller.
     let largest = result.readings.iter().map(|reading| reading.read_bytes).max().unwrap_or(0);

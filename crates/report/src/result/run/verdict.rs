@@ -20,7 +20,7 @@ pub(super) fn sentences(result: &RunResult) -> Vec<String> {
 /// Share of its time below which a program hardly waits.
 const WAIT_LOW_RATIO: f64 = 0.02;
 
-/// Share of its time above which the report explains what a program waits for.
+/// Share of a program's time above which the report explains its waiting.
 const WAIT_HIGH_RATIO: f64 = 0.05;
 
 fn verdict(result: &RunResult) -> String {
@@ -67,8 +67,8 @@ fn nothing_done(result: &RunResult, waits: f64) -> String {
     format!("The program waited for I/O {} of the time, and nothing was read ahead: {why}.", percent(waits))
 }
 
-/// Why nothing, or nothing more, was read ahead; none if that is not known. Cached data, or a lack of waiting, cannot
-/// explain why a program waited.
+/// The reason why nothing, or nothing more, was read ahead; `None` if it is not known. Cached data, or a lack of
+/// waiting, cannot explain why a program waited.
 fn why(result: &RunResult, waits: f64) -> Option<String> {
     let explains = |is: RunReason| {
         waits < WAIT_HIGH_RATIO || !matches!(is, RunReason::Resident | RunReason::DoesNotWait)
@@ -87,8 +87,8 @@ fn why(result: &RunResult, waits: f64) -> Option<String> {
     }
 }
 
-/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing and
-/// I/O (equation 2 of the paper).
+/// The time that would have been saved. With enough read ahead, a program takes as long as the longer of computing
+/// and I/O (equation 2 of the paper).
 fn would_help(result: &RunResult, waits: f64) -> String {
     let saved = result.could_save_ns.unwrap_or(0);
     if waits < WAIT_LOW_RATIO {

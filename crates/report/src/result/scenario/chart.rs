@@ -1,4 +1,4 @@
-//! An experiment in virtual time: what the limit does to the time, where the time goes, how far ahead the prefetcher is.
+//! An experiment in virtual time: elapsed time over the limit, its parts, and the prefetcher's distance.
 
 pub(super) mod job;
 pub(super) mod regulation;
@@ -26,7 +26,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     limits.into_iter().chain(times).chain(distance).collect()
 }
 
-/// How much faster the programs are, over the limit.
+/// Speed-up of the programs over the limit.
 fn speedups(result: &ScenarioResult) -> Option<Chart> {
     let limit = result.varied.iter().position(|key| key == "prefetch.limit");
     let mut panels = Panels::default();
@@ -66,7 +66,7 @@ fn speedups(result: &ScenarioResult) -> Option<Chart> {
     Some(lines::chart(&panels, look))
 }
 
-/// Where the time of each program goes.
+/// Parts of each program's time.
 fn times(result: &ScenarioResult) -> Chart {
     let several = result.points.iter().any(|point| point.processes.len() > 1);
     let programs = || {
@@ -117,7 +117,7 @@ fn label(point: &ScenarioPoint, process: &ScenarioProcess, several: bool) -> Str
     }
 }
 
-/// How far the prefetcher is ahead of each program, over time.
+/// Distance of the prefetcher ahead of each program, over time.
 fn distance(point: &ScenarioPoint) -> Option<Chart> {
     let ahead: Vec<&ScenarioProcess> =
         point.processes.iter().filter(|process| process.distance.len() > 1).collect();

@@ -14,7 +14,7 @@ use crate::value::Value;
 pub struct ScenarioJob {
     /// Its name.
     pub name: String,
-    /// How the parts of its file came into memory.
+    /// The method by which the parts of its file were read.
     pub method: String,
     /// Threads that compute.
     pub threads: u64,
@@ -31,27 +31,27 @@ pub struct ScenarioJobRun {
     pub computing_ns: u64,
     /// Time that threads copied from the page cache on a core.
     pub copied_ns: u64,
-    /// Time on a core for hops between cores, and for waking one up; none if there were none.
+    /// Time on a core for hops between cores, and for waking one up; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops_ns: Option<u64>,
     /// Time in which threads wanted a core and shared it.
     pub queued_ns: u64,
-    /// Time in which threads waited for what they read or touched.
+    /// Time in which threads waited for pages that they read or touched.
     pub io_wait_ns: u64,
     /// Time in which threads that compute had no task.
     pub idle_ns: u64,
     /// Time in which reads of its file were outstanding.
     pub reading_ns: u64,
-    /// What was read into buffers.
+    /// Bytes read into buffers.
     pub read_bytes: u64,
-    /// What was computed on.
+    /// Bytes computed on.
     pub computed_bytes: u64,
-    /// What was asked of the drive.
+    /// Bytes requested from the drive.
     pub fetched_bytes: u64,
 }
 
 impl ScenarioJobRun {
-    /// Neither reading nor computing, on so many threads, can be done in less.
+    /// Lower bound of the elapsed time: neither reading, nor computing on `threads` threads, takes less.
     #[must_use]
     pub fn bound_ns(&self, threads: u64) -> u64 {
         self.reading_ns.max(self.computing_ns / threads.max(1))
@@ -70,7 +70,7 @@ pub(super) fn has_jobs(result: &ScenarioResult) -> bool {
     result.points.iter().any(|point| !point.jobs.is_empty())
 }
 
-/// One row for each run of each job at each point; none without jobs.
+/// One row for each run of each job at each point; `None` without jobs.
 pub(super) fn table(result: &ScenarioResult) -> Option<Table> {
     if !has_jobs(result) {
         return None;
@@ -121,7 +121,7 @@ struct Item<'a> {
     run: &'a ScenarioJobRun,
 }
 
-/// What the experiment says about them.
+/// The findings of an experiment about its jobs.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return Vec::new() };
     let mut sentences: Vec<String> = order(result).into_iter().chain(later_runs(result)).collect();
@@ -134,7 +134,7 @@ pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     sentences
 }
 
-/// What is gained by running it again.
+/// The gain of running a job again.
 fn later_runs(result: &ScenarioResult) -> Option<String> {
     let shares = result.points.iter().flat_map(|point| {
         point.jobs.iter().filter_map(move |job| {
@@ -155,7 +155,7 @@ fn later_runs(result: &ScenarioResult) -> Option<String> {
     })
 }
 
-/// How long they take at best and at worst.
+/// Shortest and longest elapsed time.
 fn extremes(result: &ScenarioResult) -> Option<String> {
     let points = || result.points.iter().filter(|point| !point.jobs.is_empty());
     let best = points().min_by_key(|point| point.elapsed_ns)?;
@@ -165,7 +165,7 @@ fn extremes(result: &ScenarioResult) -> Option<String> {
     Some(format!("It takes {} at best, {} at worst.", named(best), named(worst)))
 }
 
-/// What one job did with its time.
+/// A sentence about the time of one job.
 fn about(job: &ScenarioJob) -> String {
     let runs = job.runs.iter().map(|run| {
         let bound = run.bound_ns(job.threads).max(1);

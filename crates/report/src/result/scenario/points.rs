@@ -1,10 +1,10 @@
-//! The points of an experiment in rows and columns: what the tables of programs, of jobs and of rates have in common.
+//! The points of an experiment in rows and columns: shared by the tables of programs, of jobs and of rates.
 
 use super::{ScenarioPoint, ScenarioResult};
 use crate::rows::Rows;
 
-/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys; rows and
-/// header then still line up.
+/// The first columns: one for each key that is varied. A point may have more or fewer values than there are keys;
+/// rows and header then still line up.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     varied: &'a [String],

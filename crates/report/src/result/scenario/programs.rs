@@ -1,4 +1,4 @@
-//! The points of an experiment in rows and columns, and in words: what the page and the terminal text have in common.
+//! The points of an experiment in rows and columns, and in words: shared by the page and the terminal text.
 
 use super::points::Keys;
 use super::{ScenarioPoint, ScenarioProcess, ScenarioResult, job, regulation};
@@ -82,7 +82,7 @@ impl ScenarioPoint {
     }
 }
 
-/// What an experiment says.
+/// The findings of an experiment.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let Some(last) = result.points.last() else { return vec!["Nothing was run.".to_owned()] };
     if regulation::is_regulated(result) {
@@ -113,7 +113,7 @@ fn faster(ratio: f64) -> String {
     format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { "slower" } else { "faster" })
 }
 
-/// What a program did with its time, and what the prefetcher did about it.
+/// A sentence about the time of a program, and the effect of the prefetcher.
 fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     let share = |ns: u64| percent(ns as f64 / process.elapsed_ns.max(1) as f64);
     let mut text = format!(
@@ -134,7 +134,7 @@ fn about(process: &ScenarioProcess, point: &ScenarioPoint) -> String {
     text
 }
 
-/// How far the simulated speed-ups are from the published ones.
+/// Distance of the simulated speed-ups from the published ones.
 fn published(result: &ScenarioResult) -> Option<String> {
     let pairs: Vec<(f64, f64)> = result
         .points

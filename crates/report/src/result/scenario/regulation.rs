@@ -1,4 +1,4 @@
-//! How well I/O times were kept in an experiment in virtual time.
+//! Accuracy of I/O times in an experiment in virtual time.
 
 use crate::value::GOOD_ACCURACY_MAX;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::value::Value;
 /// One point of an experiment with regulated programs. Every figure is the median over the runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegulationPoint {
-    /// How long was measured in each run.
+    /// Measured time of each run.
     pub measured_ns: u64,
     /// I/Os of all programs in a second.
     pub ios_per_s: f64,
@@ -21,7 +21,7 @@ pub struct RegulationPoint {
     pub longest_other_ns: u64,
     /// The programs with a rate.
     pub owners: Vec<RegulatedProgram>,
-    /// What decided how many may be in the device: `formula`, `fixed`, `corrected`, `both-ways`, `deadlines`.
+    /// The rule that set the allowance: `formula`, `fixed`, `corrected`, `both-ways`, `deadlines`.
     pub decided_by: String,
     /// The formula's allowance (section 4.2).
     pub formula_allowance: u32,
@@ -33,25 +33,25 @@ pub struct RegulationPoint {
     pub settled_ios: u64,
     /// Regulated I/Os of the first run.
     pub regulated_ios: u64,
-    /// When it became what, in the first run.
+    /// Course of the allowance in the first run.
     pub allowance_course: Vec<AllowancePoint>,
     /// The published best allowance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published_best_allowance: Option<u32>,
-    /// What else was published.
+    /// Other published figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<String>,
 }
 
-/// How well one program's I/O time was kept.
+/// Accuracy of one program's I/O time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegulatedProgram {
     /// Its name.
     pub name: String,
-    /// What it asked for: so many percent of the device.
+    /// The requested rate, in percent of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// What it asked for: an I/O each so many nanoseconds.
+    /// The requested rate, as the time between I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_every_ns: Option<u64>,
     /// Its I/Os that were measured.
@@ -75,12 +75,12 @@ pub struct RegulatedProgram {
     pub quantile_ratios: Vec<f64>,
 }
 
-/// The allowance from so many regulated I/Os on.
+/// The allowance from a number of regulated I/Os on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowancePoint {
     /// Regulated I/Os that had ended.
     pub ios: u64,
-    /// How many might be in the device.
+    /// Requests that might be in the device.
     pub allowance: u32,
 }
 
@@ -194,7 +194,7 @@ impl Item<'_> {
     }
 }
 
-/// `3 at 975`, where it was corrected after so many I/Os.
+/// `3 at 975`: the allowance, and the number of I/Os after which it was reached.
 fn allowance(point: &RegulationPoint) -> Value {
     match (point.decided_by.as_str(), point.settled_ios) {
         ("deadlines", _) => Value::Nothing,
@@ -218,11 +218,11 @@ pub(crate) struct Search<'a> {
     /// The largest that was tried, up to the formula's, at which the accuracy is good; 1 if none is.
     best: u32,
     published: Option<u32>,
-    /// Those that find an allowance by themselves: what the key says, and what was reached.
+    /// Points that find an allowance by themselves: the value of the key, and the allowances that were reached.
     corrected: Vec<(&'a str, &'a [u32])>,
 }
 
-/// What the search for the best allowance (section 6.2) found; empty where no allowances were tried.
+/// The results of the search for the best allowance (section 6.2); empty if no allowances were tried.
 pub(crate) fn searches(result: &ScenarioResult) -> Vec<Search<'_>> {
     let Some(key) = result.varied.iter().position(|key| key == ALLOWANCE) else { return Vec::new() };
     let others = |point: &'_ ScenarioPoint| -> Vec<usize> {
@@ -300,7 +300,7 @@ fn equal(reached: &[u32], best: u32) -> usize {
     reached.iter().filter(|&&allowance| allowance == best).count()
 }
 
-/// What an experiment with regulated programs says.
+/// The findings of an experiment with regulated programs.
 pub(super) fn verdict(result: &ScenarioResult) -> Vec<String> {
     let all: Vec<(&ScenarioPoint, &RegulationPoint)> = regulated(result).collect();
     if let [(_, only)] = all.as_slice() {
@@ -367,7 +367,7 @@ fn ranges(result: &ScenarioResult, all: &[(&ScenarioPoint, &RegulationPoint)]) -
     policies.iter().filter_map(sentence).collect()
 }
 
-/// How often the best allowance was found.
+/// Number of searches that found the best allowance.
 fn searched(result: &ScenarioResult) -> Vec<String> {
     let searches = searches(result);
     let mut sentences = Vec::new();

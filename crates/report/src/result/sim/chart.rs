@@ -16,12 +16,12 @@ pub(crate) struct Side<'a> {
     pub(crate) result: &'a SimResult,
 }
 
-/// The charts of one simulation, in the order of the page; none where no command was counted.
+/// The charts of one simulation, in the order of the page; empty if no command was counted.
 pub(crate) fn charts(result: &SimResult) -> Vec<Chart> {
     of_sides(&[Side { name: "", result }])
 }
 
-/// The charts of two simulations on the same scales; none where neither counted a command.
+/// The charts of two simulations on the same scales; empty if neither counted a command.
 pub(crate) fn compare(a: &SimResult, b: &SimResult) -> Vec<Chart> {
     of_sides(&[Side { name: "A", result: a }, Side { name: "B", result: b }])
 }

@@ -1,4 +1,4 @@
-//! A run over its time, and the distribution of its response times: what the charts are drawn from.
+//! A run over its time, and the distribution of its response times: the data of the charts.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use super::{DiskTime, ReadCounts, Seeks};
 /// How a run is cut into chunks (Hosogi 2013, table 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
-    /// By what.
+    /// The limit by which a chunk ends.
     pub mode: ChunkMode,
     /// The size of a chunk: nanoseconds, bytes or commands, by `mode`.
     pub size: u64,
-    /// How many chunks one [`ChunkPoint`] stands for.
+    /// Number of chunks that one [`ChunkPoint`] stands for.
     pub chunks_per_point: u64,
 }
 
@@ -32,7 +32,7 @@ impl Chunking {
     }
 }
 
-/// What makes a chunk full.
+/// The limit of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkMode {
@@ -65,9 +65,9 @@ pub struct ChunkPoint {
     pub seeks: Seeks,
     /// Response of the commands.
     pub response_ns: ResponseSummary,
-    /// What the disk's time went into.
+    /// The disk's time by activity.
     pub disk_time_ns: DiskTime,
-    /// How many commands waited in the host's queue at most.
+    /// The longest that the host's queue was, in commands.
     pub backlog_max: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct CurvePoint {
     pub response_ns: u64,
 }
 
-/// How many commands took from `from_ns` up to `to_ns`.
+/// Number of commands with a response from `from_ns` up to `to_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistogramBin {
     /// The shortest response of the bin.

@@ -1,7 +1,7 @@
 //! The points of a sweep: hit rate against mean and worst response.
 //!
-//! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be on
-//! the front for the sake of the other response time.
+//! Undominated points are filled and joined in order of hit rate. The line may go up and down, since a point may be
+//! on the front for the sake of the other response time.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const LABEL_LENGTH: usize = 36;
 /// More beaten points than this are not drawn: a page has to stay small.
 const BEATEN_MAX: usize = 1000;
 
-/// One panel: what is on its y axis.
+/// One panel, by the quantity of its y axis.
 struct View {
     title: &'static str,
     ns: fn(&SweepPoint) -> u64,

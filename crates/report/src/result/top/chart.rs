@@ -8,7 +8,7 @@ use crate::result::{IorateOwner, TopResult, TopShare, TopWindow};
 /// Owners that are drawn individually: those with the most I/Os.
 const OWNERS_MAX: usize = 7;
 
-/// None where there was but one look.
+/// Empty if there was only one sample.
 pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     if result.windows.is_empty() {
         return Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn charts(result: &TopResult) -> Vec<Chart> {
     charts.into_iter().map(TimeChart::draw).collect()
 }
 
-/// Those with a rate first, then the most active.
+/// Owners with a rate first, then the most active.
 fn drawn(result: &TopResult) -> Vec<&IorateOwner> {
     let ios = |owner: &IorateOwner| -> u64 {
         let shares = result.windows.iter().filter_map(|window| window.share(owner.number));
@@ -68,7 +68,7 @@ fn ios(result: &TopResult, drawn: &[&IorateOwner]) -> TimeChart {
     }
 }
 
-/// Accuracy of the rates; none if no owner had a rate.
+/// Accuracy of the rates; `None` if no owner had a rate.
 fn accuracy(result: &TopResult, drawn: &[&IorateOwner]) -> Option<TimeChart> {
     let rated: Vec<&IorateOwner> = drawn.iter().copied().filter(|owner| owner.has_rate()).collect();
     let layers = layers(result, &rated, Join::MeanOverTime, |_, share| share?.accuracy_ratio);

@@ -26,7 +26,7 @@ const REPLAYS: [Replay; 2] = [
     },
 ];
 
-/// None where no request was judged.
+/// Empty if no request was judged.
 pub(crate) fn charts(result: &ValidateResult) -> Vec<Chart> {
     if result.judged == 0 {
         return Vec::new();
@@ -100,7 +100,7 @@ fn distance(curve: &[QuantilePoint]) -> Chart {
     )
 }
 
-/// How far single requests are off.
+/// Errors of single requests.
 fn errors(bins: &[ErrorBin]) -> Chart {
     let x = Axis::signed_spans(
         "simulated less measured, what lies beyond is at the edges",

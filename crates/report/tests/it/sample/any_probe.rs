@@ -75,7 +75,7 @@ pub(crate) fn any_probe() -> BoxedStrategy<ProbeResult> {
     probe_of(prop_oneof![0.0..=4.0f64, 1e6..1e10f64, POSITIVE | NEGATIVE | NORMAL | ZERO].boxed())
 }
 
-/// The same with floats that no JSON can hold: infinite ones, and what is not a number.
+/// The same with floats that JSON cannot hold: infinities and NaN.
 pub(crate) fn any_broken_probe() -> BoxedStrategy<ProbeResult> {
     probe_of(prop_oneof![0.0..=4.0f64, 1e6..1e10f64, proptest::num::f64::ANY].boxed())
 }

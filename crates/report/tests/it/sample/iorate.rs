@@ -10,7 +10,7 @@ use sakiyomi_report::result::{
 
 const MS: u64 = 1_000_000;
 
-/// Somebody with a rate that is kept, somebody for whom it is not, a group, and others.
+/// An owner with a rate that is kept, one whose rate is not kept, a group, and others.
 pub(crate) fn iorate() -> IorateResult {
     let owner = |number, target, name: &str| IorateOwner {
         number,

@@ -1,4 +1,4 @@
-//! The CPU that each case takes, by who uses it.
+//! The CPU time of each case: user, system, and kernel threads.
 
 use super::{row_label, rows_panel};
 use crate::chart::axis::Axis;

@@ -11,7 +11,7 @@ use crate::chart::{Chart, palette};
 use crate::result::Group;
 use crate::result::ProbeCase;
 
-/// What is at least this share of the fastest is nearly as fast.
+/// A case with at least this share of the highest throughput counts as nearly as fast.
 const NEAR_RATIO: f64 = 0.95;
 const NEAR: &str = "within 5 % of the fastest";
 
@@ -40,9 +40,9 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Chart {
 /// One group in its panel.
 struct View<'a> {
     group: &'a Group<'a>,
-    /// What no other case beats.
+    /// The cases that no other case dominates.
     front: Vec<&'a ProbeCase>,
-    /// What is nearly as fast as the fastest, and named at the right.
+    /// The cases nearly as fast as the fastest, which are named at the right.
     near: Vec<&'a ProbeCase>,
     x: Axis,
     y: Axis,

@@ -1,5 +1,5 @@
-//! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the best
-//! allowance, the allowance's course, and how the I/O time is distributed.
+//! Regulated programs in an experiment: accuracy, spread and throughput over what was asked for, the search for the
+//! best allowance, the allowance's course, and how the I/O time is distributed.
 
 use crate::chart::Chart;
 use crate::chart::axis::Axis;
@@ -34,7 +34,7 @@ pub(crate) fn charts(result: &ScenarioResult) -> Vec<Chart> {
     by_rate.into_iter().chain(search).chain(course(result, rate)).chain(distribution).collect()
 }
 
-/// What kind of picture it is.
+/// The kind of a picture.
 struct View {
     name: &'static str,
     title: &'static str,
@@ -208,7 +208,7 @@ fn course(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     draw(panels, &view)
 }
 
-/// The share of I/Os that take no longer than so many times the ideal, at the middle one of the rates.
+/// Distribution of actual over ideal I/O time, at the middle one of the rates.
 fn distribution(result: &ScenarioResult, rate: Option<usize>) -> Option<Chart> {
     let view = View {
         name: "distribution",

@@ -1,4 +1,4 @@
-//! Where a command's time in the device went, by class.
+//! Parts of a command's time in the device, by class.
 
 use sakiyomi_model::Class;
 

@@ -1,4 +1,4 @@
-//! How many commands took how long, by class.
+//! Number of commands by response time and class.
 
 use sakiyomi_model::ReadClass;
 

@@ -1,4 +1,4 @@
-//! What the reads met in the cache, chunk by chunk.
+//! The outcome of reads in the cache, chunk by chunk.
 
 use sakiyomi_model::ReadClass;
 

@@ -1,11 +1,11 @@
-//! What the disk did, chunk by chunk.
+//! The disk's activity, chunk by chunk.
 
 use super::{Side, of_sides};
 use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
 use crate::chart::palette;
 use crate::result::ChunkPoint;
 
-/// How often the head was positioned.
+/// Number of positionings of the head.
 pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
         |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Mean, of);
@@ -26,7 +26,7 @@ pub(super) fn seeks(sides: &[Side<'_>]) -> TimeChart {
     }
 }
 
-/// What its time went into.
+/// The disk's time by activity.
 pub(super) fn time(sides: &[Side<'_>]) -> TimeChart {
     let quantity =
         |label, colour, of: fn(&ChunkPoint) -> Option<f64>| Quantity::new(label, colour, Join::Sum, of);

@@ -1,4 +1,4 @@
-//! How long commands took and waited, chunk by chunk.
+//! Response and waiting times of commands, chunk by chunk.
 
 use super::{Side, of_sides};
 use crate::chart::over_time::{Join, Kind, Quantity, TimeChart};
@@ -27,7 +27,7 @@ fn answered(chunk: &ChunkPoint, ns: u64) -> Option<f64> {
     (chunk.commands > 0).then_some(ns as f64)
 }
 
-/// How many commands waited in front of the device.
+/// Number of commands that waited in front of the device.
 pub(super) fn backlog(sides: &[Side<'_>]) -> TimeChart {
     let quantities =
         [Quantity::new("most waiting at once", palette::BACKLOG, Join::Max, |chunk: &ChunkPoint| {
